@@ -10,7 +10,7 @@ from evprof.core.records import COVERS, SETTLED, RoundRecord, SpanRecord, TokenR
 from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import SpeculationFacts
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from told import told
 
 MS = 1_000_000
@@ -55,9 +55,9 @@ class Cell:
         """The same with other values."""
         return replace(self, **changes)
 
-    def column(self, first_run: int = 1) -> Column:
+    def column(self, first_run: int = 1) -> Configuration:
         """Its runs, one per sample."""
-        return Column(tuple(self.runs(first_run)))
+        return Configuration(tuple(self.runs(first_run)))
 
     def runs(self, first_run: int = 1) -> list[RunLog]:
         """One run per sample."""

@@ -18,7 +18,7 @@ from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, Sampler, greedy
 from engines.drafters.drafter import Drafter, PromptContext
 from engines.drafters.model_drafter import ModelDrafter
-from engines.measuring.timing import Span, StageClock
+from engines.measuring.timing import OpenSpan, StageClock
 from engines.speculation.draft_length import DraftLength, Fixed
 from engines.speculation.judgements import JudgementLog
 from engines.speculation.rounds import Rounds
@@ -80,7 +80,7 @@ class Played:
     target: CachedModel
     drafter: Drafter
     cancelled: bool = False
-    span: Span | None = None
+    span: OpenSpan | None = None
 
     @property
     def ids(self) -> list[int]:
@@ -159,7 +159,7 @@ def play(
 
 
 def sequence(prompt: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
-    """A prompt and tokens behind it: [1, S]."""
+    """A prompt and tokens after it: [1, S]."""
     return torch.cat([prompt, torch.tensor([list(ids)], dtype=torch.long)], dim=1)
 
 

@@ -16,7 +16,7 @@ Tell = Callable[[Sequence[int], int], Sequence[int]]
 
 
 class Chain(NoCache):
-    """Proposes what `tell` says, one token behind another."""
+    """Proposes what `tell` says, one token after another."""
 
     def __init__(self, tell: Tell) -> None:
         super().__init__("scripted", CPU)
@@ -114,7 +114,7 @@ class Drawing(NoCache):
 
 
 class Watched:
-    """Another drafter, and something to be done behind each round, when either cache was cut back."""
+    """Another drafter, and something to be done after each round, when either cache was cut back."""
 
     def __init__(self, inner: Drafter, after: Callable[[Sequence[int], Verified], Any]) -> None:
         self.inner, self.after = inner, after
@@ -142,7 +142,7 @@ class Watched:
 
 
 def padded(expected: Sequence[int], start: int, count: int) -> list[int]:
-    """`count` tokens of the answer from a place on; zeros behind its end."""
+    """`count` tokens of the answer from a place on; zeros after its end."""
     known = list(expected[start : start + count])
     return known + [0] * (count - len(known))
 

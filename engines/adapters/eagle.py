@@ -148,7 +148,7 @@ class EagleHead(nn.Module):
         return head
 
     def fused(self, features: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-        """Hidden states and embeddings of the tokens behind them, [..., H] each -> what the layer takes, [..., H].
+        """Hidden states and embeddings of the tokens after them, [..., H] each -> what the layer takes, [..., H].
 
         Both are brought to unit mean square first: hidden states grow with depth, and only their direction counts.
         """
@@ -205,7 +205,7 @@ class EaglePass:
         self._keep(*self._project(fused, *self._head.rotary.rows(self.length, features.shape[0])))
 
     def follow(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """True or guessed hidden states [S, H] and the tokens behind them [S] -> the guess behind the last, [1, H]."""
+        """True or guessed hidden states [S, H] and the tokens after them [S] -> the guess after the last, [1, H]."""
         count, start = ids.shape[0], self.cache.length
         fused = self._fused(features, ids)
         rows = self._head.rotary.rows(start, count) if count > 1 else self._head.row(start)

@@ -146,7 +146,7 @@ class AdaptedDecoder:
         return F.linear(F.rms_norm(state, state.shape[-1:], self._norm, self._eps), self._head, self._bias)
 
     def _take_up(self, visual: torch.Tensor, made: torch.cuda.Event | None) -> None:
-        """On the stream of whoever drafts, behind the one that made it."""
+        """On the stream of whoever drafts, after the one that made it."""
         self._waiting = None
         if made is not None:
             made.wait(torch.cuda.current_stream(visual.device))

@@ -85,7 +85,7 @@ class KvMap(nn.Module):
 
     @staticmethod
     def fill(predicted: Sequence[torch.Tensor], target: LlamaDecoder, cache: KvCache) -> None:
-        """Puts keys and values of V positions into the target's cache, behind what it holds."""
+        """Puts keys and values of V positions into the target's cache, after what it holds."""
         count = predicted[0].shape[1]
         cos, sin = target.rotation(cache.length, count, None)
         dtype = target.embed_tokens.weight.dtype

@@ -16,7 +16,7 @@ HF_EAGER, HF_STATIC_COMPILED = "hf_eager", "hf_static_compiled"
 
 
 @dataclass(frozen=True)
-class Contender:
+class EngineContender:
     """One way of decoding. `make` prepares it; UnavailableError there or in a turn leaves it out, with why.
 
     `only_on` is the one type of device it takes part on unasked.
@@ -28,21 +28,21 @@ class Contender:
 
 
 CONTENDERS = (
-    Contender(OURS, ours.eager),
-    Contender(OURS_COMPILED, partial(ours.stepping, kind="compiled")),
-    Contender(OURS_GRAPHS, partial(ours.stepping, kind="graphs"), only_on="cuda"),
-    Contender(HF_EAGER, generate.eager),
-    Contender(HF_STATIC_COMPILED, generate.static_compiled),
+    EngineContender(OURS, ours.eager),
+    EngineContender(OURS_COMPILED, partial(ours.stepping, kind="compiled")),
+    EngineContender(OURS_GRAPHS, partial(ours.stepping, kind="graphs"), only_on="cuda"),
+    EngineContender(HF_EAGER, generate.eager),
+    EngineContender(HF_STATIC_COMPILED, generate.static_compiled),
 )
 """All of them. Ratios are to HF_EAGER; tokens are compared with it."""
 
 
-def contenders_on(device_type: str) -> tuple[Contender, ...]:
+def contenders_on(device_type: str) -> tuple[EngineContender, ...]:
     """All that take part unasked on a type of device."""
     return tuple(contender for contender in CONTENDERS if contender.only_on in (None, device_type))
 
 
-def choose_contenders(names: str) -> tuple[Contender, ...]:
+def choose_contenders(names: str) -> tuple[EngineContender, ...]:
     """Those of a list of names with commas. Raises UserError (exit code 2) for an unknown one."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     known = {contender.name: contender for contender in CONTENDERS}

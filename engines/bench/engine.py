@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from engines.bench.ceilings import Ceilings, measure_ceilings, wait
-from engines.bench.contenders import HF_EAGER, Contender, contenders_on
+from engines.bench.contenders import HF_EAGER, EngineContender, contenders_on
 from engines.bench.figures import (
     decode_row,
     memory_limit,
@@ -19,7 +19,7 @@ from engines.bench.figures import (
     summarise,
     vision_row,
 )
-from engines.bench.turns import Series, take_turns
+from engines.bench.turns import ContenderTurns, take_turns
 from engines.bench.workload import Workload, check_room, make_workload, workload_need
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.hardware.environment import describe_environment
@@ -51,7 +51,7 @@ class EngineBench:
     device: str = "auto"
     dtype: str = "auto"
     limit_s: float = 300.0
-    contenders: Sequence[Contender] | None = None
+    contenders: Sequence[EngineContender] | None = None
     scale: float = 1.0
 
     def validate(self) -> None:
@@ -104,17 +104,17 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
     return {"environment": environment | {"gpu_end": state}, "rows": rows, "summary": summary}
 
 
-def _starter(contender: Contender, workload: Workload) -> Callable[[], Any]:
+def _starter(contender: EngineContender, workload: Workload) -> Callable[[], Any]:
     return lambda: contender.make(workload)
 
 
 def _figures(
-    shape: BenchShape, workload: Workload, ceilings: Ceilings, series: dict[str, Series], vision_ms: list[float]
+    shape: BenchShape, workload: Workload, ceilings: Ceilings, series: dict[str, ContenderTurns], vision_ms: list[float]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     pictures = vision_flops(vision_shape(shape.network)) if shape.network is not None else None
     needs = needs_of(text_shape(shape.text), workload.prompt, workload.step_count, workload.dtype.itemsize, pictures)
     limit = memory_limit(needs, ceilings)
-    reference = series.get(HF_EAGER, Series(HF_EAGER))
+    reference = series.get(HF_EAGER, ContenderTurns(HF_EAGER))
     rows = [decode_row(each, reference, needs, limit) for each in series.values()]
     rows += [prefill_row(each, reference, needs, ceilings, workload.prompt) for each in series.values()]
     if pictures is not None:

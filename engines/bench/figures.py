@@ -11,7 +11,7 @@ from typing import Any
 
 from engines.bench.ceilings import Ceilings
 from engines.bench.contenders import HF_EAGER, OURS, OURS_COMPILED
-from engines.bench.turns import Series, Spread, agreement, decode_ns, paired_ratios, prefill_ns, spread
+from engines.bench.turns import ContenderTurns, Spread, agreement, decode_ns, paired_ratios, prefill_ns, spread
 from evprof.metrics.limits import roofline
 from evprof.metrics.limits.roofline import TextShape
 
@@ -34,7 +34,7 @@ class Needs:
 
 
 def needs_of(text: TextShape, prompt: int, steps: int, element_bytes: int, vision_flops: float | None) -> Needs:
-    """For `steps` decode steps behind a prompt, at batch 1, with a cache in the weights' dtype."""
+    """For `steps` decode steps after a prompt, at batch 1, with a cache in the weights' dtype."""
     context = roofline.mean_context(prompt, steps)
     return Needs(
         weight_bytes=roofline.weight_bytes_per_token(text, element_bytes),
@@ -64,7 +64,7 @@ def memory_limit(needs: Needs, ceilings: Ceilings) -> Limit:
     return Limit(ceilings.bandwidth_bytes_s)
 
 
-def decode_row(series: Series, reference: Series, needs: Needs, limit: Limit) -> dict[str, Any]:
+def decode_row(series: ContenderTurns, reference: ContenderTurns, needs: Needs, limit: Limit) -> dict[str, Any]:
     """How fast one contender decoded, in ms per token and tokens a second."""
     found = spread(series.token_ms())
     row = _row(series, "decode", found) | _against(paired_ratios(reference, series, decode_ns))
@@ -76,7 +76,9 @@ def decode_row(series: Series, reference: Series, needs: Needs, limit: Limit) ->
     return row
 
 
-def prefill_row(series: Series, reference: Series, needs: Needs, ceilings: Ceilings, prompt: int) -> dict[str, Any]:
+def prefill_row(
+    series: ContenderTurns, reference: ContenderTurns, needs: Needs, ceilings: Ceilings, prompt: int
+) -> dict[str, Any]:
     """How fast one contender passed the prompt, in ms per pass and positions a second."""
     found = spread(series.prefill_ms())
     row = _row(series, "prefill", found) | _against(paired_ratios(reference, series, prefill_ns))
@@ -89,13 +91,13 @@ def prefill_row(series: Series, reference: Series, needs: Needs, ceilings: Ceili
 def vision_row(times_ms: list[float], flops: float, ceilings: Ceilings) -> dict[str, Any]:
     """How fast pictures became visual embeddings: transformers' tower, the projector and what follows."""
     found = spread(times_ms)
-    row = _row(Series(OURS), VISION, found) | {"turns": len(times_ms)}
+    row = _row(ContenderTurns(OURS), VISION, found) | {"turns": len(times_ms)}
     if found is not None:
         row["mfu"] = roofline.compute_share(flops, found.median / 1000, ceilings.matmul_flops_s)
     return row
 
 
-def _row(series: Series, phase: str, found: Spread | None) -> dict[str, Any]:
+def _row(series: ContenderTurns, phase: str, found: Spread | None) -> dict[str, Any]:
     return {
         "contender": series.name,
         "phase": phase,
@@ -155,7 +157,7 @@ def summarise(rows: list[dict[str, Any]], needs: Needs, ceilings: Ceilings, limi
     }
 
 
-def problems_of(rows: list[dict[str, Any]], series: Mapping[str, Series], dtype: str) -> list[str]:
+def problems_of(rows: list[dict[str, Any]], series: Mapping[str, ContenderTurns], dtype: str) -> list[str]:
     """What makes figures doubtful, one sentence each: other tokens in fp32, a share above the whole."""
     found = []
     for row in rows:

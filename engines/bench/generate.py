@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from engines.bench.ceilings import wait
-from engines.bench.turns import Runner, Turn, UnavailableError
+from engines.bench.turns import EngineTurn, Runner, UnavailableError
 from engines.bench.workload import Workload
 from evprof.core.clock import monotonic_ns
 
@@ -20,7 +20,7 @@ from evprof.core.clock import monotonic_ns
 def eager(workload: Workload) -> Runner:
     """`generate` as it comes, in inference mode: it is a tenth faster there, and so the harder one to beat."""
 
-    def turn() -> Turn:
+    def turn() -> EngineTurn:
         try:
             with torch.inference_mode():
                 return _generate(workload, {})
@@ -38,7 +38,7 @@ def static_compiled(workload: Workload, backend: str | Callable[..., Any] = "ind
     """
     options = {"cache_implementation": "static", "compile_config": _compile_config(workload.device, backend)}
 
-    def turn() -> Turn:
+    def turn() -> EngineTurn:
         try:
             return _generate(workload, options)
         except Exception as error:  # compilers fail in their own ways, each with its own class
@@ -68,7 +68,7 @@ def _first_words(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
-def _generate(workload: Workload, options: dict[str, Any]) -> Turn:
+def _generate(workload: Workload, options: dict[str, Any]) -> EngineTurn:
     """One turn; greedy, and never ended before `tokens`."""
     prefill = _PrefillTimes(workload.device)
     handles = prefill.watch(workload.model)
@@ -92,7 +92,7 @@ def _generate(workload: Workload, options: dict[str, Any]) -> Turn:
     finally:
         for handle in handles:
             handle.remove()
-    return Turn(
+    return EngineTurn(
         prefill.ended_ns - prefill.began_ns, ended_ns - prefill.ended_ns, tuple(int(each) for each in ids[0].tolist())
     )
 

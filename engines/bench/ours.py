@@ -7,7 +7,7 @@ from threading import Event
 import torch
 
 from engines.bench.ceilings import wait
-from engines.bench.turns import Runner, Turn, UnavailableError
+from engines.bench.turns import EngineTurn, Runner, UnavailableError
 from engines.bench.workload import Workload
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.cuda_graphs import GraphStep
@@ -47,7 +47,7 @@ def stepping(workload: Workload, kind: str) -> Runner:
     cache = step.open_cache(workload.capacity) if isinstance(step, GraphStep) else _cache_of(workload)
     cached = CachedModel(decoder, TARGET, workload.device, decoder.rows, cache=cache, own_step=step)
 
-    def turn() -> Turn:
+    def turn() -> EngineTurn:
         taken = run_once(cached, workload)
         if step.problem:
             raise UnavailableError(f"it fell back to the plain step: {step.problem}")
@@ -63,7 +63,7 @@ def _cache_of(workload: Workload) -> KvCache:
         return make_cache(STATIC, config, capacity=capacity, device=workload.device, dtype=workload.dtype)
 
 
-def run_once(cached: CachedModel, workload: Workload) -> Turn:
+def run_once(cached: CachedModel, workload: Workload) -> EngineTurn:
     """One turn over an emptied cache; the device is waited for at the ends of prefill and decode, not in between."""
     cached.opened.crop(0)
     answer = SilentAnswer()
@@ -77,4 +77,4 @@ def run_once(cached: CachedModel, workload: Workload) -> Turn:
         answer.add(int(first))
         decode(cached, first, answer, Limits(workload.tokens), sampler=greedy, clock=NullClock(), stop=_NEVER)
         wait(workload.device)
-    return Turn(prefilled_ns - began_ns, monotonic_ns() - prefilled_ns, tuple(answer.ids))
+    return EngineTurn(prefilled_ns - began_ns, monotonic_ns() - prefilled_ns, tuple(answer.ids))

@@ -15,7 +15,7 @@ import numpy as np
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import NS_PER_MS, NS_PER_S
 
-Runner = Callable[[], "Turn"]
+Runner = Callable[[], "EngineTurn"]
 
 
 class UnavailableError(Exception):
@@ -23,7 +23,7 @@ class UnavailableError(Exception):
 
 
 @dataclass(frozen=True)
-class Turn:
+class EngineTurn:
     """One prefill and the decoding after it: times, and the ids that came, the prefill's own among them."""
 
     prefill_ns: int
@@ -32,11 +32,11 @@ class Turn:
 
 
 @dataclass
-class Series:
+class ContenderTurns:
     """All measured turns of one contender by round, or why there are none."""
 
     name: str
-    turns: dict[int, Turn] = field(default_factory=dict)
+    turns: dict[int, EngineTurn] = field(default_factory=dict)
     preparation_s: float = 0.0
     spent_s: float = 0.0
     reason: str | None = None
@@ -82,13 +82,13 @@ def take_turns(
     seed: int = 0,
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], int] = monotonic_ns,
-) -> dict[str, Series]:
+) -> dict[str, ContenderTurns]:
     """Prepares every contender (a first turn, which is not counted), then `rounds` rounds of one turn each.
 
     `runners` maps a name to what makes its runner. A contender that cannot run, or that has spent `limit_s` seconds,
     stops; the others go on. Preparation cannot be interrupted, so a slow one is told afterwards.
     """
-    found = {name: Series(name) for name in runners}
+    found = {name: ContenderTurns(name) for name in runners}
     ready: dict[str, Runner] = {}
     for name, make in runners.items():
         note(f"engine: preparing {name}")
@@ -110,7 +110,9 @@ def take_turns(
     return found
 
 
-def _prepare(make: Callable[[], Runner], series: Series, limit_s: float, clock: Callable[[], int]) -> Runner | None:
+def _prepare(
+    make: Callable[[], Runner], series: ContenderTurns, limit_s: float, clock: Callable[[], int]
+) -> Runner | None:
     began_ns = clock()
     try:
         runner = make()
@@ -125,30 +127,30 @@ def _prepare(make: Callable[[], Runner], series: Series, limit_s: float, clock: 
     return runner
 
 
-def _note_progress(found: Mapping[str, Series], index: int, rounds: int, note: Callable[[str], None]) -> None:
+def _note_progress(found: Mapping[str, ContenderTurns], index: int, rounds: int, note: Callable[[str], None]) -> None:
     step = max(1, rounds // 5)
     if (index + 1) % step == 0 and index + 1 < rounds:
         left_s = sum(series.spent_s for series in found.values()) / (index + 1) * (rounds - index - 1)
         note(f"engine: {index + 1} of {rounds} rounds, about {left_s:.0f} s left")
 
 
-def paired_ratios(above: Series, below: Series, quantity: Callable[[Turn], float]) -> list[float]:
+def paired_ratios(above: ContenderTurns, below: ContenderTurns, quantity: Callable[[EngineTurn], float]) -> list[float]:
     """`quantity` of one over that of the other, for each round in which both had a turn."""
     shared = sorted(above.turns.keys() & below.turns.keys())
     return [quantity(above.turns[index]) / quantity(below.turns[index]) for index in shared]
 
 
-def decode_ns(turn: Turn) -> float:
+def decode_ns(turn: EngineTurn) -> float:
     """Decode time of a turn per token."""
     return turn.decode_ns / max(len(turn.ids) - 1, 1)
 
 
-def prefill_ns(turn: Turn) -> float:
+def prefill_ns(turn: EngineTurn) -> float:
     """Prefill time of a turn."""
     return float(turn.prefill_ns)
 
 
-def agreement(series: Series, reference: Series) -> float | None:
+def agreement(series: ContenderTurns, reference: ContenderTurns) -> float | None:
     """Share of positions at which all turns' ids are those of the reference's first turn; None without both.
 
     The worst turn counts.

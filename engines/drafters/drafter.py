@@ -20,7 +20,7 @@ class Proposal:
 
     `laws` [k, V] are the distributions the ids were drawn from (None: proposed for certain, which is a distribution of
     one point). `parents` makes it a tree: for each node the index of its parent, -1 where that is the answer's last
-    token; nodes stand behind their parents, siblings by preference. `logits` are the drafter's own, one [1, V'] per id
+    token; nodes stand after their parents, siblings by preference. `logits` are the drafter's own, one [1, V'] per id
     over the first V' ids of the target's vocabulary, for judging only; None where it has none.
     """
 
@@ -102,7 +102,7 @@ class Drafter(Protocol):
         """Called after each round with the answer as it is now: what was rejected is to be forgotten."""
 
     def finish(self, ids: Sequence[int]) -> None:
-        """Called once behind the last round: caches then hold all of the answer save its last token."""
+        """Called once after the last round: caches then hold all of the answer save its last token."""
 
     def abandon(self, ids: Sequence[int]) -> None:
         """Called instead when the rounds broke off: what was not accepted is forgotten, nothing is computed."""

@@ -104,7 +104,7 @@ class EagleDrafter:
         """The records tell the target's own cache."""
 
     def _catch_up(self, ids: Sequence[int]) -> torch.Tensor:
-        """Takes in what waits, with the tokens behind it: the first guess [1, H]."""
+        """Takes in what waits, with the tokens after it: the first guess [1, H]."""
         features, head = self._waiting, self.head_pass
         if features is None or features.shape[0] > len(ids):
             raise RuntimeError("hidden states and tokens do not match")

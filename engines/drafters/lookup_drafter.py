@@ -21,7 +21,7 @@ NAME = "prompt lookup"
 class LookupDrafter(NoCache):
     """Proposes what followed the latest earlier occurrence of the answer's last ids; nothing where there is none.
 
-    Proposals are made on the CPU and put on `device`. Drafting stops behind one of `eos_ids`.
+    Proposals are made on the CPU and put on `device`. Drafting stops after one of `eos_ids`.
     """
 
     def __init__(self, device: torch.device, eos_ids: frozenset[int] = frozenset()) -> None:
@@ -67,7 +67,7 @@ class _Occurrences:
         self._grow(answer[len(self._sequence) - self._prompt_length :])
 
     def continuation(self, count: int) -> list[int]:
-        """At most `count` ids behind the latest earlier occurrence of the longest suffix that has one.
+        """At most `count` ids after the latest earlier occurrence of the longest suffix that has one.
 
         Where that occurrence reaches into the sequence's end, the sequence is taken to go on repeating itself.
         """

@@ -23,7 +23,7 @@ from evprof.core.speculation import REENCODED
 class ModelDrafter:
     """Drafts greedily, or draws from `law` with `generator` where there is one.
 
-    `model` is prefilled. `eos_ids` are the target's; drafting stops behind one where the host may look.
+    `model` is prefilled. `eos_ids` are the target's; drafting stops after one where the host may look.
     """
 
     wants_features = False
@@ -71,7 +71,7 @@ class ModelDrafter:
         return self.proposal(chosen)
 
     def drafted(self, logits: torch.Tensor) -> Iterator[Drafted]:
-        """Token after token behind what the cache holds, whose logits [1, V] these are; a step for each but the first,
+        """Token after token after what the cache holds, whose logits [1, V] these are; a step for each but the first,
         taken when the next is asked for. Never waits for a GPU."""
         while True:
             seen = self.heard(logits)

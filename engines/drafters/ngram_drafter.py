@@ -24,7 +24,7 @@ _ELSEWHERE = 0.2
 class NgramDrafter(NoCache):
     """Proposes the chain of likeliest continuations as long as it is sure enough of the whole chain.
 
-    `least` is the least product of the chain's confidences, by itself the device's; drafting stops behind one of
+    `least` is the least product of the chain's confidences, by default the device's; drafting stops after one of
     `eos_ids`. Proposals are put on `device`.
     """
 

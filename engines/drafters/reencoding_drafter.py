@@ -1,7 +1,7 @@
 """A draft whose vocabulary cuts text differently: it hears the answer's text, and its own comes back as text.
 
 Every round the answer is encoded anew with the draft's vocabulary; what of it stands in the draft's cache already is
-not computed again. What it drafts is encoded with the target's vocabulary behind the answer and proposed for certain,
+not computed again. What it drafts is encoded with the target's vocabulary after the answer and proposed for certain,
 so the answer is the target's own whatever gets lost on the way.
 """
 
@@ -103,7 +103,7 @@ class ReencodingDrafter:
         return self.model.crop(self.model.prompt_length + same)
 
     def _drafted(self, waiting: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> list[int]:
-        """The draft's likeliest ids behind those that wait to be fed; up to the end of sequence where the host may
+        """The draft's likeliest ids after those that wait to be fed; up to the end of sequence where the host may
         look. Its cache then holds all of them save the last."""
         reads_freely = self.device.type == "cpu"
         fed = torch.tensor([list(waiting)], device=self.device)
@@ -119,7 +119,7 @@ class ReencodingDrafter:
         return drafted
 
     def _behind(self, ids: Sequence[int], text: str, added: str) -> list[int] | None:
-        """The target's ids for `added` behind the answer `ids`, which spell `text`; None where there are none for it.
+        """The target's ids for `added` after the answer `ids`, which spell `text`; None where there are none for it.
 
         First as the whole text is encoded; where that cuts the answer otherwise than it is, as a continuation.
         """

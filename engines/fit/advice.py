@@ -32,7 +32,7 @@ _FEW_FRAMES = (4, 2, 1)
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedModels:
     """Models by role, their sizes, and the settings of the run they are wanted for."""
 
     choices: dict[str, ModelChoice]
@@ -49,7 +49,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Change:
+class OptionChange:
     """One option of `evprof run`: `place` is what it sets (two changes of one place exclude each other)."""
 
     words: str
@@ -57,7 +57,7 @@ class Change:
     place: tuple[str, str]
     value: Any
 
-    def apply(self, plan: Plan) -> Plan:
+    def apply(self, plan: PlannedModels) -> PlannedModels:
         """The plan with this change."""
         role, name = self.place
         if role:
@@ -71,7 +71,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Way:
+class FittingChanges:
     """Changes that make models fit, and what these then take by device."""
 
     words: str
@@ -87,7 +87,9 @@ class Way:
         return f"{self.words} ({sizes})"
 
 
-def find_ways(plan: Plan, machine: Machine, held: Mapping[str, int], *, together: bool) -> list[Way]:
+def find_ways(
+    plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, together: bool
+) -> list[FittingChanges]:
     """The cheapest changes after which all models fit beside each other (`together`) or each by itself.
 
     At most MOST_NAMED, each with something the others lack. Empty when no change of these kinds helps.
@@ -99,7 +101,7 @@ def find_ways(plan: Plan, machine: Machine, held: Mapping[str, int], *, together
         changes = [change for change in changes if change.value not in NOT_CROPPED]
     tries = [group for count in range(1, _MOST_TOGETHER + 1) for group in combinations(changes, count)]
     tries.sort(key=lambda group: (sum(change.cost for change in group), len(group)))
-    found: list[tuple[frozenset[Change], Way]] = []
+    found: list[tuple[frozenset[OptionChange], FittingChanges]] = []
     known: dict[str, int] = {}
     for group in tries:
         if len({change.place for change in group}) < len(group) or any(
@@ -112,13 +114,15 @@ def find_ways(plan: Plan, machine: Machine, held: Mapping[str, int], *, together
         placed = place(needs, known)
         if placed == BOTH or (not together and placed != REFUSED):
             shown = demand(needs) if together else {}
-            found.append((frozenset(group), Way(" ".join(change.words for change in group), shown or _largest(needs))))
+            found.append(
+                (frozenset(group), FittingChanges(" ".join(change.words for change in group), shown or _largest(needs)))
+            )
             if len(found) == MOST_NAMED:
                 break
     return [way for _, way in found]
 
 
-def ways_text(ways: Sequence[Way]) -> str:
+def ways_text(ways: Sequence[FittingChanges]) -> str:
     """The second half of a refusal, as it follows on a semicolon."""
     if not ways:
         return "no dtype, quantization or cache makes it fit, so choose a smaller model"
@@ -126,12 +130,12 @@ def ways_text(ways: Sequence[Way]) -> str:
     return f"what fits: {texts[0]}" if len(texts) == 1 else f"what fits: {', '.join(texts[:-1])} or {texts[-1]}"
 
 
-def _kinds(group: Iterable[Change]) -> set[tuple[str, str]]:
+def _kinds(group: Iterable[OptionChange]) -> set[tuple[str, str]]:
     """What is changed to what, whichever model it is; two GPUs are as good as each other."""
     return {(change.place[1], "" if change.place[1] == "device" else str(change.value)) for change in group}
 
 
-def _after(plan: Plan, group: Sequence[Change]) -> Plan:
+def _after(plan: PlannedModels, group: Sequence[OptionChange]) -> PlannedModels:
     for change in group:
         plan = change.apply(plan)
     return plan
@@ -145,32 +149,32 @@ def _largest(needs: Sequence[MemoryNeed]) -> dict[str, int]:
     return found
 
 
-def _changes(plan: Plan, machine: Machine) -> Iterator[Change]:
+def _changes(plan: PlannedModels, machine: Machine) -> Iterator[OptionChange]:
     """Every single change that is one."""
     switches = plan.settings.switches
     if not switches.prefill_chunk:
-        yield Change(f"--prefill-chunk {_CHUNK}", 1, ("", "prefill_chunk"), _CHUNK)
+        yield OptionChange(f"--prefill-chunk {_CHUNK}", 1, ("", "prefill_chunk"), _CHUNK)
     if switches.cache in ("auto", "static", "dynamic"):
-        yield Change("--cache fp8", 5, ("", "cache"), "fp8")
+        yield OptionChange("--cache fp8", 5, ("", "cache"), "fp8")
         if machine.can_pack("hqq4"):
-            yield Change("--cache hqq4", 7, ("", "cache"), "hqq4")
+            yield OptionChange("--cache hqq4", 7, ("", "cache"), "hqq4")
     for role, need in zip(plan.choices, plan.needs(machine), strict=True):
         yield from _changes_of(role, need, plan, machine)
 
 
-def _changes_of(role: str, need: MemoryNeed, plan: Plan, machine: Machine) -> Iterator[Change]:
+def _changes_of(role: str, need: MemoryNeed, plan: PlannedModels, machine: Machine) -> Iterator[OptionChange]:
     choice = plan.choices[role]
     for name in machine.devices():
         if name != need.device:
-            yield Change(f"--{role}-device {name}", 12 if name == "cpu" else 2, (role, "device"), name)
+            yield OptionChange(f"--{role}-device {name}", 12 if name == "cpu" else 2, (role, "device"), name)
     if need.dtype == "float32":
-        yield Change(f"--{role}-dtype bfloat16", 3, (role, "dtype"), "bfloat16")
+        yield OptionChange(f"--{role}-dtype bfloat16", 3, (role, "dtype"), "bfloat16")
     four = "int4" if need.device.startswith("cuda") and need.dtype == "bfloat16" else "nf4"
     for kind, cost, before in (("int8", 4, (None,)), (four, 6, (None, "int8"))):
         if choice.quantization in before and machine.can_pack(kind):
-            yield Change(f"--{role}-quant {kind}", cost, (role, "quantization"), kind)
+            yield OptionChange(f"--{role}-quant {kind}", cost, (role, "quantization"), kind)
     frames = frame_count(plan.shapes[role].config, plan.settings)
     option = FAMILIES[plan.shapes[role].config.family].frames_setting
     fewer = next((count for count in _FEW_FRAMES if count < frames), None)
     if fewer is not None:
-        yield Change(f"--{option.replace('_', '-')} {fewer}", 8, ("", option), fewer)
+        yield OptionChange(f"--{option.replace('_', '-')} {fewer}", 8, ("", option), fewer)

@@ -5,7 +5,7 @@ The estimate is `requirements`' and the sentence of a refusal `verdict`'s; here 
 
 from __future__ import annotations
 
-from engines.fit.advice import Plan
+from engines.fit.advice import PlannedModels
 from engines.fit.placement import BOTH, place, room_for
 from engines.fit.requirements import model_shape
 from engines.fit.verdict import refusal
@@ -28,7 +28,7 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
         return
     # What captured steps keep between runs would be counted twice: as taken, and as what the run will need.
     warm.release_caches()
-    plan = Plan(
+    plan = PlannedModels(
         choices,
         {role: model_shape(choice) for role, choice in choices.items()},
         request.settings,
@@ -41,7 +41,7 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
     if _all_fit(plan, warm, machine):
         return
     warm.keep_only({(choice, role) for role, choice in needed.items()})
-    plan = Plan(needed, plan.shapes, plan.settings, plan.question)
+    plan = PlannedModels(needed, plan.shapes, plan.settings, plan.question)
     if not _all_fit(plan, warm, machine):
         needs = plan.needs(machine)
         # The refusal and its advice are about starting over, as the next run would.
@@ -52,6 +52,6 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
         raise UserError(refusal(plan, machine, held, together=True))
 
 
-def _all_fit(plan: Plan, warm: WarmModels, machine: Machine) -> bool:
+def _all_fit(plan: PlannedModels, warm: WarmModels, machine: Machine) -> bool:
     needs = [need.loaded() if warm.holds(plan.choices[need.role], need.role) else need for need in plan.needs(machine)]
     return place(needs, room_for(needs, machine)) == BOTH

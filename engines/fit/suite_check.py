@@ -12,7 +12,7 @@ from engines.fit.requirements import MemoryNeed, ModelShape, memory_need, model_
 from engines.hardware.memory import Machine, ThisMachine
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 
 
 class SuiteRoom:
@@ -27,7 +27,7 @@ class SuiteRoom:
         shape = self._shape(ModelChoice(name))
         return None if shape is None else shape.config.family
 
-    def fits(self, cells: Iterable[SuiteCell]) -> bool:
+    def fits(self, cells: Iterable[SuiteConfiguration]) -> bool:
         """Whether all models of all cells stay loaded together, each with room for its largest run."""
         largest: dict[tuple[str, ModelChoice], MemoryNeed] = {}
         for cell in cells:
@@ -39,7 +39,7 @@ class SuiteRoom:
         needs = list(largest.values())
         return place(needs, room_for(needs, self._machine)) == BOTH
 
-    def past_context(self, cell: SuiteCell) -> str | None:
+    def past_context(self, cell: SuiteConfiguration) -> str | None:
         """Why a cell asks for more than a model was trained for; None when it does not."""
         for role in cell.roles:
             choice = cell.choice(role)
@@ -55,7 +55,7 @@ class SuiteRoom:
                 )
         return None
 
-    def _need(self, cell: SuiteCell, role: str, choice: ModelChoice) -> MemoryNeed | None:
+    def _need(self, cell: SuiteConfiguration, role: str, choice: ModelChoice) -> MemoryNeed | None:
         shape = self._shape(choice)
         if shape is None:
             return None

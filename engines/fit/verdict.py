@@ -8,7 +8,7 @@ from typing import Any
 
 from engines.decoder.quantization import check_quantization
 from engines.decoder.quantized_kv import check_cache
-from engines.fit.advice import Plan, find_ways, ways_text
+from engines.fit.advice import PlannedModels, find_ways, ways_text
 from engines.fit.batch_capacity import batch_capacity
 from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, room_for, shortage, use
 from engines.fit.requirements import QUESTION_POSITIONS, MemoryNeed, ModelShape, frame_count, model_shape
@@ -23,7 +23,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 class FitQuestion:
     """What is to be fitted: a model, perhaps with another, under settings; `memory_bytes` assumes devices that large.
 
-    `role` is the model's; by itself it is what its family was made for. `held_bytes` is what others of ours hold, by
+    `role` is the model's; by default the one its family was made for. `held_bytes` is what others of ours hold, by
     device, and would give back.
     """
 
@@ -61,7 +61,7 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     }
 
 
-def refusal(plan: Plan, machine: Machine, held: Mapping[str, int], *, together: bool) -> str:
+def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, together: bool) -> str:
     """The sentence for models that do not fit: what is missing, and what would help. `held` would be given back."""
     needs = plan.needs(machine)
     ways = find_ways(plan, machine, held, together=together)
@@ -76,7 +76,7 @@ def _check_packing(need: MemoryNeed, machine: Machine) -> None:
     check_cache(need.cache)
 
 
-def _plan(question: FitQuestion) -> Plan:
+def _plan(question: FitQuestion) -> PlannedModels:
     shape = model_shape(question.model)
     role = question.role or _made_for(shape)
     choices, shapes = {role: question.model}, {role: shape}
@@ -84,7 +84,7 @@ def _plan(question: FitQuestion) -> Plan:
         other = TARGET if role == DRAFT else DRAFT
         choices[other], shapes[other] = question.other, model_shape(question.other)
     order = [role for role in (DRAFT, TARGET) if role in choices]
-    return Plan(
+    return PlannedModels(
         {role: choices[role] for role in order},
         {role: shapes[role] for role in order},
         question.settings,
@@ -92,7 +92,7 @@ def _plan(question: FitQuestion) -> Plan:
     )
 
 
-def _role(question: FitQuestion, plan: Plan) -> str:
+def _role(question: FitQuestion, plan: PlannedModels) -> str:
     return next(role for role, choice in plan.choices.items() if choice is question.model)
 
 
@@ -101,7 +101,7 @@ def _made_for(shape: ModelShape) -> str:
 
 
 def _verdict(
-    plan: Plan, needs: list[MemoryNeed], machine: Machine, held: Mapping[str, int], placement: str
+    plan: PlannedModels, needs: list[MemoryNeed], machine: Machine, held: Mapping[str, int], placement: str
 ) -> tuple[str, list[dict[str, Any]]]:
     free = room_for(needs, machine, held)
     names = " and ".join(need.name for need in needs)
@@ -121,7 +121,7 @@ def _verdict(
     )
 
 
-def _past_context(plan: Plan, need: MemoryNeed) -> str | None:
+def _past_context(plan: PlannedModels, need: MemoryNeed) -> str | None:
     """A sentence when a run would pass the positions the model was trained for."""
     limit = plan.shapes[need.role].config.text.max_position_embeddings
     wanted = need.positions.prompt + plan.settings.max_new_tokens
@@ -133,7 +133,7 @@ def _past_context(plan: Plan, need: MemoryNeed) -> str | None:
     )
 
 
-def _model(plan: Plan, need: MemoryNeed, free: int) -> dict[str, Any]:
+def _model(plan: PlannedModels, need: MemoryNeed, free: int) -> dict[str, Any]:
     return {
         "role": need.role,
         "name": need.name,

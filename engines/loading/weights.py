@@ -63,7 +63,7 @@ class Checkpoint:
 def find_checkpoint(name: str, clip: str | None = None, *, with_weights: bool = False) -> Checkpoint:
     """A bundled name, a `random:` name, a checkpoint folder or a hub id -> what it is, without reading weights.
 
-    With `:layers=N` behind it, N of its language model's layers are kept (see `layer_drop`).
+    With `:layers=N` after it, N of its language model's layers are kept (see `layer_drop`).
     `clip` is a CLIP folder for an EventGPT checkpoint. Of a hub id that is not in the cache the small files are
     fetched, and `with_weights` all. Raises UserError when nothing of that name is here or can be fetched.
     """

@@ -25,7 +25,7 @@ class DeviceTimer(Protocol):
     """Marks on a device's queue of work, readable later as host nanoseconds."""
 
     def mark(self) -> Any:
-        """Puts a mark behind the work queued so far; never waits."""
+        """Puts a mark after the work queued so far; never waits."""
 
     def is_reached(self, mark: Any) -> bool:
         """Whether the device has got there; never waits."""
@@ -40,7 +40,7 @@ class DeviceTimer(Protocol):
         """Waits until all queued work is done."""
 
 
-class Span:
+class OpenSpan:
     """One interval being measured; also the context manager that begins and ends it."""
 
     __slots__ = (
@@ -140,8 +140,8 @@ class StageClock:
         self.annotation = annotation
         self._append = sink.append
         self._timers = timers or {}
-        self._open: list[Span] = []
-        self._pending: deque[Span] = deque()
+        self._open: list[OpenSpan] = []
+        self._pending: deque[OpenSpan] = deque()
         # One call into C, so that two threads never get the same number.
         self._ids = count() if ids is None else ids
 
@@ -157,18 +157,18 @@ class StageClock:
         """Whether a span is open: a new one is a part of it."""
         return bool(self._open)
 
-    def stage(self, name: str, role: str, device: Any = None) -> Span:
+    def stage(self, name: str, role: str, device: Any = None) -> OpenSpan:
         """A stage of `role`; `device` is where its work runs, None for host work."""
-        return Span(self, name, role, None if device is None else self._timers.get(str(device)))
+        return OpenSpan(self, name, role, None if device is None else self._timers.get(str(device)))
 
-    def child(self, name: str, role: str | None = None) -> Span:
+    def child(self, name: str, role: str | None = None) -> OpenSpan:
         """A part of the innermost open span, on the same device and, unless named, of the same role."""
         parent = self._open[-1]
-        return Span(self, name, role or parent.role, parent.timer)
+        return OpenSpan(self, name, role or parent.role, parent.timer)
 
-    def child_on(self, name: str, role: str, device: Any) -> Span:
+    def child_on(self, name: str, role: str, device: Any) -> OpenSpan:
         """A part of the innermost open span whose work runs on a device of its own."""
-        return Span(self, name, role, self._timers.get(str(device)))
+        return OpenSpan(self, name, role, self._timers.get(str(device)))
 
     def begin_step(self) -> None:
         """Called before each token or round of stage decode; traces mark their steps here."""
@@ -194,7 +194,7 @@ class StageClock:
             self._write_settled(span)
         return done_ns
 
-    def open(self, span: Span) -> None:
+    def open(self, span: OpenSpan) -> None:
         """Begins a span; called by the span itself."""
         span.span_id = next(self._ids)
         if self._open:
@@ -205,7 +205,7 @@ class StageClock:
             SpanRecord(self.run_id, span.span_id, span.parent_id, BEGIN, span.role, span.name, span.start_ns, -1)
         )
 
-    def close(self, span: Span) -> None:
+    def close(self, span: OpenSpan) -> None:
         """Ends a span; called by the span itself."""
         span.end_ns = self.now()
         self._open.pop()
@@ -223,7 +223,7 @@ class StageClock:
         shape, dtype, nbytes = describe_tensor(value)
         self._append(TensorRecord(self.run_id, span_id, direction, name, shape, dtype, nbytes))
 
-    def _write_settled(self, span: Span) -> None:
+    def _write_settled(self, span: OpenSpan) -> None:
         start_ns, end_ns = span.device_ns or (span.start_ns, span.end_ns)
         self._append(
             SpanRecord(self.run_id, span.span_id, span.parent_id, SETTLED, span.role, span.name, start_ns, end_ns)
@@ -256,15 +256,15 @@ class NullClock(StageClock):
         super().__init__(_Nowhere(), 0)
         self._span = _NullSpan(self, "", "", None)
 
-    def stage(self, name: str, role: str, device: Any = None) -> Span:
+    def stage(self, name: str, role: str, device: Any = None) -> OpenSpan:
         """A span that measures nothing."""
         return self._span
 
-    def child(self, name: str, role: str | None = None) -> Span:
+    def child(self, name: str, role: str | None = None) -> OpenSpan:
         """A span that measures nothing."""
         return self._span
 
-    def child_on(self, name: str, role: str, device: Any) -> Span:
+    def child_on(self, name: str, role: str, device: Any) -> OpenSpan:
         """A span that measures nothing."""
         return self._span
 
@@ -275,7 +275,7 @@ class NullClock(StageClock):
         """Nothing to settle."""
 
 
-class _NullSpan(Span):
+class _NullSpan(OpenSpan):
     __slots__ = ()
 
     def __enter__(self) -> Self:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, tensorboard_trace_handler
 
-from engines.measuring.timing import DeviceTimer, Span, StageClock
+from engines.measuring.timing import DeviceTimer, OpenSpan, StageClock
 from evprof.core.errors import UserError
 from evprof.core.protocols import Sink
 
@@ -31,7 +31,7 @@ class TracedClock(StageClock):
         self._steps = 0
         self._step: AbstractContextManager[Any] | None = None
 
-    def open(self, span: Span) -> None:
+    def open(self, span: OpenSpan) -> None:
         """Begins the first step with the first stage and ends it before decode."""
         is_stage = not self.is_inside
         if is_stage and span.name == "decode":

@@ -1,6 +1,6 @@
 """The tokens drafted inside a target's prefill: judged in one block, recorded as a round, both caches brought in line.
 
-The first is judged by the prefill's own logits for nothing. The rest takes one pass behind the prefill, or rides in its
+The first is judged by the prefill's own logits for nothing. The rest takes one pass after the prefill, or rides in its
 last chunk. Losslessness is `verification`'s; this knows no thread and no stage.
 """
 
@@ -13,7 +13,7 @@ import torch
 from engines.decoder.decoding import CachedModel, Limits
 from engines.drafters.drafter import Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
-from engines.measuring.timing import Span, StageClock
+from engines.measuring.timing import OpenSpan, StageClock
 from engines.modes.draft_thread import FreeDrafts
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Judged, Verifier
@@ -31,7 +31,7 @@ class Crossing:
     """What drafts took from the draft's device to the target's; nothing where both share one."""
 
     nbytes: int = 0
-    spans: tuple[Span, ...] = ()
+    spans: tuple[OpenSpan, ...] = ()
 
 
 class HiddenBlock:
@@ -74,7 +74,7 @@ class HiddenBlock:
         return Proposal(ids, laws, logits=proposal.logits)
 
     def prefill(self, embeddings: torch.Tensor, proposal: Proposal, stop: StopFlag) -> torch.Tensor:
-        """The prompt's last chunk [1, S, hidden] with the drafts behind it -> logits [N + 1, V].
+        """The prompt's last chunk [1, S, hidden] with the drafts after it -> logits [N + 1, V].
 
         The cache then holds prompt and drafts.
         """

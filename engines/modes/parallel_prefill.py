@@ -26,7 +26,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 
 
 @dataclass(frozen=True)
-class Window:
+class DraftWindow:
     """What is asked of the drafting inside: at most `most` tokens, exactly so many when it `is_forced`; they ride in
     the prefill's last chunk or not; afterwards `goes_on` in rounds or plainly."""
 
@@ -36,8 +36,8 @@ class Window:
     goes_on: bool = False
 
     @classmethod
-    def of(cls, asked: SpeculationSettings, limits: Limits) -> Window:
-        """As the settings say; drafts and the token behind them never exceed the answer's limit."""
+    def of(cls, asked: SpeculationSettings, limits: Limits) -> DraftWindow:
+        """As the settings say; drafts and the token after them never exceed the answer's limit."""
         room = limits.max_new_tokens - 1
         most = room if asked.hidden is None else min(asked.hidden, room)
         return cls(most, asked.hidden is not None, asked.verify == "last-chunk", asked.afterwards == "rounds")
@@ -46,13 +46,13 @@ class Window:
 class ParallelPrefill(Prefilling):
     """The target's side of it, on the engine's thread; as a `Prefilling` what its stage prefill does.
 
-    `sampler` chooses the first token where nothing was drafted, and every one behind the block in plain decoding.
+    `sampler` chooses the first token where nothing was drafted, and every one after the block in plain decoding.
     `make_rounds` is called once, when the target has prefilled.
     """
 
     def __init__(
         self,
-        window: Window,
+        window: DraftWindow,
         target: CachedModel,
         thread: DraftThread,
         block: HiddenBlock,

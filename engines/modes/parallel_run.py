@@ -21,7 +21,7 @@ from engines.measuring.stage_memory import UnmeasuredMemory
 from engines.modes.concurrency import Concurrency, LinkedStop
 from engines.modes.draft_thread import DraftThread
 from engines.modes.hidden_block import HiddenBlock
-from engines.modes.parallel_prefill import ParallelPrefill, Window
+from engines.modes.parallel_prefill import DraftWindow, ParallelPrefill
 from engines.modes.plain_run import Course
 from engines.modes.speculative_run import SpeculativeRun
 from engines.stages.pipeline import ModelPass, Prefilling, Tell
@@ -79,7 +79,7 @@ class ParallelRun(SpeculativeRun):
         """What both threads do, none of it begun."""
         course, settings, target = self.course, self.course.settings, self.passes[TARGET]
         limits = target.limits()
-        window = Window.of(settings.speculation, limits)
+        window = DraftWindow.of(settings.speculation, limits)
         thread = DraftThread(
             self._prefill_draft,
             drafter,
@@ -127,7 +127,7 @@ class ParallelRun(SpeculativeRun):
         return self.course.settings.speculation.begins == "load"
 
     def _prefill_draft(self) -> torch.Tensor:
-        """The draft's own stages, in its thread -> the logits [1, V] behind its prompt."""
+        """The draft's own stages, in its thread -> the logits [1, V] after its prompt."""
         draft, course = self.passes[DRAFT], self.course
         told = told_apart(course.tell(DRAFT), is_zero=False, shares_disk=self._begins_early)
         keeping = _Keeping(course.answer)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engines.measuring.timing import Span, StageClock
+from engines.measuring.timing import OpenSpan, StageClock
 from engines.stages.model import EVENTS, VIDEO, HostInputs
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
@@ -161,7 +161,7 @@ def recording_problems(path: str) -> tuple[str, ...]:
     return _problems[key]
 
 
-def _note_events(span: Span, events: EventArray) -> None:
+def _note_events(span: OpenSpan, events: EventArray) -> None:
     for name in ("x", "y", "t_us", "p"):
         span.output(name, getattr(events, name))
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn.functional import normalize
 
-from engines.measuring.timing import NullClock, Span
+from engines.measuring.timing import NullClock, OpenSpan
 from engines.stages.model import VisionLanguageModel
 from engines.stages.vision_cache import OFF
 from evprof.core.sample import Sample
@@ -39,7 +39,7 @@ def visual_features(
 ) -> dict[str, torch.Tensor]:
     """The features of a sample by space, each [positions, width] in float64 on the CPU.
 
-    `kind` is the half of the sample that is read, by itself the one the model wants. Raises UserError for bad input.
+    `kind` is the half of the sample that is read, by default the one the model reads. Raises UserError for bad input.
     """
     tap = _Tap()
     # Kept embeddings would leave nothing to see of the tower.
@@ -135,12 +135,12 @@ class _Tap(NullClock):
         super().__init__()
         self.outputs: dict[tuple[str, str], Any] = {}
 
-    def child(self, name: str, role: str | None = None) -> Span:
+    def child(self, name: str, role: str | None = None) -> OpenSpan:
         """A part whose outputs are kept."""
         return _KeptSpan(self, name)
 
 
-class _KeptSpan(Span):
+class _KeptSpan(OpenSpan):
     __slots__ = ("_kept",)
 
     def __init__(self, tap: _Tap, name: str) -> None:

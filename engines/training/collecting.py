@@ -36,7 +36,7 @@ FLUSH_S = 30.0
 """A kill costs at most what was collected in so long."""
 
 
-class Watcher(Protocol):
+class CollectingWatcher(Protocol):
     """Who is told how the work goes."""
 
     def begin(self, total: int, done_before: int) -> None:
@@ -116,7 +116,7 @@ class Collecting:
         self._unwritten = 0
         self._seen: set[tuple[str, str]] = set()
 
-    def run(self, watcher: Watcher, stop: StopFlag) -> CollectEnd:
+    def run(self, watcher: CollectingWatcher, stop: StopFlag) -> CollectEnd:
         """Collects what is not there yet; a set `stop` ends it between two tokens, with all that was collected kept.
 
         Raises UserError when models cannot be loaded or nothing can be written.
@@ -144,7 +144,7 @@ class Collecting:
             self._conclude(journal)
         return end
 
-    def _models(self, watcher: Watcher, stop: StopFlag) -> dict[str, VisionLanguageModel]:
+    def _models(self, watcher: CollectingWatcher, stop: StopFlag) -> dict[str, VisionLanguageModel]:
         plan = self._plan
         warm = WarmModels(self._loader)
         choices = {TARGET: plan.target, **({} if plan.draft is None else {DRAFT: plan.draft})}
@@ -170,7 +170,7 @@ class Collecting:
         stored = StoredExamples(journal.collection, places)
         self._open = list(zip(stored, last.examples, strict=True))
 
-    def _left(self, journal: CollectionJournal, watcher: Watcher) -> list[tuple[str, Sample]]:
+    def _left(self, journal: CollectionJournal, watcher: CollectingWatcher) -> list[tuple[str, Sample]]:
         """Rows that have no example yet, with their keys."""
         known = {example.key for example in journal.collection.examples}
         left: dict[str, Sample] = {}

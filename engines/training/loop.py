@@ -88,7 +88,7 @@ class Curves(Plain):
     validation_examples: int = 0
 
 
-class Watcher(Protocol):
+class TrainingWatcher(Protocol):
     """Who is told how a training goes."""
 
     def step(self, step: int, steps: int, loss: float) -> None:
@@ -115,7 +115,7 @@ class Training:
         self._best_match, self._best_loss = -1.0, math.inf
         self._in_vain = 0
 
-    def run(self, watcher: Watcher, stop: StopFlag) -> bool:
+    def run(self, watcher: TrainingWatcher, stop: StopFlag) -> bool:
         """Trains until the steps are done, nothing gets better, or `stop` is set; returns whether it was stopped.
 
         Afterwards the trainee is in the best state there was, and `best` holds it; None where a stop came before the
@@ -134,7 +134,11 @@ class Training:
         return is_stopped
 
     def _steps(
-        self, optimizer: torch.optim.Optimizer, parameters: list[torch.nn.Parameter], watcher: Watcher, stop: StopFlag
+        self,
+        optimizer: torch.optim.Optimizer,
+        parameters: list[torch.nn.Parameter],
+        watcher: TrainingWatcher,
+        stop: StopFlag,
     ) -> bool:
         options, since = self._options, _Mean()
         every = max(1, options.steps // _LOSS_POINTS)
@@ -162,7 +166,7 @@ class Training:
                     return False
         return False
 
-    def _note(self, step: int, loss: float, watcher: Watcher) -> None:
+    def _note(self, step: int, loss: float, watcher: TrainingWatcher) -> None:
         if not math.isfinite(loss):
             raise UserError(
                 f"The loss was no number any more after {step} steps; train with a lower --learning-rate than "
@@ -172,7 +176,7 @@ class Training:
         self.curves.loss.append(loss)
         watcher.step(step, self._options.steps, loss)
 
-    def _judge(self, step: int, watcher: Watcher) -> None:
+    def _judge(self, step: int, watcher: TrainingWatcher) -> None:
         """Looks at the held-back examples; a better match is better, at the same match a lower loss."""
         found = judged(self._trainee, self._held_back, self._options.batch)
         curves = self.curves

@@ -32,7 +32,7 @@ from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 from evprof.loaders.collection import Collection, read_collection
 
 
-class Watcher(Protocol):
+class MakingWatcher(Protocol):
     """Who is told how the work goes."""
 
     def begin(self, kind: str, curves: Curves, parameters: int) -> None:
@@ -75,7 +75,7 @@ class TrainEnd:
 
 def train_adapter(
     plan: TrainPlan,
-    watcher: Watcher,
+    watcher: MakingWatcher,
     stop: StopFlag,
     *,
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -205,7 +205,7 @@ def _provenance(plan: TrainPlan, collection: Collection, stored: StoredExamples,
 class _Telling:
     """Hands on what the loop tells, and keeps the curves at every judgement."""
 
-    def __init__(self, watcher: Watcher, keep: Callable[[], None]) -> None:
+    def __init__(self, watcher: MakingWatcher, keep: Callable[[], None]) -> None:
         self._watcher, self._keep = watcher, keep
 
     def step(self, step: int, steps: int, loss: float) -> None:

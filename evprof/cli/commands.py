@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from evprof.cli.adapter.command import Adapter
-from evprof.cli.bench.command import Bench
+from evprof.cli.adapter.command import AdapterCommand
+from evprof.cli.bench.command import BenchCommand
 from evprof.cli.command import Command
-from evprof.cli.convert.command import Convert
-from evprof.cli.demo import Demo
-from evprof.cli.doctor import Doctor
-from evprof.cli.gui import Gui
-from evprof.cli.inspect.command import Inspect
-from evprof.cli.models import Models
-from evprof.cli.run.command import Run
-from evprof.cli.sessions.compare import Compare
-from evprof.cli.sessions.export import Export
-from evprof.cli.sessions.import_command import Import
-from evprof.cli.sessions.report import Report
-from evprof.cli.sessions.show import Show
-from evprof.cli.suite.command import Suite
+from evprof.cli.convert.command import ConvertCommand
+from evprof.cli.demo import DemoCommand
+from evprof.cli.doctor import DoctorCommand
+from evprof.cli.gui import GuiCommand
+from evprof.cli.inspect.command import InspectCommand
+from evprof.cli.models import ModelsCommand
+from evprof.cli.run.command import RunCommand
+from evprof.cli.sessions.compare import CompareCommand
+from evprof.cli.sessions.export import ExportCommand
+from evprof.cli.sessions.import_command import ImportCommand
+from evprof.cli.sessions.report import ReportCommand
+from evprof.cli.sessions.show import ShowCommand
+from evprof.cli.suite.command import SuiteCommand
 
 COMMANDS: tuple[type[Command], ...] = (
-    Gui,
-    Demo,
-    Run,
-    Suite,
-    Import,
-    Models,
-    Inspect,
-    Convert,
-    Show,
-    Compare,
-    Report,
-    Export,
-    Adapter,
-    Bench,
-    Doctor,
+    GuiCommand,
+    DemoCommand,
+    RunCommand,
+    SuiteCommand,
+    ImportCommand,
+    ModelsCommand,
+    InspectCommand,
+    ConvertCommand,
+    ShowCommand,
+    CompareCommand,
+    ReportCommand,
+    ExportCommand,
+    AdapterCommand,
+    BenchCommand,
+    DoctorCommand,
 )

@@ -13,7 +13,7 @@ from evprof.cli.terminal.console import Console
 PICTURE_TIMEOUT_S = 120
 
 
-class Demo(Command):
+class DemoCommand(Command):
     """Run the bundled pair on the bundled sample.
 
     First side by side, then with speculative decoding: three runs, after a warm-up of each model. With a display this

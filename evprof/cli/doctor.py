@@ -36,7 +36,7 @@ class Problem:
     fix: str
 
 
-class Doctor(Command):
+class DoctorCommand(Command):
     """Say what this installation consists of, what does not work, and how to mend it.
 
     Versions, GPU, Qt and its platform, video decoders, folders. Problems do not change the exit code.

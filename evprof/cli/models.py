@@ -15,7 +15,7 @@ from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
 
 
-class Models(Command):
+class ModelsCommand(Command):
     """List the known model families, the bundled and cached checkpoints, the bundled adapters, and what each needs.
 
     Any model listed can be given to --draft or --target, any adapter to --drafter. `evprof inspect MODEL` says more

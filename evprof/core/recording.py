@@ -107,7 +107,7 @@ class Update:
         return bool(self.messages or self.ranges)
 
 
-class Recording:
+class RecordLog:
     """Streams by name and a mailbox. Everything that is drawn, saved, exported or computed is read from here."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Recording:
         self.streams[stream].extend(rows)
 
     def post(self, message: Message) -> None:
-        """Puts a lifecycle message behind every row appended so far. Any thread may call this."""
+        """Puts a lifecycle message after every row appended so far. Any thread may call this."""
         self._mailbox.append(message)
 
     def cursor(self) -> Cursor:
@@ -148,7 +148,7 @@ class Recording:
 class Cursor:
     """One reader's place in a Recording."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordLog) -> None:
         self.recording = recording
         self._rows = dict.fromkeys(STREAMS, 0)
         self._messages = 0

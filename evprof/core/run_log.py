@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from evprof.core.messages import Message, RunStarted, apply_to_info
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     COVERS,
@@ -185,7 +185,7 @@ class RunLog:
 class RunBook:
     """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordLog) -> None:
         self.recording = recording
         self.runs: dict[int, RunLog] = {}
         self._cursor = recording.cursor()

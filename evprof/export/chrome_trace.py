@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import evprof
 from evprof.core.run_log import RunLog
-from evprof.export.trace_entries import Entry, Place, run_entries
+from evprof.export.trace_entries import Entry, TracePlace, run_entries
 from evprof.export.trace_slices import BEFORE_ZERO, THREADS, UNSETTLED
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _KINDS = {"X": "slices", "C": "counters", "i": "instants", "s": "flows", "f": ""
 
 
 class ChromeTrace:
-    """A trace in the making. `head` and `tail` are its fields before and behind `traceEvents`.
+    """A trace in the making. `head` and `tail` are its fields before and after `traceEvents`.
 
     `as_steps`: as PyTorch's profiler writes it, for tools that look for that: runs laid end to end, each a numbered
     step, spans as operators. Otherwise every run begins at 0, as in the window.
@@ -81,7 +81,7 @@ class ChromeTrace:
                     self._left_out[_UNBORN_RECORDS] += _record_count(run)
                     continue
                 self._note(run)
-                place = Place(
+                place = TracePlace(
                     pid=first_pid + run.run_id,
                     session=session,
                     names_session=self._names_sessions,

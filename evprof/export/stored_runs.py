@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from evprof.core.messages import Message, RunStarted, apply_to_info
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 
@@ -25,7 +25,7 @@ Pieces = list[tuple[int, int]]
 class StoredRuns(Sequence[RunLog]):
     """Runs of a complete recording in order of their numbers; each is put together anew whenever it is asked for."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordLog) -> None:
         self._recording = recording
         self.infos = _infos(recording)
         """What is known of each run apart from its rows."""
@@ -70,7 +70,7 @@ def stored_source(path: Path) -> tuple[Source, StoredRuns]:
     return Source(path, runs, session.environment, session.facts), runs
 
 
-def _infos(recording: Recording) -> list[RunInfo]:
+def _infos(recording: RecordLog) -> list[RunInfo]:
     said: OrderedDict[int, list[Message]] = OrderedDict()
     infos: dict[int, RunInfo] = {}
     for message in recording.messages():
@@ -88,7 +88,7 @@ def _infos(recording: Recording) -> list[RunInfo]:
     return [infos[run_id] for run_id in sorted(infos)]
 
 
-def _pieces(recording: Recording, name: str) -> dict[int, Pieces]:
+def _pieces(recording: RecordLog, name: str) -> dict[int, Pieces]:
     """Where the rows of each run lie: they come in blocks, for one run is recorded after the other."""
     numbers = recording.streams[name].column("run_id")
     if not len(numbers):

@@ -29,7 +29,7 @@ _CATEGORIES = {"tokens": "token", "rejected tokens": "token", "pictures": "pictu
 
 
 @dataclass(frozen=True)
-class Place:
+class TracePlace:
     """Where a run stands in a trace: its process, and when it begins. `step` is its number as a step, or None."""
 
     pid: int
@@ -39,7 +39,7 @@ class Place:
     step: int | None = None
 
 
-def run_entries(run: RunLog, zero_ns: int, place: Place, left_out: Counter[str]) -> tuple[list[Entry], int]:
+def run_entries(run: RunLog, zero_ns: int, place: TracePlace, left_out: Counter[str]) -> tuple[list[Entry], int]:
     """The run's entries, and how long it is in ns. What has no place in time is counted in `left_out`."""
     slices = slices_of(run, zero_ns, left_out)
     threads = threads_of(slices)
@@ -64,7 +64,7 @@ def run_entries(run: RunLog, zero_ns: int, place: Place, left_out: Counter[str])
 class _Drawing:
     """Makes entries of one run: its process number, and its times from where it stands."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TracePlace) -> None:
         self._place = place
 
     def us(self, at_ns: int) -> float:
@@ -72,7 +72,7 @@ class _Drawing:
         return (self._place.offset_ns + at_ns) / 1000
 
     def slices(self, slices: Sequence[Slice], threads: Sequence[int], flows: Sequence[Flow]) -> Iterator[Entry]:
-        """Parents before children at equal starts, as viewers expect, and each arrow's end right behind its slice.
+        """Parents before children at equal starts, as viewers expect, and each arrow's end right after its slice.
 
         An arrow's end belongs to the innermost slice at its moment: that is the one just begun.
         """
@@ -159,7 +159,7 @@ def _fit_in(ends_us: list[float], entry: Entry) -> None:
 
 
 def _duration_up_to(start_us: float, duration_us: float, end_us: float) -> float:
-    """The duration, or the longest whose sum with the start, rounded, is not behind the end."""
+    """The duration, or the longest whose sum with the start, rounded, is not after the end."""
     if start_us + duration_us > end_us:
         duration_us = end_us - start_us
     if start_us + duration_us > end_us:
@@ -175,7 +175,7 @@ def _dimensions(entry: Slice) -> Entry:
     }
 
 
-def _process(info: RunInfo, place: Place) -> Iterator[Entry]:
+def _process(info: RunInfo, place: TracePlace) -> Iterator[Entry]:
     model = info.models.get(info.role)
     parts = (
         place.session if place.names_session else "",
@@ -201,7 +201,7 @@ def _labels(info: RunInfo) -> list[str]:
 
 
 def _thread_names(
-    place: Place, slices: Sequence[Slice], threads: Sequence[int], instant_threads: set[int]
+    place: TracePlace, slices: Sequence[Slice], threads: Sequence[int], instant_threads: set[int]
 ) -> Iterator[Entry]:
     names = {thread: entry.track for entry, thread in zip(slices, threads, strict=True)}
     first = {entry.track: entry.base for entry in slices}

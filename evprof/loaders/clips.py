@@ -5,11 +5,11 @@ from __future__ import annotations
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.core.sample import Sample, seconds_text
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.videos.source import VideoFrames, VideoSource
 
 
-def clip_events(recording: Recording, sample: Sample) -> EventArray:
+def clip_events(recording: EventRecording, sample: Sample) -> EventArray:
     """The events of the sample's clip, or all of them. Raises UserError for a clip in which nothing happened."""
     if not sample.is_clip:
         return recording.read()
@@ -58,7 +58,7 @@ def _place(sample: Sample) -> str:
     return f"in {sample.clip_text}" if sample.duration_us is not None else f"{sample.clip_text} on"
 
 
-def _spanned(recording: Recording) -> str:
+def _spanned(recording: EventRecording) -> str:
     info = recording.info
     if info.t_min_us is None or info.t_max_us is None:
         return ""

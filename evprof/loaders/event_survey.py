@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evprof.core.events import EventArray
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES
 
 MOST_SURVEYED = 20_000_000
@@ -65,7 +65,7 @@ class EventSurvey:
         return problems
 
 
-def survey(recording: Recording, most: int = MOST_SURVEYED) -> EventSurvey:
+def survey(recording: EventRecording, most: int = MOST_SURVEYED) -> EventSurvey:
     """Reads a recording through, as far as about `most` events. Raises UserError."""
     found = EventSurvey()
     for chunk in recording.chunks():

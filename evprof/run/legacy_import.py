@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import COVERS, END, ORIGIN_TARGET, SETTLED, SpanRecord, TokenRecord
 from evprof.core.run_info import (
     FAILED,
@@ -32,7 +32,7 @@ from evprof.core.run_info import (
 from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
-from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.family import LegacyFile, open_legacy
 from evprof.loaders.legacy.reading import told_statistics
@@ -185,7 +185,7 @@ class _Import:
         self._label = label
         self._path = str(file.path.absolute())
         self._on_progress = on_progress
-        self._problems = Problems()
+        self._problems = FileProblems()
         self._reader, self._rows = file.read(self._problems)
         published = self._reader.published
         self._recomputed = Recomputed(published.statistics, published.computed)
@@ -230,7 +230,7 @@ class _Import:
     def _write(self, rows: Sequence[LegacyRow], found: ImportedFile) -> None:
         if not rows:
             return
-        recording = Recording()
+        recording = RecordLog()
         infos: list[RunInfo] = []
         spans: list[SpanRecord] = []
         tokens: list[TokenRecord] = []

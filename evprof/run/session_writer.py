@@ -18,7 +18,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS
 from evprof.core.run_info import RunInfo
 from evprof.session.header import is_session
@@ -36,7 +36,7 @@ class SessionWriter:
     as they say."""
 
     def __init__(
-        self, recording: Recording, path: Path, *, waits_for_run: bool = False, skips_existing: bool = False
+        self, recording: RecordLog, path: Path, *, waits_for_run: bool = False, skips_existing: bool = False
     ) -> None:
         """Opens `path` at once, or with the first run when `waits_for_run` (then missing folders are made, too).
 

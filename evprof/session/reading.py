@@ -21,7 +21,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_info import FAILED, RUNNING
 from evprof.session import chunk
@@ -49,14 +49,14 @@ class Session:
     """A session as read: its recording, and what is known of it apart from its runs (`facts`, as JSON gives them)."""
 
     path: Path
-    recording: Recording
+    recording: RecordLog
     environment: dict[str, Any] = field(default_factory=dict)
     created_at: str | None = None
     evprof_version: str | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def read_session(path: Path) -> Recording:
+def read_session(path: Path) -> RecordLog:
     """The Recording of a session file: every run started with its info as it ended, and all rows.
 
     Raises UserError when it is missing, foreign, newer or damaged. Runs that were going on when their program ended
@@ -156,7 +156,7 @@ class _Reading:
         self._connection = connection
         file_bytes = sum(part.stat().st_size for part in (path, *_logs(path)))
         self._left_bytes = min(_MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * file_bytes)
-        self._recording = Recording()
+        self._recording = RecordLog()
 
     def session(self) -> Session:
         found = format_of(self._connection)

@@ -13,7 +13,7 @@ RunPair = tuple[int | None, int | None]
 """Run ids of column A and column B. The same id twice is one speculative run: A its draft, B its target."""
 
 
-class Column(NamedTuple):
+class ShownModel(NamedTuple):
     """One model of one run."""
 
     run: RunLog
@@ -25,7 +25,7 @@ class Column(NamedTuple):
         return self.role == self.run.info.role
 
 
-def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[Column | None, Column | None]:
+def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[ShownModel | None, ShownModel | None]:
     """The columns A and B for a pair of run ids; None where there is no such run.
 
     The same id twice means one speculative run: its draft on the left, its target on the right; no column is left for a
@@ -33,10 +33,10 @@ def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[Column | None
     """
     a, b = (None if run_id is None else runs.get(run_id) for run_id in pair)
     if a is not None and a is b and mode_of(a.info.mode).is_paired:
-        return Column(a, DRAFT) if takes_draft_model(a) else None, Column(a, TARGET)
+        return ShownModel(a, DRAFT) if takes_draft_model(a) else None, ShownModel(a, TARGET)
     return (
-        None if a is None else Column(a, a.info.role),
-        None if b is None else Column(b, b.info.role),
+        None if a is None else ShownModel(a, a.info.role),
+        None if b is None else ShownModel(b, b.info.role),
     )
 
 

@@ -18,7 +18,7 @@ MOST_STEPS = 2000
 """Steps of a drawn curve; one more would not show on any screen."""
 
 
-class Steps(NamedTuple):
+class CumulativeShares(NamedTuple):
     """An empirical cumulative distribution: `shares[i]` percent of all values are at most `values[i]`; both rise."""
 
     values: Floats
@@ -30,7 +30,7 @@ class Steps(NamedTuple):
         return float(self.shares[place - 1]) if place else 0.0
 
 
-def cumulative(values: Sequence[float] | Floats, *, most: int = MOST_STEPS) -> Steps | None:
+def cumulative(values: Sequence[float] | Floats, *, most: int = MOST_STEPS) -> CumulativeShares | None:
     """The cumulative distribution of `values` in at most `most` (2 or more) steps, or None of nothing.
 
     Where steps are left out, those that stay are exact, the first and the last among them.
@@ -42,7 +42,7 @@ def cumulative(values: Sequence[float] | Floats, *, most: int = MOST_STEPS) -> S
     if len(found) > most:
         kept = np.unique(np.linspace(0, len(found) - 1, most).astype(np.int64))
         found, shares = found[kept], shares[kept]
-    return Steps(found, shares)
+    return CumulativeShares(found, shares)
 
 
 def percentile(values: Sequence[float] | Floats, percent: float) -> float | None:
@@ -83,7 +83,7 @@ def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
     return [(mark, f"{mark:,g}" if mark < 1e6 else f"{mark:.0e}") for mark in marks if low <= mark <= high]
 
 
-def staircase(steps: Steps, low: float, high: float) -> tuple[Floats, Floats]:
+def staircase(steps: CumulativeShares, low: float, high: float) -> tuple[Floats, Floats]:
     """Corners of the curve from `low` to `high` on a log10 axis: x as log10, y in percent.
 
     Values of `low` and less, zeros among them, have no place on the axis: the curve begins at their share.
@@ -96,7 +96,7 @@ def staircase(steps: Steps, low: float, high: float) -> tuple[Floats, Floats]:
     return np.concatenate(([log10(low)], x, [log10(high)])), np.concatenate(([start, start], y))
 
 
-class Position(NamedTuple):
+class PlaceOutcomes(NamedTuple):
     """What became of the tokens drafted as the `place`-th (from 1) of their rounds."""
 
     place: int
@@ -109,7 +109,7 @@ class Position(NamedTuple):
         return 100.0 * self.accepted / self.drafted if self.drafted else None
 
 
-def by_position(rounds: Iterable[tuple[int, int]]) -> list[Position]:
+def by_position(rounds: Iterable[tuple[int, int]]) -> list[PlaceOutcomes]:
     """Accepted of drafted tokens by their position in the round, from (drafted, accepted) of each round.
 
     A round that drafted n tokens counts for positions 1…n and its first `accepted` were accepted. Empty without drafts.
@@ -117,7 +117,7 @@ def by_position(rounds: Iterable[tuple[int, int]]) -> list[Position]:
     listed = list(rounds)
     longest = max((drafted for drafted, _ in listed), default=0)
     return [
-        Position(
+        PlaceOutcomes(
             place,
             accepted=sum(accepted >= place for _, accepted in listed),
             drafted=sum(drafted >= place for drafted, _ in listed),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_TARGET
 from evprof.core.run_log import RunLog, Span
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ ORIGINS = (ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT)
 """Origin names by the code used in token tables."""
 
 
-class Table:
+class LaneTable:
     """Equally long int64 columns that grow; views handed out stay valid."""
 
     def __init__(self, columns: int) -> None:
@@ -73,7 +73,7 @@ class SpanTable:
     """Spans of one kind, as they are known so far."""
 
     def __init__(self) -> None:
-        self._table = Table(6)
+        self._table = LaneTable(6)
         self._places: dict[int, int] = {}
         self._running: set[int] = set()
         self._fresh: list[tuple[int, ...]] = []
@@ -152,17 +152,17 @@ class News(NamedTuple):
 class Track:
     """One column's run as lanes. `update` is cheap: it looks only at rows not seen before."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: ShownModel) -> None:
         self.run: RunLog = column.run
         self.role = column.role
         self.is_answer = column.is_answer
         self.stages = SpanTable()
         self.parts = SpanTable()
-        self._rounds = Table(8)
+        self._rounds = LaneTable(8)
         self._verify_starts: dict[int, int] = {}
-        self._tokens = Table(3)
-        self._kv = Table(2)
-        self._memory = Table(3)
+        self._tokens = LaneTable(3)
+        self._kv = LaneTable(2)
+        self._memory = LaneTable(3)
         self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0}
         self._latencies: tuple[Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0))
         self.latest_ns = 0

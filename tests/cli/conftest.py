@@ -14,7 +14,7 @@ import pytest
 from evprof.cli import main
 from evprof.cli.run import recorded_session
 from evprof.cli.terminal import program
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.run.demo import demo_requests
 from scripted_engine import ScriptedEngine
@@ -83,7 +83,7 @@ def warm_engine() -> Iterator[Any]:
 
     made = make_engine()
     request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), warmup=0)
-    made.run(request, Recording(), threading.Event())
+    made.run(request, RecordLog(), threading.Event())
     yield made
     made.close()
 

@@ -15,7 +15,7 @@ import pytest
 import evprof
 from evprof.cli import build_parser, main
 from evprof.cli.commands import COMMANDS
-from evprof.cli.sessions.show import Show
+from evprof.cli.sessions.show import ShowCommand
 from evprof.cli.terminal.display import missing_display
 
 NOT_BUILT = ("trace",)
@@ -65,7 +65,7 @@ def test_a_defect_is_one_line_and_a_file(evprof, monkeypatch) -> None:
     def fail(self, options, console) -> int:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(Show, "run", fail)
+    monkeypatch.setattr(ShowCommand, "run", fail)
     found = evprof("show", "x.evprof")
     assert found.code == 1
     (line,) = found.errors.splitlines()

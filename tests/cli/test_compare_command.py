@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evprof.cli.run.recorded_session import RecordedSession
-from evprof.cli.sessions.compare import Compare
+from evprof.cli.sessions.compare import CompareCommand
 from evprof.cli.sessions.comparison_text import print_comparison
 from evprof.cli.terminal.console import Console
 from evprof.core.request import RunRequest
@@ -54,7 +54,7 @@ def test_bases_are_those_of_the_metrics() -> None:
     from evprof.cli.sessions import compare
 
     assert compare.BASES == BASES
-    assert "configuration" in Compare.description()
+    assert "configuration" in CompareCommand.description()
 
 
 def test_configurations_of_a_suite_are_compared_over_samples(evprof, suite) -> None:

@@ -24,7 +24,7 @@ from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.writers.frames import write_frames
 from evprof.loaders.writers.hdf5 import write_dsec
 from evprof.loaders.writers.npy import write_npy
-from evprof.run.conversion.recipe import TARGETS, Recipe
+from evprof.run.conversion.recipe import TARGETS, ConversionRecipe
 from painted_videos import number_of, paint, write_video
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ def test_every_option_reaches_the_recipe(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     add_convert_options(parser)
     named = {action.dest for action in parser._actions}
-    assert {field.name for field in fields(Recipe)} - {"window_us"} <= named | {"window_ms"}
+    assert {field.name for field in fields(ConversionRecipe)} - {"window_us"} <= named | {"window_ms"}
     words = ["--layout", "structured", "--sort", "--threshold-off", "0.3", "--seed", "4"]
     recipe = recipe_of(parser.parse_args(["in", "-o", str(tmp_path / "a.npy"), *words]), is_list=False)
     assert (recipe.layout, recipe.sort, recipe.threshold_off, recipe.seed) == ("structured", True, 0.3, 4)
@@ -315,7 +315,7 @@ def test_a_disk_that_fills_up(to: str, recording: Path, tmp_path: Path) -> None:
     )
     out = tmp_path / "out"
     out.mkdir()
-    output = out / f"result{Recipe(to).suffix}"
+    output = out / f"result{ConversionRecipe(to).suffix}"
     words = ["convert", str(recording), "-o", str(output), "--to", to]
     found = run_python(code, words, tmp_path)
     assert found.returncode == 1, found.stderr

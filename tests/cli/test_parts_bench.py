@@ -10,7 +10,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.run.benches import parts
-from evprof.run.benches.parts import PARTS, Part, measure_parts
+from evprof.run.benches.parts import PARTS, TimedPart, measure_parts
 
 QUICK = ("five frames", "paint polarity", "read manifest", "interval")
 
@@ -45,8 +45,8 @@ def test_what_there_is_not_is_refused(evprof: Callable[..., Any]) -> None:
 def test_each_part_takes_its_turn_and_its_first_one_does_not_count() -> None:
     done: list[str] = []
 
-    def noting(name: str) -> Part:
-        return Part(name, 1, "notes", lambda _: lambda: done.append(name))
+    def noting(name: str) -> TimedPart:
+        return TimedPart(name, 1, "notes", lambda _: lambda: done.append(name))
 
     found = measure_parts(2, parts=[noting("a"), noting("b")])
     assert done == ["a", "b", "a", "b", "a", "b"]
@@ -54,7 +54,7 @@ def test_each_part_takes_its_turn_and_its_first_one_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=[part.name for part in PARTS])
-def test_every_part_works_twice(part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_works_twice(part: TimedPart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it prepares is its own, and a turn leaves it as it was. In small."""
     for amount in ("EVENTS", "SAMPLES", "ROWS"):
         monkeypatch.setattr(parts, amount, 40)

@@ -13,13 +13,13 @@ import pytest
 
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
-from evprof.cli.suite.progress import Pace, SuiteProgress
+from evprof.cli.suite.progress import SuitePace, SuiteProgress
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import time_text
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.plan import plan_suite
 from evprof.run.suites.spec import parse_suite
 from evprof.session.reading import load_session
@@ -41,7 +41,7 @@ class FakeRoom:
     def fits(self, cells: Any) -> bool:
         return self.is_large
 
-    def past_context(self, cell: SuiteCell) -> str | None:
+    def past_context(self, cell: SuiteConfiguration) -> str | None:
         return "it is too long" if (cell.settings.frames or 0) * 37 > self.limit else None
 
 
@@ -266,7 +266,7 @@ def test_wrong_usage_is_one_sentence(evprof: Evprof, slips: None, words: list[st
 
 
 def test_time_left_is_that_of_the_cells_left() -> None:
-    pace = Pace()
+    pace = SuitePace()
     assert pace.left_s(["a"]) is None
     pace.note("a", 10.0, is_plain=False)
     assert pace.left_s(["a", "b"]) == 20.0

@@ -26,7 +26,7 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.export.report.data import Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Badge, Plot, Report, Table
+from evprof.export.report.parts import Badge, Report, ReportPlot, Table
 from evprof.export.report.writing import build_report
 from evprof.session.reading import load_session
 from evprof.session.store import WRITER_GONE
@@ -181,7 +181,7 @@ def _parts(report: Report) -> Iterator[object]:
             if isinstance(block, Table):
                 caption = re.sub(r"[\d.,]+ ms", "… ms", block.caption)
                 yield block.heads, caption, len(block.rows), [row[0].text for row in _untimed_rows(block)]
-            elif isinstance(block, Plot):
+            elif isinstance(block, ReportPlot):
                 yield block.title, block.unit, block.labels, [series.name for series in block.series]
 
 

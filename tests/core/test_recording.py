@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.messages import RunEnded, RunWarned
-from evprof.core.recording import Recording, Stream
+from evprof.core.recording import RecordLog, Stream
 from evprof.core.records import (
     STREAM_OF,
     STREAMS,
@@ -86,7 +86,7 @@ def test_rows_that_do_not_fit_leave_the_stream_as_it_was(rows):
 
 
 def test_mixed_records_find_their_streams_in_order():
-    recording = Recording()
+    recording = RecordLog()
     frame = FrameRecord(1, TARGET, 0, 0, 0, "a", b"png")
     token = TokenRecord(1, TARGET, 0, 5, "target", -1, 9, " a")
     for record in (kv(1), frame, kv(2), token, kv(3)):
@@ -98,7 +98,7 @@ def test_mixed_records_find_their_streams_in_order():
 
 
 def test_each_cursor_reads_everything_once():
-    recording = Recording()
+    recording = RecordLog()
     early = recording.cursor()
     assert not early.read()
     recording.append(kv(1))
@@ -114,7 +114,7 @@ def test_each_cursor_reads_everything_once():
 
 def test_who_has_seen_the_end_has_seen_every_row_before_it():
     """A writer appends and ends runs as fast as it can; a reader checks at every end."""
-    recording, runs, per_run = Recording(), 300, 7
+    recording, runs, per_run = RecordLog(), 300, 7
 
     def write() -> None:
         for run_id in range(runs):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     DRAFT,
@@ -57,12 +57,12 @@ STORY = [
 ]
 
 
-def put(recording: Recording, entry) -> None:
+def put(recording: RecordLog, entry) -> None:
     (recording.post if isinstance(entry, RunStarted | RunDescribed | RunWarned | RunEnded) else recording.append)(entry)
 
 
 def whole() -> RunLog:
-    recording = Recording()
+    recording = RecordLog()
     for entry in STORY:
         put(recording, entry)
     book = RunBook(recording)
@@ -92,7 +92,7 @@ def test_the_story_is_told_whole():
 
 @given(st.sets(st.integers(0, len(STORY))))
 def test_in_whatever_pieces_it_is_read(cuts):
-    recording = Recording()
+    recording = RecordLog()
     book = RunBook(recording)
     for place, entry in enumerate(STORY):
         if place in cuts:
@@ -136,7 +136,7 @@ def test_a_tensor_seen_before_its_span_finds_it():
 
 
 def test_rows_read_a_moment_before_their_run_wait_for_it():
-    recording = Recording()
+    recording = RecordLog()
     book = RunBook(recording)
     recording.append(KvRecord(4, TARGET, 1, 2, 3))
     assert book.update() == ([], set())
@@ -147,7 +147,7 @@ def test_rows_read_a_moment_before_their_run_wait_for_it():
 
 
 def test_changes_are_told_by_run_and_the_message_stays_as_it_was():
-    recording = Recording()
+    recording = RecordLog()
     book = RunBook(recording)
     started = RunStarted(1, info())
     recording.post(started)

@@ -21,7 +21,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES
 from evprof.core.vocabulary.settings import DEFAULTS, with_value
 from evprof.core.vocabulary.switches import Switches
-from evprof.run.suites.cell import SuiteCell, meaningful
+from evprof.run.suites.cell import SuiteConfiguration, meaningful
 from evprof.run.suites.spec import parse_suite
 from ui.settings.request_form import RequestForm
 
@@ -181,7 +181,7 @@ def in_suite(key: str, case: Case) -> bool:
 
     families = {DRAFT.name: DRAFT_FAMILY, TARGET.name: case.target_family}
     plain, other = (
-        meaningful(SuiteCell(case.mode, DRAFT, TARGET, asked.settings), families.get)
+        meaningful(SuiteConfiguration(case.mode, DRAFT, TARGET, asked.settings), families.get)
         for asked in (case.request(), case.request(key))
     )
     return plain != other
@@ -267,6 +267,6 @@ def test_all_ask_for_the_same_halves_of_a_sample(mode: str) -> None:
     for sample in (Sample("events.npy"), Sample(None, "video.mp4"), Sample("events.npy", "video.mp4")):
         form.sample = sample
         window_lacks = bool(form.mode_problem(mode))
-        suite_lacks = SuiteCell(mode, DRAFT, TARGET, settings).lacks(sample) is not None
+        suite_lacks = SuiteConfiguration(mode, DRAFT, TARGET, settings).lacks(sample) is not None
         run_lacks = refused(RunRequest(mode, sample, DRAFT, TARGET, settings))
         assert (window_lacks, suite_lacks) == (run_lacks, run_lacks), sample

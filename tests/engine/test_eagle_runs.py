@@ -18,7 +18,7 @@ from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.engine import LocalEngine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
@@ -32,7 +32,7 @@ ASSETS = Path(assets.__file__).parent
 
 
 def carry_out(engine: Any, request: RunRequest) -> RunLog:
-    recording = Recording()
+    recording = RecordLog()
     engine.run(request, recording, threading.Event())
     book = RunBook(recording)
     book.update()

@@ -12,7 +12,7 @@ import torch
 from engines.engine import LocalEngine, plan_runs
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.run_log import RunBook, RunLog
@@ -30,7 +30,7 @@ def request_for(mode: str, sample: Any, **changes: Any) -> RunRequest:
 
 
 def carry_out(engine: Any, request: RunRequest, stop: Any = None) -> tuple[list[RunLog], list[Any]]:
-    recording = Recording()
+    recording = RecordLog()
     engine.run(request, recording, stop or threading.Event())
     book = RunBook(recording)
     messages, _ = book.update()
@@ -77,7 +77,7 @@ def test_every_mode_measures_five_stages_of_each_model(engine: Any, sample: Any,
 
 
 def test_unattributed_time_stays_below_a_twentieth(engine: Any, sample: Any) -> None:
-    engine.run(request_for("side-by-side", sample), Recording(), threading.Event())
+    engine.run(request_for("side-by-side", sample), RecordLog(), threading.Event())
     shares = []
     for _ in range(3):
         runs, _ = carry_out(engine, request_for("side-by-side", sample, settings=GenerationSettings(max_new_tokens=32)))
@@ -214,7 +214,7 @@ def test_a_prompt_longer_than_the_context_is_a_sentence(engine: Any, sample: Any
 
 def test_a_request_without_its_input_is_wrong_usage(engine: Any, sample: Any) -> None:
     with pytest.raises(UserError) as caught:
-        engine.run(request_for("draft", replace(sample, events_path=None)), Recording(), threading.Event())
+        engine.run(request_for("draft", replace(sample, events_path=None)), RecordLog(), threading.Event())
     assert caught.value.exit_code == 2
 
 

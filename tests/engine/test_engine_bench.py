@@ -14,10 +14,18 @@ from transformers import CLIPVisionConfig
 from engines.bench import ceilings as ceilings_module
 from engines.bench import engine, generate, ours
 from engines.bench.ceilings import Ceilings, fastest_s, last_level_cache_bytes, measure_ceilings
-from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, Contender, choose_contenders, contenders_on
+from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, EngineContender, choose_contenders, contenders_on
 from engines.bench.engine import EngineBench, measure_engine, unrest_problems
 from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, summarise
-from engines.bench.turns import Series, Turn, UnavailableError, agreement, decode_ns, paired_ratios, take_turns
+from engines.bench.turns import (
+    ContenderTurns,
+    EngineTurn,
+    UnavailableError,
+    agreement,
+    decode_ns,
+    paired_ratios,
+    take_turns,
+)
 from engines.bench.workload import check_room, make_workload, workload_need
 from engines.decoder.llama import LlamaDecoder
 from engines.families.llava_network import LlavaConfig
@@ -31,8 +39,8 @@ EAGER = choose_contenders(f"{OURS},{HF_EAGER}")
 MACHINE = Ceilings(1e9, 2e9, 4e9, "float32", 1, 1000)
 
 
-def turn(decode_us: int, ids: tuple[int, ...] = (1, 2, 3), prefill_us: int = 10) -> Turn:
-    return Turn(1000 * prefill_us, 1000 * decode_us, ids)
+def turn(decode_us: int, ids: tuple[int, ...] = (1, 2, 3), prefill_us: int = 10) -> EngineTurn:
+    return EngineTurn(1000 * prefill_us, 1000 * decode_us, ids)
 
 
 class _PlainStep:
@@ -51,8 +59,8 @@ class _PlainStep:
         return self._decoder(self._decoder.embed(ids), cache, keep=keep)
 
 
-def series(name: str, *turns: Turn) -> Series:
-    return Series(name, dict(enumerate(turns)))
+def series(name: str, *turns: EngineTurn) -> ContenderTurns:
+    return ContenderTurns(name, dict(enumerate(turns)))
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +202,7 @@ def test_a_compiler_that_fails_leaves_the_contender_out() -> None:
     def fail(*_: object) -> Callable[..., Any]:
         raise RuntimeError("no compiler here\nand more")
 
-    make = Contender("hf_static_compiled", lambda workload: generate.static_compiled(workload, fail))
+    make = EngineContender("hf_static_compiled", lambda workload: generate.static_compiled(workload, fail))
     bench = EngineBench(shape="tiny", tokens=4, repeats=1, device="cpu", contenders=(*EAGER, make), scale=0.01)
     found = measure_engine(bench)
     row = next(row for row in found["rows"] if row["contender"] == "hf_static_compiled")
@@ -222,7 +230,7 @@ def test_contenders_alternate_in_random_order() -> None:
     log: list[str] = []
 
     def make(name: str) -> Callable:
-        def run() -> Turn:
+        def run() -> EngineTurn:
             log.append(name)
             return turn(1)
 
@@ -242,7 +250,7 @@ def test_a_slow_contender_stops_and_the_others_go_on() -> None:
     now = [0]
 
     def make(cost_s: int) -> Callable:
-        def run() -> Turn:
+        def run() -> EngineTurn:
             now[0] += cost_s * 1_000_000_000
             return turn(1)
 
@@ -256,7 +264,7 @@ def test_a_slow_contender_stops_and_the_others_go_on() -> None:
 def test_a_slow_preparation_is_told() -> None:
     now = [0]
 
-    def run() -> Turn:
+    def run() -> EngineTurn:
         now[0] += 90_000_000_000
         return turn(1)
 
@@ -277,7 +285,7 @@ def test_who_cannot_run_is_left_out_with_the_reason() -> None:
 def test_who_fails_later_keeps_the_turns_it_had() -> None:
     turns_taken = [0]
 
-    def run() -> Turn:
+    def run() -> EngineTurn:
         turns_taken[0] += 1
         if turns_taken[0] == 4:
             raise UnavailableError("memory is gone")
@@ -289,8 +297,8 @@ def test_who_fails_later_keeps_the_turns_it_had() -> None:
 
 
 def test_ratios_are_of_the_same_round() -> None:
-    mine = Series("ours", {0: turn(10), 2: turn(30), 3: turn(5)})
-    theirs = Series("hf_eager", {0: turn(20), 1: turn(999), 2: turn(90)})
+    mine = ContenderTurns("ours", {0: turn(10), 2: turn(30), 3: turn(5)})
+    theirs = ContenderTurns("hf_eager", {0: turn(20), 1: turn(999), 2: turn(90)})
     assert paired_ratios(theirs, mine, decode_ns) == [2, 3]
 
 
@@ -300,7 +308,7 @@ def test_agreement_is_the_worst_turn() -> None:
     assert agreement(series("a", turn(1, (1, 2, 3, 4)), turn(1, (1, 9, 9, 4))), reference) == 0.5
     assert agreement(series("a", turn(1, (1, 2))), reference) == 0.5
     assert agreement(series("a"), reference) is None
-    assert agreement(reference, Series("hf_eager")) is None
+    assert agreement(reference, ContenderTurns("hf_eager")) is None
 
 
 # Figures

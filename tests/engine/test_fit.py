@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from engines.fit.advice import Plan, find_ways
+from engines.fit.advice import PlannedModels, find_ways
 from engines.fit.batch_capacity import batch_capacity
 from engines.fit.placement import BOTH, IN_TURN, REFUSED, demand, place
 from engines.fit.requirements import MemoryNeed, memory_need, model_shape
@@ -94,7 +94,7 @@ def test_the_cheapest_way_comes_first() -> None:
 
 
 def test_speculation_is_not_sent_to_caches_that_cannot_take_drafts_back() -> None:
-    plan = Plan(
+    plan = PlannedModels(
         {"draft": DRAFT, "target": TARGET},
         {"draft": model_shape(DRAFT), "target": model_shape(TARGET)},
         GenerationSettings(max_new_tokens=1500),
@@ -111,7 +111,7 @@ def test_speculation_is_not_sent_to_caches_that_cannot_take_drafts_back() -> Non
 
 def test_only_installed_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """On this machine's CPU, with room for the weights only in fewer bytes than they have."""
-    plan = Plan({"draft": DRAFT}, {"draft": model_shape(DRAFT)}, SETTINGS, 16)
+    plan = PlannedModels({"draft": DRAFT}, {"draft": model_shape(DRAFT)}, SETTINGS, 16)
     monkeypatch.setattr(
         "engines.hardware.memory.free_bytes", lambda device: (10 if device.type == "cuda" else 40) * GIB
     )

@@ -11,7 +11,7 @@ import pytest
 
 import assets
 from engines.engine import LocalEngine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
@@ -42,7 +42,7 @@ INSIDE: dict[str, dict[str, Any]] = {
     "one": {"hidden": 1},
     "nine": {"hidden": 9},
     "in the last chunk": {"hidden": 6, "verify": "last-chunk"},
-    "and rounds behind": {"hidden": 4, "afterwards": "rounds"},
+    "and rounds after": {"hidden": 4, "afterwards": "rounds"},
     "in the last chunk, and rounds": {"verify": "last-chunk", "afterwards": "rounds"},
     "from the prefill on": {"begins": "prefill"},
 }
@@ -66,7 +66,7 @@ def answer(engine: LocalEngine, mode: str, name: str, **asked: Any) -> RunLog:
         settings,
         keeps_frames=False,
     )
-    recording = Recording()
+    recording = RecordLog()
     engine.run(request, recording, Event())
     book = RunBook(recording)
     book.update()

@@ -22,7 +22,7 @@ from engines.fit.requirements import ModelShape, memory_need
 from engines.hardware.memory import AssumedMachine
 from engines.loading.random_weights import build_random
 from engines.loading.weights import load_model
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -69,7 +69,7 @@ def _when_freed(storage: torch.UntypedStorage, alive: dict[int, int]) -> None:
 def test_weights_and_cache_are_exact(name: str, sample: Any) -> None:
     role = "draft" if "eventgpt" in name else "target"
     choice = ModelChoice(name, device="cpu")
-    recording = Recording()
+    recording = RecordLog()
     engine = LocalEngine(loader=load_model)
     draft, target = (choice, None) if role == "draft" else (None, choice)
     engine.run(RunRequest(role, sample, draft, target, SETTINGS), recording, threading.Event())

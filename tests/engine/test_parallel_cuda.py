@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from engines.engine import LocalEngine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -40,7 +40,7 @@ def carry_out(
         return models[role, choice.device]
 
     engine = LocalEngine(loader=load, make_room=lambda *_: None)
-    recording = Recording()
+    recording = RecordLog()
     request = RunRequest(
         mode,
         sample,

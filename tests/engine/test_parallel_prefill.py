@@ -26,7 +26,7 @@ from engines.measuring.timing import StageClock
 from engines.modes.concurrency import Concurrency, LinkedStop, SharedSink
 from engines.modes.draft_thread import NAME, DraftThread
 from engines.modes.hidden_block import LAST_CHUNK, HiddenBlock
-from engines.modes.parallel_prefill import ParallelPrefill, Window, last_apart
+from engines.modes.parallel_prefill import DraftWindow, ParallelPrefill, last_apart
 from engines.speculation.draft_length import draft_length
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
@@ -119,7 +119,7 @@ def played(
     concurrency = Concurrency(CPU, CPU, {})
     branch = concurrency.branch(clock, shared)
     draft_stop, target_stop = LinkedStop(stop), LinkedStop(stop)
-    window = Window.of(SpeculationSettings(**asked), limits)
+    window = DraftWindow.of(SpeculationSettings(**asked), limits)
     generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
     verifier = Verifier(law, generators[0] if law else None)
     drafter = ModelDrafter(
@@ -324,7 +324,7 @@ class Late:
 def test_the_end_of_the_answer_inside_the_block(
     make_pair: Any, sink: Any, monkeypatch: pytest.MonkeyPatch, *, verify: str, reads_late: bool
 ) -> None:
-    """Every token as the end in turn; nothing is drafted behind it, nothing emitted."""
+    """Every token as the end in turn; nothing is drafted after it, nothing emitted."""
     if reads_late:
         monkeypatch.setattr("engines.modes.draft_thread.make_reader", lambda device: Late())
     pair = make_pair(1, 0.0, 10, 10)
@@ -595,9 +595,9 @@ def test_chunks_put_the_last_one_apart() -> None:
 
 
 def test_windows_leave_room_for_the_targets_own_token() -> None:
-    assert Window.of(SpeculationSettings(), Limits(1)).most == 0
-    assert Window.of(SpeculationSettings(hidden=9), Limits(4)) == Window(3, is_forced=True)
-    assert Window.of(SpeculationSettings(verify="last-chunk", afterwards="rounds"), Limits(5)) == Window(
+    assert DraftWindow.of(SpeculationSettings(), Limits(1)).most == 0
+    assert DraftWindow.of(SpeculationSettings(hidden=9), Limits(4)) == DraftWindow(3, is_forced=True)
+    assert DraftWindow.of(SpeculationSettings(verify="last-chunk", afterwards="rounds"), Limits(5)) == DraftWindow(
         4, rides=True, goes_on=True
     )
 

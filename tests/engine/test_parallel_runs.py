@@ -15,7 +15,7 @@ from engines.engine import LocalEngine
 from engines.modes.draft_thread import NAME
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import UserError
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, STAGES
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
@@ -32,7 +32,7 @@ def request_for(sample: Any, mode: str = "parallel-prefill", count: int = 12, **
 
 
 def carry_out(engine: Any, request: RunRequest, stop: Any = None) -> RunLog:
-    recording = Recording()
+    recording = RecordLog()
     engine.run(request, recording, stop or threading.Event())
     book = RunBook(recording)
     book.update()
@@ -195,7 +195,7 @@ def test_threads_of_the_process_are_as_before(engine: Any, sample: Any) -> None:
 
 def test_records_of_both_threads_are_whole(engine: Any, sample: Any) -> None:
     """Begin and end of every span, none twice, whichever thread wrote it."""
-    recording = Recording()
+    recording = RecordLog()
     engine.run(request_for(sample, hidden=6, afterwards="rounds"), recording, threading.Event())
     spans = recording.streams["spans"].rows()
     for phase in (BEGIN, END):

@@ -9,7 +9,7 @@ import pytest
 
 from engines.engine import LocalEngine
 from engines.loading.weights import load_model
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -27,7 +27,7 @@ def run(sample: Any, mode: str = "target", *, cache: str = "auto", quant: str | 
         for name in ("evprof-tiny-eventgpt", "evprof-tiny-video-llava")
     )
     settings = GenerationSettings(max_new_tokens=24, ignore_eos=True, switches=Switches(cache=cache))
-    recording = Recording()
+    recording = RecordLog()
     try:
         engine.run(RunRequest(mode, sample, draft, target, settings), recording, threading.Event())
     finally:

@@ -139,7 +139,7 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
     import threading
 
     from engines.modes import measured_run
-    from evprof.core.recording import Recording
+    from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
     from evprof.core.run_log import RunBook
     from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -154,7 +154,7 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
 
     monkeypatch.setattr(measured_run, "prefetch", watched)
     for how in ("off", "warm", "cold"):
-        recording = Recording()
+        recording = RecordLog()
         settings = GenerationSettings(max_new_tokens=2, switches=Switches(prefetch=how))
         request = RunRequest("draft", Sample(str(events)), ModelChoice("tiny-draft"), None, settings, warmup=1)
         engine.run(request, recording, threading.Event())
@@ -183,7 +183,7 @@ def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(eng
     import threading
 
     from evprof.core.events import EventArray
-    from evprof.core.recording import Recording
+    from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
     from evprof.core.run_log import RunBook
     from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -196,7 +196,7 @@ def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(eng
     path = tmp_path / "cut.raw"
     write_evt2(path, [events], width=64, height=64)
     path.write_bytes(path.read_bytes()[:-3])
-    recording = Recording()
+    recording = RecordLog()
     settings = GenerationSettings(max_new_tokens=2)
     engine.run(
         RunRequest("draft", Sample(str(path)), ModelChoice("tiny-draft"), None, settings),

@@ -22,7 +22,7 @@ from engines.tokens import vocabulary_alignment
 from engines.tokens.tokenization import SentencePieceVocabulary, SyntheticVocabulary, Vocabulary
 from engines.tokens.vocabulary_alignment import align
 from evprof.core.errors import Cancelled
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
@@ -229,7 +229,7 @@ def test_the_end_of_the_draft_is_the_end_of_the_answer(
     for known in (ids, ids[:-1]):
         drafter, _ = reciting(text, notes, captions)
         assert drafter.propose(known, 16, lambda: False).ids.tolist()[-1] == 2
-    # Text that the answer has not: nothing can be said behind it.
+    # Text that the answer has not: nothing can be said after it.
     stray, _ = reciting("something else", notes, captions)
     assert stray.propose(ids[:4], 3, lambda: False).size <= 3
 
@@ -304,7 +304,7 @@ def test_a_run_of_the_bundled_pair_passes_text_where_vocabularies_differ(
     draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
     found = []
     for mode in ("target", "speculative"):
-        recording = Recording()
+        recording = RecordLog()
         asked = GenerationSettings(max_new_tokens=24, gamma=4, temperature=temperature, seed=5)
         engine.run(RunRequest(mode, sample, draft, target, asked), recording, threading.Event())
         book = RunBook(recording)
@@ -329,7 +329,7 @@ def test_text_loses_nothing_where_ids_would_do(sample: Any, monkeypatch: pytest.
     draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
     for least in (vocabulary_alignment.LEAST_COVERAGE, 1.1):
         monkeypatch.setattr(vocabulary_alignment, "LEAST_COVERAGE", least)
-        recording = Recording()
+        recording = RecordLog()
         asked = RunRequest("speculative", sample, draft, target, GenerationSettings(max_new_tokens=64, gamma=5))
         engine.run(asked, recording, threading.Event())
         book = RunBook(recording)

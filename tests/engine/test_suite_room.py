@@ -5,13 +5,13 @@ from __future__ import annotations
 from engines.fit.suite_check import SuiteRoom
 from engines.hardware.memory import AssumedMachine
 from evprof.core.units import MIB
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import parse_suite
 
 PAIR = {"draft": "random:7b-eventgpt", "target": "random:7b-llava"}
 
 
-def cells(**settings: object) -> tuple[SuiteCell, ...]:
+def cells(**settings: object) -> tuple[SuiteConfiguration, ...]:
     return parse_suite({"settings": {"mode": "side-by-side", **settings}}, "grid").cells
 
 

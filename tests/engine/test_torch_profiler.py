@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
 from evprof.core.run_log import RunBook, RunLog
@@ -33,7 +33,7 @@ def traced(engine: Any, sample: Any, mode: str, folder: Path, *, tokens: int = 4
         GenerationSettings(max_new_tokens=12),
         trace=TraceSettings(str(folder), tokens),
     )
-    recording = Recording()
+    recording = RecordLog()
     engine.run(request, recording, stop or threading.Event())
     book = RunBook(recording)
     book.update()

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     END,
@@ -131,7 +131,7 @@ def build_runs() -> BuildRuns:
     """Makes RunLogs from (info, records) pairs, ended as finished."""
 
     def build(*runs: tuple[RunInfo, list[Record]]) -> list[RunLog]:
-        recording = Recording()
+        recording = RecordLog()
         for info, records in runs:
             recording.post(RunStarted(info.run_id, info))
             for record in records:
@@ -161,7 +161,7 @@ def unborn_run(build_runs: BuildRuns) -> RunLog:
 @pytest.fixture(scope="session")
 def runs() -> list[RunLog]:
     """Three runs."""
-    recording = Recording()
+    recording = RecordLog()
     engine = ScriptedEngine(Script(), speed=50.0)
     request = RunRequest("side-by-side", Sample("e.npy", "v.mp4"), ModelChoice("draft"), ModelChoice("target"))
     for mode, first in (("side-by-side", 1), ("speculative", 3)):

@@ -18,7 +18,7 @@ from evprof.export.comparison_tables import comparison_lines
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Report, Section, Table
+from evprof.export.report.parts import Badge, Cell, Paragraph, Report, ReportPlot, Section, Table
 from evprof.export.report.sections.evidence import pairs_of
 from evprof.export.report.sections.imported import claims
 from evprof.export.report.sections.runs import contributions, generation
@@ -120,7 +120,7 @@ def test_contributions_of_002(published: ReportData) -> None:
     text = said(section)
     assert "most of it for prefill (502.0 ms, 87.0 %)" in text
     assert "No shares end-to-end" in text
-    plots = [block for block in section.blocks if isinstance(block, Plot)]
+    plots = [block for block in section.blocks if isinstance(block, ReportPlot)]
     assert plots[0].labels == ("EventGPT, 1 event frame", "LLaVA-1.5, 8 video frames")
 
 
@@ -206,7 +206,7 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     assert found["decode per token"][3] == "flat"
     assert "From 8 frames on the prompt is longer than the 4096 positions" in said(section)
     assert "Document 002: 576 per frame" in said(section)
-    assert len([block for block in section.blocks if isinstance(block, Plot)]) == 5
+    assert len([block for block in section.blocks if isinstance(block, ReportPlot)]) == 5
 
 
 def test_scaling_of_two_numbers_of_frames_claims_no_interval(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -265,7 +265,7 @@ def test_the_roofline_against_measured_ceilings(report_data: MakeData, cell_runs
     slow = draft.with_(stages={"vision": 500.0, "prefill": 900.0, "decode": 900.0})
     text = said(theory.section(report_data(slow, facts={"ceilings": [ceiling]})))
     assert "neither arithmetic nor memory takes the time" in text
-    plot = next(block for block in section.blocks if isinstance(block, Plot))
+    plot = next(block for block in section.blocks if isinstance(block, ReportPlot))
     line = next(series for series in plot.series if series.is_line)
     assert line.badge is Badge.MEASURED
     assert max(value for value in line.y if value is not None) == pytest.approx(160_000)

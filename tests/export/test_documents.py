@@ -20,7 +20,7 @@ from evprof.export.report.documents.sections import answers, document_sections, 
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Heading, Report, Table
-from evprof.export.report.readings import Reading
+from evprof.export.report.readings import ReportReading
 from evprof.export.report.writing import build_report
 from evprof.run.suites.ready import DOCUMENTS, READY
 
@@ -88,10 +88,12 @@ def test_a_part_has_the_cells_called_after_it(measured: ReportData) -> None:
 
 def test_figures_of_a_part_are_its_own(measured: ReportData) -> None:
     """What was read of the whole is kept by place, and places are others in a part."""
-    whole = measured.summary(2, Reading("total", lambda run: float(run.run_id)))
+    whole = measured.summary(2, ReportReading("total", lambda run: float(run.run_id)))
     part = part_of(measured, ("stages",))
-    assert whole == part.summary(0, Reading("total", lambda run: float(run.run_id)))
-    assert part.summary(0, Reading("total", lambda run: 0.0)) != measured.summary(0, Reading("total", lambda run: 1.0))
+    assert whole == part.summary(0, ReportReading("total", lambda run: float(run.run_id)))
+    assert part.summary(0, ReportReading("total", lambda run: 0.0)) != measured.summary(
+        0, ReportReading("total", lambda run: 1.0)
+    )
 
 
 def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evprof.export.report.data import Source, gather
-from evprof.export.report.parts import Paragraph, Plot, Table
+from evprof.export.report.parts import Paragraph, ReportPlot, Table
 from evprof.export.report.sections.evidence import pairs_of
 from evprof.export.report.sections.runs import drift
 
@@ -49,5 +49,5 @@ def test_a_steady_machine_is_said_to_be(paced):
 
 def test_the_course_of_a_reference_row_is_drawn_and_it_forms_no_pair(paced):
     data = paced(one=0.0, two=0.01, reference=0.01)
-    assert isinstance(drift.section(data).blocks[-1], Plot)
+    assert isinstance(drift.section(data).blocks[-1], ReportPlot)
     assert [(pair.base.cell, pair.other.cell) for pair in pairs_of(data)] == [("one", "two")]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, SETTLED, SpanRecord
 from evprof.core.run_info import LoadingFacts, RunInfo
 from evprof.core.run_log import RunBook, RunLog
@@ -22,7 +22,7 @@ MS = 1_000_000
 ZERO = 10**12
 
 
-def run_of(recording: Recording, run_id: int, cell: str, facts: LoadingFacts | None, parts: dict[str, float]) -> None:
+def run_of(recording: RecordLog, run_id: int, cell: str, facts: LoadingFacts | None, parts: dict[str, float]) -> None:
     """A run whose load is `parts` one after the other, and whose wall is 100 ms."""
     info = RunInfo(run_id, run_id, run_id, "target", "target", sample=Sample(name="s"), start_ns=ZERO, cell=cell)
     info.loading = {} if facts is None else {"target": facts}
@@ -41,7 +41,7 @@ def run_of(recording: Recording, run_id: int, cell: str, facts: LoadingFacts | N
 
 @pytest.fixture
 def data() -> ReportData:
-    recording = Recording()
+    recording = RecordLog()
     film = LoadingFacts(2 << 20, 1 << 20, frames=8, decoder="pyav")
     run_of(recording, 1, "video", film, {"open": 1, "demux": 1, "decode": 30, "colour": 8})
     run_of(recording, 2, "video", film, {"open": 1, "demux": 1, "decode": 32, "colour": 6})
@@ -51,7 +51,7 @@ def data() -> ReportData:
     return report(recording)
 
 
-def report(recording: Recording) -> ReportData:
+def report(recording: RecordLog) -> ReportData:
     book = RunBook(recording)
     book.update()
     runs: list[RunLog] = list(book.runs.values())
@@ -82,7 +82,7 @@ def test_what_was_read_from_where_and_how_fast(data: ReportData) -> None:
 
 
 def test_runs_that_do_not_tell_are_no_zeros() -> None:
-    recording = Recording()
+    recording = RecordLog()
     run_of(recording, 1, "old", None, {"read events": 4})
     found = section(report(recording))
     assert found.blocks == ()

@@ -13,7 +13,7 @@ from evprof.core.batches import BatchRow
 from evprof.core.records import SETTLED, SpanRecord, TensorRecord
 from evprof.core.run_info import MemoryFacts
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Paragraph, Plot, Section, Table, Verbatim
+from evprof.export.report.parts import Paragraph, ReportPlot, Section, Table, Verbatim
 from evprof.export.report.sections.runs import answer_lengths, overview, pipeline, sample_list, switches
 from evprof.export.report.sections.sizes import alignment, memory, models, scaling
 from evprof.export.report.sections.speculation import both_models
@@ -206,7 +206,7 @@ def test_alignment_by_position(report_data: MakeData, cell_runs: ModuleType) -> 
     found = rows_of(tables(section)[0])
     assert found["bus"] == ["encoder", "2", "3", "0.500", "0.250", "0.750", "0.125", "0.500", "0.250"]
     assert found["car"][3] == "n/a (n = 0)"
-    (plot,) = [block for block in section.blocks if isinstance(block, Plot)]
+    (plot,) = [block for block in section.blocks if isinstance(block, ReportPlot)]
     assert [series.x for series in plot.series] == [(0.0, 1.0)]
     assert alignment.section(report_data(cell_runs.Cell())).missing
 

@@ -17,10 +17,10 @@ from evprof.export.report.parts import (
     Bullets,
     Cell,
     Paragraph,
-    Plot,
+    PlotSeries,
     Report,
+    ReportPlot,
     Section,
-    Series,
     Table,
     Verbatim,
 )
@@ -68,7 +68,7 @@ class Page(HTMLParser):
 
 def report_of(text: str) -> Report:
     cell = Cell(text, Badge.MEASURED, "bad", text)
-    plot = Plot(GROUPED, text, (Series(text, (), (1.0, 2.0)),), (text, "b"), unit="ms", caption=text)
+    plot = ReportPlot(GROUPED, text, (PlotSeries(text, (), (1.0, 2.0)),), (text, "b"), unit="ms", caption=text)
     table = Table((text, "time"), ((Cell(text), cell), (Cell(""), cell)), caption=text)
     blocks = (
         Paragraph(text),
@@ -146,10 +146,10 @@ def test_no_text_of_a_report_stands_in_an_attribute() -> None:
 
 def test_no_two_elements_have_one_id_and_every_pattern_is_there() -> None:
     plots = tuple(
-        Plot(
+        ReportPlot(
             "stacked",
             "t",
-            (Series("a", (), (1.0,), color="vision+prefill"), Series("u", (), (1.0,), color="unattributed")),
+            (PlotSeries("a", (), (1.0,), color="vision+prefill"), PlotSeries("u", (), (1.0,), color="unattributed")),
             ("x",),
         )
         for _ in range(2)

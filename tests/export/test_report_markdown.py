@@ -18,10 +18,10 @@ from evprof.export.report.parts import (
     Bullets,
     Cell,
     Paragraph,
-    Plot,
+    PlotSeries,
     Report,
+    ReportPlot,
     Section,
-    Series,
     Table,
     Verbatim,
 )
@@ -108,7 +108,9 @@ def test_notes_are_numbered_and_told_once() -> None:
 
 
 def test_every_kind_of_block_is_set() -> None:
-    stacked = Plot(STACKED, "bars", (Series("vision", (), (1.0, 3.0)),), ("one", "two"), unit="ms", caption="mean")
+    stacked = ReportPlot(
+        STACKED, "bars", (PlotSeries("vision", (), (1.0, 3.0)),), ("one", "two"), unit="ms", caption="mean"
+    )
     blocks = (
         Paragraph("Careful.", "warn"),
         Paragraph("2.25x", badge=Badge.DERIVED),
@@ -131,21 +133,24 @@ def test_every_kind_of_block_is_set() -> None:
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    series = (Series("a", (), (10.0, 30.0)), Series("b", (), (10.0, None)))
-    lines = plot_text(Plot(STACKED, "t", series, ("x", "y"), unit="ms")).splitlines()
+    series = (PlotSeries("a", (), (10.0, 30.0)), PlotSeries("b", (), (10.0, None)))
+    lines = plot_text(ReportPlot(STACKED, "t", series, ("x", "y"), unit="ms")).splitlines()
     assert (lines[0].count("█"), lines[0].count("▓")) == (16, 16)
     assert (lines[1].count("█"), lines[1].count("▓")) == (48, 0)
     assert lines[0].endswith("20.00 ms")
     grouped = plot_text(
-        Plot(GROUPED, "t", (Series("r", (), (2.0, None), low=(1.5,), high=(2.5,)),), ("x", "y"), unit="x")
+        ReportPlot(GROUPED, "t", (PlotSeries("r", (), (2.0, None), low=(1.5,), high=(2.5,)),), ("x", "y"), unit="x")
     )
     assert grouped.splitlines()[0].endswith("2.00x [1.50, 2.50]")
     assert grouped.splitlines()[1].endswith("n/a")
 
 
 def test_points_are_a_table_over_all_places() -> None:
-    plot = Plot(
-        POINTS, "t", (Series("m", (1.0, 8.0), (597.0, 4629.0)), Series("fit", (8.0,), (4600.0,))), x_title="frames"
+    plot = ReportPlot(
+        POINTS,
+        "t",
+        (PlotSeries("m", (1.0, 8.0), (597.0, 4629.0)), PlotSeries("fit", (8.0,), (4600.0,))),
+        x_title="frames",
     )
     rows = [line.split() for line in plot_text(plot).splitlines()[2:]]
     assert rows == [["frames", "m", "fit"], ["1.000", "597.0", "·"], ["8.000", "4629", "4600"]]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evprof.export.report.parts import GROUPED, POINTS, STACKED, Badge, Plot, Series
+from evprof.export.report.parts import GROUPED, POINTS, STACKED, Badge, PlotSeries, ReportPlot
 from evprof.export.report.plots.axes import Axis, fitted_axis, linear_ticks, tick_texts
 from evprof.export.report.plots.canvas import shortened, text_width
 from evprof.export.report.plots.palette import series_colors
@@ -50,11 +50,11 @@ def check_words(svg: Element, width: float) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_stacked_bars_are_in_proportion_and_end_to_end(width: float) -> None:
     series = (
-        Series("vision", (), (10.0, 30.0), color="vision"),
-        Series("prefill", (), (40.0, None), color="prefill"),
-        Series("decode", (), (50.0, 20.0), color="decode"),
+        PlotSeries("vision", (), (10.0, 30.0), color="vision"),
+        PlotSeries("prefill", (), (40.0, None), color="prefill"),
+        PlotSeries("decode", (), (50.0, 20.0), color="decode"),
     )
-    svg = plot_svg(Plot(STACKED, "t", series, (LONG, "b"), unit="ms"), width, "k")
+    svg = plot_svg(ReportPlot(STACKED, "t", series, (LONG, "b"), unit="ms"), width, "k")
     (v0, v1), (p0,), (d0, d1) = (bars_of(svg, name) for name in ("vision", "prefill", "decode"))
     assert (v0[0], v1[0]) == (0, 0)
     assert d0[0] + d0[1] + 1 == pytest.approx(width, abs=0.2)
@@ -68,10 +68,10 @@ def test_stacked_bars_are_in_proportion_and_end_to_end(width: float) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_what_covers_several_stages_is_striped_and_what_no_stage_covers_hatched(width: float) -> None:
     series = (
-        Series("vision + prefill", (), (40.0,), color="vision+prefill"),
-        Series("unattributed", (), (5.0,), color="unattributed"),
+        PlotSeries("vision + prefill", (), (40.0,), color="vision+prefill"),
+        PlotSeries("unattributed", (), (5.0,), color="unattributed"),
     )
-    svg = plot_svg(Plot(STACKED, "t", series, ("a",), unit="ms"), width, "k")
+    svg = plot_svg(ReportPlot(STACKED, "t", series, ("a",), unit="ms"), width, "k")
     striped, hatched = svg.findall("defs/pattern")
     assert [rect.get("style") for rect in striped] == ["fill:var(--c-vision)", "fill:var(--c-prefill)"]
     assert [rect.get("style") for rect in hatched] == ["fill:var(--text-dim)"]
@@ -80,10 +80,10 @@ def test_what_covers_several_stages_is_striped_and_what_no_stage_covers_hatched(
 @pytest.mark.parametrize("width", WIDTHS)
 def test_grouped_bars_have_their_intervals(width: float) -> None:
     series = (
-        Series("total", (), (4.5, 1.0), low=(4.0, 0.9), high=(5.0, 1.1), color="prefill"),
-        Series("prefill", (), (8.6, None), low=(8.5, None), high=(8.7, None), color="decode"),
+        PlotSeries("total", (), (4.5, 1.0), low=(4.0, 0.9), high=(5.0, 1.1), color="prefill"),
+        PlotSeries("prefill", (), (8.6, None), low=(8.5, None), high=(8.7, None), color="decode"),
     )
-    svg = plot_svg(Plot(GROUPED, "t", series, (LONG, "b"), unit="x"), width, "k")
+    svg = plot_svg(ReportPlot(GROUPED, "t", series, (LONG, "b"), unit="x"), width, "k")
     (_, first), (_, second) = bars_of(svg, "prefill")
     assert first / second == pytest.approx(4.5, rel=0.02)
     whiskers = [
@@ -103,10 +103,10 @@ def test_points_lie_on_the_line_they_are_on(width: float, is_log: bool) -> None:
     x = (1.0, 2.0, 4.0, 8.0, 32.0)
     y = tuple(576.0 * at + 21 for at in x) if not is_log else tuple(600.0 * at for at in x)
     series = (
-        Series("measured", x, y, color="target", low=tuple(v * 0.9 for v in y), high=tuple(v * 1.1 for v in y)),
-        Series("fit", (x[0], x[-1]), (y[0], y[-1]), color="target", is_line=True, badge=Badge.THEORETICAL),
+        PlotSeries("measured", x, y, color="target", low=tuple(v * 0.9 for v in y), high=tuple(v * 1.1 for v in y)),
+        PlotSeries("fit", (x[0], x[-1]), (y[0], y[-1]), color="target", is_line=True, badge=Badge.THEORETICAL),
     )
-    plot = Plot(
+    plot = ReportPlot(
         POINTS, "t", series, x_title="frames", y_title="length", unit="tokens", is_log_x=is_log, is_log_y=is_log
     )
     svg = plot_svg(plot, width, "k")
@@ -124,8 +124,13 @@ def test_points_lie_on_the_line_they_are_on(width: float, is_log: bool) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", [STACKED, GROUPED, POINTS])
 def test_nothing_to_draw_is_no_error(kind: str, width: float) -> None:
-    for series in ((), (Series("a", (), ()),), (Series("a", (1.0,), (None,)),), (Series("a", (0.0,), (0.0,)),)):
-        plot = Plot(kind, "t", series, ("x",), is_log_x=True, is_log_y=True)
+    for series in (
+        (),
+        (PlotSeries("a", (), ()),),
+        (PlotSeries("a", (1.0,), (None,)),),
+        (PlotSeries("a", (0.0,), (0.0,)),),
+    ):
+        plot = ReportPlot(kind, "t", series, ("x",), is_log_x=True, is_log_y=True)
         assert plot_svg(plot, width, "k").get("viewBox")
 
 
@@ -140,9 +145,11 @@ def test_nothing_to_draw_is_no_error(kind: str, width: float) -> None:
 def test_words_of_bars_never_overlap(rows: list[tuple[str, list[float]]], kind: str, width: float) -> None:
     names = ("load", "preprocess", "vision", "decode")
     series = tuple(
-        Series(name, (), tuple(values[place] for _, values in rows), color=name) for place, name in enumerate(names)
+        PlotSeries(name, (), tuple(values[place] for _, values in rows), color=name) for place, name in enumerate(names)
     )
-    check_words(plot_svg(Plot(kind, "t", series, tuple(label for label, _ in rows), unit="ms"), width, "k"), width)
+    check_words(
+        plot_svg(ReportPlot(kind, "t", series, tuple(label for label, _ in rows), unit="ms"), width, "k"), width
+    )
 
 
 @settings(max_examples=100)
@@ -182,11 +189,12 @@ def test_an_axis_has_room_for_all_and_begins_at_zero() -> None:
 
 def test_colours_name_stages_and_no_two_free_series_share_one() -> None:
     series = [
-        Series(name, (), (), color=color) for name, color in (("a", "prefill"), ("b", ""), ("c", ""), ("d", "draft"))
+        PlotSeries(name, (), (), color=color)
+        for name, color in (("a", "prefill"), ("b", ""), ("c", ""), ("d", "draft"))
     ]
     assert series_colors(series) == [("prefill",), ("decode",), ("vision",), ("draft",)]
-    assert series_colors([Series("vision+prefill", (), (), color="prefill")]) == [("vision", "prefill")]
-    assert series_colors([Series("x", (), (), color="unattributed")]) == [()]
+    assert series_colors([PlotSeries("vision+prefill", (), (), color="prefill")]) == [("vision", "prefill")]
+    assert series_colors([PlotSeries("x", (), (), color="unattributed")]) == [()]
 
 
 def test_long_words_are_cut_to_their_room() -> None:

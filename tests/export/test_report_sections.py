@@ -18,7 +18,7 @@ from evprof.export.report.contents import SECTIONS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
-from evprof.export.report.parts import Badge, Cell, Paragraph, Plot, Section, Table
+from evprof.export.report.parts import Badge, Cell, Paragraph, ReportPlot, Section, Table
 from evprof.export.report.sections.runs import distributions, environment, overview, stage_breakdown
 from evprof.export.report.sections.sizes import shapes
 from evprof.export.report.sections.speculation import failures
@@ -181,7 +181,7 @@ def test_what_was_measured_in_one_piece_is_never_split() -> None:
     means = tables(section)[0]
     assert means.heads == ("configuration", "preprocess", "vision + prefill", "decode", "total")
     assert column(means, "vision + prefill")[0] == Cell("72.00", Badge.IMPORTED)
-    plot = next(block for block in section.blocks if isinstance(block, Plot))
+    plot = next(block for block in section.blocks if isinstance(block, ReportPlot))
     assert [series.color for series in plot.series] == ["preprocess", "vision+prefill", "decode"]
     assert "vision and prefill are one interval (draft)" in markdown(build_report(data_of(made(1, times=times))))
 
@@ -324,7 +324,7 @@ def test_every_figure_says_where_it_comes_from(section, repeated: ReportData, sp
             if re.search(r"\d", cell.text) and not cell.text.startswith("n/a"):
                 assert cell.badge is not None, f"{place}: {cell.text}"
         for block in told.blocks:
-            if isinstance(block, Plot):
+            if isinstance(block, ReportPlot):
                 assert all(series.badge is not None for series in block.series), block.title
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunBook
@@ -30,7 +30,7 @@ def data_of() -> Gather:
     """Data of a session in which cells answered samples; greedy unless `settings` say otherwise."""
 
     def build(answers: list[Answer], settings: dict[str, Any] | None = None, **facts: Any) -> ReportData:
-        recording = Recording()
+        recording = RecordLog()
         for number, (cell, sample, text, reference) in enumerate(answers, 1):
             info = RunInfo(
                 run_id=number,
@@ -152,7 +152,7 @@ class RunBookOf:
     """A run with settings alone."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        recording = Recording()
+        recording = RecordLog()
         recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", **told(settings))))
         book = RunBook(recording)
         book.update()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Badge, Paragraph, Plot, Section, Table
+from evprof.export.report.parts import Badge, Paragraph, ReportPlot, Section, Table
 from evprof.export.report.sections.speculation import break_even, clinic, hidden_drafts
 from scripted_engine import ScriptedEngine
 
@@ -23,7 +23,7 @@ from scripted_engine import ScriptedEngine
 @pytest.fixture(scope="module")
 def runs() -> list[RunLog]:
     """The target and the draft alone, rounds, and drafts inside the prefill, three repeats of each."""
-    recording = Recording()
+    recording = RecordLog()
     engine = ScriptedEngine(speed=400)
     asked: list[tuple[str, dict[str, Any]]] = [
         ("target", {}),
@@ -72,7 +72,7 @@ def test_failures_by_kind_with_examples(runs: list[RunLog]) -> None:
     assert all(row[5].badge is Badge.MEASURED for row in examples.rows)
     assert len({row[0].text for row in examples.rows}) == 1  # repeats fail alike
     assert len(hidden.rows) == 1
-    plots = [block for block in section.blocks if isinstance(block, Plot)]
+    plots = [block for block in section.blocks if isinstance(block, ReportPlot)]
     assert [len(plot.series) for plot in plots] == [1, 1]  # hidden blocks are not among the rounds
     assert sum(value or 0 for value in plots[1].series[0].y) == pytest.approx(1)
     assert "Shifted" in said(section)
@@ -85,7 +85,7 @@ def test_break_even_beside_what_was_measured(runs: list[RunLog]) -> None:
     assert "speculative" in row[0].text
     assert row[5].text.endswith("x")
     assert row[6].text.count("[") == 1  # with its interval
-    [plot] = [block for block in section.blocks if isinstance(block, Plot)]
+    [plot] = [block for block in section.blocks if isinstance(block, ReportPlot)]
     predicted, measured, even = plot.series
     assert predicted.is_line
     assert len(predicted.x) == 12

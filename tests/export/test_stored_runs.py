@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
@@ -23,8 +23,8 @@ from scripted_pair import Script
 
 
 @pytest.fixture(scope="module")
-def recording() -> Recording:
-    found = Recording()
+def recording() -> RecordLog:
+    found = RecordLog()
     engine = ScriptedEngine(Script(), speed=50.0)
     request = RunRequest("side-by-side", Sample("e.npy", "v.mp4"), ModelChoice("draft"), ModelChoice("target"))
     for mode, first in (("speculative", 5), ("side-by-side", 2)):
@@ -32,7 +32,7 @@ def recording() -> Recording:
     return found
 
 
-def test_they_are_those_of_a_book_in_order_of_their_numbers(recording: Recording) -> None:
+def test_they_are_those_of_a_book_in_order_of_their_numbers(recording: RecordLog) -> None:
     book = RunBook(recording)
     book.update()
     stored = StoredRuns(recording)
@@ -51,7 +51,7 @@ def test_they_are_those_of_a_book_in_order_of_their_numbers(recording: Recording
 
 def test_rows_of_runs_that_took_turns(build_span: Callable[..., object]) -> None:
     """Runs on two devices at once leave their rows in turns."""
-    found = Recording()
+    found = RecordLog()
     for run_id in (1, 2):
         found.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", "target")))
     for place in range(6):
@@ -70,13 +70,13 @@ def test_rows_of_runs_that_took_turns(build_span: Callable[..., object]) -> None
 def build_span() -> Callable[..., object]:
     from evprof.core.records import SETTLED, SpanRecord
 
-    def build(recording: Recording, run_id: int, span_id: int) -> None:
+    def build(recording: RecordLog, run_id: int, span_id: int) -> None:
         recording.append(SpanRecord(run_id, span_id, -1, SETTLED, "target", "load", span_id, span_id + 1))
 
     return build
 
 
-def test_only_the_kept_ones_are_left(recording: Recording) -> None:
+def test_only_the_kept_ones_are_left(recording: RecordLog) -> None:
     stored = StoredRuns(recording)
     stored.keep(stored.infos[:1])
     assert [run.run_id for run in stored] == [2]
@@ -84,10 +84,10 @@ def test_only_the_kept_ones_are_left(recording: Recording) -> None:
 
 
 def test_nothing_recorded_is_no_run() -> None:
-    assert list(StoredRuns(Recording())) == []
+    assert list(StoredRuns(RecordLog())) == []
 
 
-def test_a_session_is_read_as_a_source(recording: Recording, tmp_path: Path) -> None:
+def test_a_session_is_read_as_a_source(recording: RecordLog, tmp_path: Path) -> None:
     from evprof.export.stored_runs import stored_source
     from evprof.session.store import Commit, SessionFile
 

@@ -17,7 +17,7 @@ from PySide6.QtCore import QEvent, QMessageLogContext, QtMsgType, qInstallMessag
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED, ImportedFacts, LengthFacts, RunInfo
@@ -86,9 +86,9 @@ def wait_until(wait_until: Callable[..., Any], application: QApplication) -> Cal
 
 
 @pytest.fixture(scope="session")
-def scripted_recording() -> Recording:
+def scripted_recording() -> RecordLog:
     """Runs 1 and 2 side by side, run 3 speculative, run 4 the target alone: all finished, played very fast."""
-    recording = Recording()
+    recording = RecordLog()
     engine = ScriptedEngine(speed=2000)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
     draft = target = ModelChoice("scripted")
@@ -103,7 +103,7 @@ def scripted_recording() -> Recording:
 
 
 @pytest.fixture
-def controller(application: QApplication, scripted_recording: Recording) -> Iterator[RunController]:
+def controller(application: QApplication, scripted_recording: RecordLog) -> Iterator[RunController]:
     """A controller without an engine that has seen the scripted runs."""
     made = RunController(scripted_recording)
     made.pull()
@@ -138,7 +138,7 @@ def add_row() -> AddRow:
 
 
 def _add_row(
-    recording: Recording,
+    recording: RecordLog,
     run_id: int,
     stages: dict[str, float],
     *,

@@ -17,7 +17,7 @@ from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QApplication, QDialog
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.sample import Sample
@@ -96,7 +96,7 @@ def start(window: MainWindow) -> Callable[..., EngineHost]:
     hosts: list[EngineHost] = []
 
     def make(*words: str) -> EngineHost:
-        def make_host(recording: Recording) -> Host:
+        def make_host(recording: RecordLog) -> Host:
             hosts.append(EngineHost([sys.executable, "-m", "evprof", "_engine", *words], recording))
             hosts[-1].start()
             return hosts[-1]
@@ -203,7 +203,7 @@ def test_several_bad_files_are_told_one_after_another(window: MainWindow, bad: P
 def test_a_bad_session_leaves_the_open_one_alone(
     window: MainWindow,
     bad: Path,
-    scripted_recording: Recording,
+    scripted_recording: RecordLog,
     wait_until: Wait,
     how: str,
 ) -> None:
@@ -230,7 +230,7 @@ def test_a_bad_session_leaves_the_open_one_alone(
 
 
 def test_places_that_cannot_be_written_to_are_told(
-    window: MainWindow, scripted_recording: Recording, wait_until: Wait, tmp_path: Path
+    window: MainWindow, scripted_recording: RecordLog, wait_until: Wait, tmp_path: Path
 ) -> None:
     good = tmp_path / "good.evprof"
     SessionWriter(scripted_recording, good).close()

@@ -12,21 +12,20 @@ from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
-from evprof.metrics.comparison.document import Column as Repeats
-from evprof.metrics.comparison.document import typical_run
+from evprof.metrics.comparison.document import Configuration, typical_run
 from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import columns_of
 from ui.distributions.figures import pools
 from ui.runs import run_list
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
-from ui.state.cells import cell_counts, cell_runs, typical_pair
+from ui.state.cells import configuration_counts, configuration_runs, typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-from ui.widgets.line_list import LINE, Line, _LineDelegate
+from ui.widgets.line_list import LINE, ListLine, _LineDelegate
 from ui.window.main_window import MainWindow
 
 AddRow = Callable[..., None]
@@ -35,9 +34,9 @@ Wait = Callable[..., None]
 STAGES = {"load": 1.0, "preprocess": 2.0, "vision": 5.0, "prefill": 40.0, "decode": 60.0}
 
 
-def _suite(add_row: AddRow, samples: int, cells: int = 2) -> Recording:
+def _suite(add_row: AddRow, samples: int, cells: int = 2) -> RecordLog:
     """Side by side over samples and cells; sample 0 is warm-up, the last sample fails in the last cell."""
-    recording = Recording()
+    recording = RecordLog()
     run_id = group = 0
     for sample in range(samples):
         for cell in range(cells):
@@ -90,7 +89,7 @@ def _click(shown: RunList, row: int, x: int) -> None:
     QTest.mouseClick(shown.list.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(x, box.top() + LINE // 2))
 
 
-def _lines(shown: RunList) -> list[Line]:
+def _lines(shown: RunList) -> list[ListLine]:
     return shown.list.lines
 
 
@@ -130,9 +129,9 @@ def test_keys_open_and_close(shown: RunList, selection: Selection) -> None:
 def test_choosing_a_cell_shows_its_typical_run(shown: RunList, selection: Selection, controller: RunController) -> None:
     _click(shown, 1, 60)
     runs = controller.runs
-    targets = cell_runs(runs.values(), runs[6])
+    targets = configuration_runs(runs.values(), runs[6])
     assert [run.info.sample.name for run in targets] == [f"scene {number}" for number in range(1, 6)]
-    middle = typical_run(Repeats(targets))
+    middle = typical_run(Configuration(targets))
     assert middle.info.sample.name == "scene 3"
     assert selection.runs == (middle.run_id - 1, middle.run_id) == typical_pair(runs, "1 frames")
     assert selection.of_cells
@@ -157,12 +156,12 @@ def test_the_distributions_take_a_cell_together(controller: RunController) -> No
 
 
 def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:
-    recording = Recording()
+    recording = RecordLog()
     add_row(recording, 1, {"load": 1.0}, cell="a", status=FAILED, error="Killed.")
     add_row(recording, 2, STAGES, cell="a")
     controller = RunController(recording)
     controller.pull()
-    counts = cell_counts(controller.runs.values())
+    counts = configuration_counts(controller.runs.values())
     assert (counts.samples, counts.failed) == (1, 0)
     assert counts.sentence == "1 sample"
     controller.close()
@@ -200,7 +199,7 @@ def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add
         "Means over runs: A 5 of EventGPT, B 5 of Video-LLaVA. The columns show typical ones."
     )
     # Only the first row of a cell keeps its pictures, and the typical run is another.
-    assert window.pair.left.frames._lack == "A suite keeps the pictures of the first row of each cell."
+    assert window.pair.left.frames._lack == "A suite keeps the pictures of the first row of each configuration."
     window.runs._choose((5, 6))
     assert window.comparison.cells.isHidden()
     rows = {row.name: row for row in window.comparison.table.rows}

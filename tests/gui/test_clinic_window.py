@@ -19,7 +19,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import JudgementRecord, RoundRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
@@ -58,7 +58,7 @@ SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 6, 10, 12
 TABS = ("Definitions", "Places and rounds", "Failure modes", "Break-even")
 
 
-def played(sink: Recording) -> None:
+def played(sink: RecordLog) -> None:
     """Three speculative repeats, three plain ones, one parallel prefill, one adapted cache; slow enough to be timed."""
     engine = ScriptedEngine(speed=60)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
@@ -77,14 +77,14 @@ def played(sink: Recording) -> None:
 
 
 @pytest.fixture(scope="module")
-def recording() -> Recording:
-    made = Recording()
+def recording() -> RecordLog:
+    made = RecordLog()
     played(made)
     return made
 
 
 @pytest.fixture
-def controller(application: QApplication, recording: Recording) -> Iterator[RunController]:
+def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
     made = RunController(recording)
     made.pull()
     yield made
@@ -295,7 +295,7 @@ def test_widths_without_rounds_are_called_a_guess_and_the_best_was_measured(dial
 def test_without_a_plain_run_break_even_says_what_it_takes(
     application: QApplication, selection: Selection, themes: ThemeHolder
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What?", "scene")
     draft = target = ModelChoice("scripted")
     ScriptedEngine(speed=2000).run(RunRequest("speculative", sample, draft, target), recording, threading.Event())
@@ -356,7 +356,7 @@ def test_nothing_is_clipped_in_either_theme(
 
 
 def test_the_window_opens_it_once_and_frees_it(
-    application: QApplication, themes: ThemeHolder, recording: Recording, tmp_path: Path
+    application: QApplication, themes: ThemeHolder, recording: RecordLog, tmp_path: Path
 ) -> None:
     path = tmp_path / "scripted.evprof"
     SessionWriter(recording, path).close()
@@ -391,7 +391,7 @@ def test_the_window_opens_it_once_and_frees_it(
 
 
 def test_the_text_scrolls_to_what_a_line_of_the_clinic_says(
-    application: QApplication, themes: ThemeHolder, recording: Recording, tmp_path: Path
+    application: QApplication, themes: ThemeHolder, recording: RecordLog, tmp_path: Path
 ) -> None:
     path = tmp_path / "scripted.evprof"
     SessionWriter(recording, path).close()
@@ -420,7 +420,7 @@ def test_the_text_scrolls_to_what_a_line_of_the_clinic_says(
 
 
 def test_asked_for_a_run_the_window_keeps_its_mode(
-    application: QApplication, themes: ThemeHolder, recording: Recording, files: dict[str, str]
+    application: QApplication, themes: ThemeHolder, recording: RecordLog, files: dict[str, str]
 ) -> None:
     window = MainWindow(themes)
     window.show_sample(Sample(files["events"], files["video"]))
@@ -481,9 +481,9 @@ def test_plots_are_loaded_when_it_opens_and_no_sooner() -> None:
 
 
 def test_a_run_that_goes_on_fills_it(
-    application: QApplication, selection: Selection, themes: ThemeHolder, recording: Recording, wait_until: Callable
+    application: QApplication, selection: Selection, themes: ThemeHolder, recording: RecordLog, wait_until: Callable
 ) -> None:
-    growing = Recording()
+    growing = RecordLog()
     controller = RunController(growing)
     selection.set_runs(1, 1)
     dialog = ClinicDialog(controller, selection, themes)
@@ -518,7 +518,7 @@ def test_rounds_that_cannot_be_break_nothing(
     accepted: int,
     emitted: int,
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     info = RunInfo(1, 1, 0, "target", "speculative", sample=Sample(name="a"), start_ns=0)
     info.speculation = SpeculationFacts("x", "model", tree="a,b" if accepted == 7 else "")
     recording.post(RunStarted(1, info))

@@ -11,14 +11,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.view.columns import Column, columns_of
+from evprof.view.columns import ShownModel, columns_of
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import StageStrip
@@ -75,12 +75,12 @@ def test_both_columns_share_one_grid(pair: ModelPair, runs: dict[int, RunLog]) -
 
 
 def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) -> None:
-    recording, book = Recording(), None
+    recording, book = RecordLog(), None
     book = RunBook(recording)
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", start_ns=0)))
     recording.append(SpanRecord(1, 0, -1, BEGIN, "target", "decode", 0, -1))
     book.update()
-    pair.show_columns(None, Column(book.runs[1], "target"))
+    pair.show_columns(None, ShownModel(book.runs[1], "target"))
     places = set()
     for place in range(200):
         recording.append(TokenRecord(1, "target", place, 5, "target", -1, (place + 1) * 1_000_000, " token"))
@@ -93,17 +93,17 @@ def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) 
 
 
 def test_a_failed_run_says_why_and_keeps_its_text(pair: ModelPair, runs: dict[int, RunLog]) -> None:
-    recording = Recording()
+    recording = RecordLog()
     book = RunBook(recording)
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "target", "target", start_ns=0)))
     recording.append(TokenRecord(1, "target", 0, 5, "target", -1, 1_000_000, " Half"))
     recording.post(RunEnded(1, FAILED, "The engine process ended during this run."))
     book.update()
-    pair.show_columns(None, Column(book.runs[1], "target"))
+    pair.show_columns(None, ShownModel(book.runs[1], "target"))
     assert pair.right.failure.isVisible()
     assert pair.right.failure.text() == "The engine process ended during this run."
     assert pair.right.text.plain_text() == "Half"
-    pair.show_columns(None, Column(runs[2], "target"))
+    pair.show_columns(None, ShownModel(runs[2], "target"))
     assert not pair.right.failure.isVisible()
 
 
@@ -138,7 +138,7 @@ def test_a_sample_without_a_run_is_already_shown(
 def strip_of(run: RunLog, role: str, selection: Selection, themes: ThemeHolder, now_ns: int = 0) -> StageStrip:
     strip = StageStrip(selection, themes, clock=lambda: now_ns)
     strip.resize(400, 20)
-    strip.show_column(Column(run, role))
+    strip.show_column(ShownModel(run, role))
     return strip
 
 
@@ -196,7 +196,7 @@ def test_a_run_fills_the_column_while_it_goes_on(
     pair: ModelPair, application: QApplication, files: dict[str, str], wait_until: Callable[..., None]
 ) -> None:
     """Every stage is named and shown at work, text grows in many small steps, and the players stand still."""
-    controller = RunController(Recording())
+    controller = RunController(RecordLog())
     states, lengths = set(), set()
     working: set[str] = set()
 
@@ -204,7 +204,7 @@ def test_a_run_fills_the_column_while_it_goes_on(
         run = controller.run(1)
         if run is None:
             return
-        pair.show_columns(None, Column(run, "target"))
+        pair.show_columns(None, ShownModel(run, "target"))
         pair.refresh()
         states.add(stage_now(run, "target"))
         lengths.add(len(pair.right.text.plain_text()))

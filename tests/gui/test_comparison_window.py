@@ -13,11 +13,11 @@ from PySide6.QtGui import QDropEvent, QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
-from ui.comparison.book import Place
+from ui.comparison.book import ConfigurationPlace
 from ui.comparison.contribution_bars import ContributionBars
 from ui.comparison.sheet import BAD, GOOD, FigureCell, delta_text
 from ui.comparison.table import HEAD_PX, NAME_PX
@@ -33,7 +33,7 @@ FAST = {"load": 1.0, "preprocess": 2.0, "vision": 5.0, "prefill": 40.0, "decode"
 SLOW = {"load": 1.0, "preprocess": 2.0, "vision": 5.0, "prefill": 120.0, "decode": 45.0}
 
 
-def _cell(recording: Recording, add_row: AddRow, name: str, stages: dict[str, float], **more: object) -> None:
+def _cell(recording: RecordLog, add_row: AddRow, name: str, stages: dict[str, float], **more: object) -> None:
     for place in range(SAMPLES):
         first = recording.message_count // 2 + 1
         longer = {stage: took * (1 + place / 100) for stage, took in stages.items()}
@@ -43,7 +43,7 @@ def _cell(recording: Recording, add_row: AddRow, name: str, stages: dict[str, fl
 @pytest.fixture
 def here(tmp_path: Path, add_row: AddRow) -> Path:
     """The window's session: two cells, one with a failed row and a warm-up."""
-    recording = Recording()
+    recording = RecordLog()
     _cell(recording, add_row, "8 frames", FAST, settings={"frames": 8})
     _cell(recording, add_row, "16 frames", SLOW, settings={"frames": 16})
     add_row(recording, 11, {"load": 1.0}, cell="8 frames", sample="bad", status=FAILED, error="No memory.")
@@ -56,7 +56,7 @@ def here(tmp_path: Path, add_row: AddRow) -> Path:
 @pytest.fixture
 def there(tmp_path: Path, add_row: AddRow) -> Path:
     """Another session: one cell that took the same time in one piece as the fast one's last two stages."""
-    recording = Recording()
+    recording = RecordLog()
     _cell(recording, add_row, "old", {"vision": 5.0, "prefill+decode": 100.0})
     path = tmp_path / "there.evprof"
     SessionWriter(recording, path).close()
@@ -270,7 +270,7 @@ def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:
 def test_nothing_scrolls_sideways_up_to_four_columns(
     dialog: ComparisonDialog, there: Path, wait_until: Wait, tmp_path: Path, add_row: AddRow
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     for number in range(4):
         _cell(recording, add_row, f"more {number}", FAST)
     path = tmp_path / "more.evprof"
@@ -407,7 +407,7 @@ def test_another_session_in_the_window_starts_over(
     wait_until(lambda: [place.mode for place in dialog.book.chosen] == ["target"])
     _settled(dialog, wait_until)
     assert _titles(dialog) == ["old · scripted-video-llava"]
-    assert dialog.book.chosen == [Place("", 1, "target", "target")]
+    assert dialog.book.chosen == [ConfigurationPlace("", 1, "target", "target")]
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunBook, RunLog
 from evprof.metrics.configurations.settings_text import told_settings
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in
 from evprof.view.lanes import Track
 from ui.columns.model_pair import ModelPair
@@ -36,7 +36,7 @@ STAGES = {"load+preprocess": 40.0, "vision": 20.0, "prefill+decode": 300.0}
 @pytest.fixture
 def controller(application: QApplication, add_row: Callable[..., None]) -> Iterator[RunController]:
     """One imported row of both models, the second with its text."""
-    recording = Recording()
+    recording = RecordLog()
     for run_id, role, text in ((1, "draft", None), (2, "target", "A car on a road.")):
         add_row(recording, run_id, STAGES, cell=role, role=role, mode="side-by-side", group=7, imported=FILE, text=text)
     made = RunController(recording)
@@ -119,7 +119,7 @@ def test_the_strip_has_one_segment_per_interval(
 ) -> None:
     strip = StageStrip(selection, themes)
     strip.resize(400, HEIGHT)
-    strip.show_column(Column(imported, "draft"))
+    strip.show_column(ShownModel(imported, "draft"))
     assert [part.span.name for part in strip.segments()] == list(STAGES)
     image = strip.grab().toImage()
     last = strip.segments()[-1]
@@ -132,7 +132,7 @@ def test_stages_stand_in_their_order(imported: RunLog) -> None:
 
 
 def test_figures_have_a_line_for_the_piece_and_none_for_what_is_in_it(controller: RunController) -> None:
-    a, b = Column(controller.runs[1], "draft"), Column(controller.runs[2], "target")
+    a, b = ShownModel(controller.runs[1], "draft"), ShownModel(controller.runs[2], "target")
     rows = {row.name: row for row in compare(a, b)}
     assert (rows["prefill + decode"].a, rows["prefill + decode"].b) == ("300.0", "300.0")
     assert rows["vision"].a == "20.0"
@@ -145,11 +145,13 @@ def test_figures_have_a_line_for_the_piece_and_none_for_what_is_in_it(controller
 def test_stages_that_another_column_measured_apart_keep_their_lines(
     controller: RunController, add_row: Callable[..., None]
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     add_row(recording, 9, {"load": 1.0, "preprocess": 2.0, "vision": 3.0, "prefill": 40.0, "decode": 50.0})
     book = RunBook(recording)
     book.update()
-    rows = {row.name: row for row in compare(Column(controller.runs[1], "draft"), Column(book.runs[9], "target"))}
+    rows = {
+        row.name: row for row in compare(ShownModel(controller.runs[1], "draft"), ShownModel(book.runs[9], "target"))
+    }
     assert (rows["prefill"].a, rows["prefill"].b) == ("–", "40.0")
     assert rows["prefill + decode"].b == "90.0"
     assert rows["prefill + decode"].ratio == "0.30×"
@@ -163,7 +165,7 @@ def test_the_inspector_says_that_nothing_was_divided(imported: RunLog) -> None:
 
 
 def test_the_inspector_says_where_a_run_comes_from(imported: RunLog) -> None:
-    section = next(part for part in summary_sections(Column(imported, "draft"), None) if part.head == "Imported")
+    section = next(part for part in summary_sections(ShownModel(imported, "draft"), None) if part.head == "Imported")
     assert [(detail.name, detail.text) for detail in section.details][:3] == [
         ("file", "rows.json"),
         ("family", "per sample rows"),
@@ -179,7 +181,7 @@ def test_settings_that_a_file_does_not_give_are_not_told(imported: RunLog) -> No
 
 
 def test_made_up_times_of_tokens_are_nowhere(imported: RunLog) -> None:
-    track = Track(Column(imported, "draft"))
+    track = Track(ShownModel(imported, "draft"))
     track.update()
     assert len(imported.tokens) == 3
     assert len(track.token_times()) == 0
@@ -192,7 +194,7 @@ def test_what_a_file_lacks_is_said(imported: RunLog, runs_of_ours: dict[int, Run
 
 
 @pytest.fixture
-def runs_of_ours(scripted_recording: Recording) -> dict[int, RunLog]:
+def runs_of_ours(scripted_recording: RecordLog) -> dict[int, RunLog]:
     """Runs that were made here."""
     book = RunBook(scripted_recording)
     book.update()
@@ -205,7 +207,7 @@ def test_the_columns_show_the_text_or_that_there_is_none(
     pair = ModelPair(selection, themes)
     pair.resize(900, 500)
     pair.show()
-    pair.show_columns(Column(controller.runs[1], "draft"), Column(controller.runs[2], "target"))
+    pair.show_columns(ShownModel(controller.runs[1], "draft"), ShownModel(controller.runs[2], "target"))
     application.processEvents()
     assert pair.right.plain.isVisible()
     assert pair.right.plain.toPlainText() == "A car on a road."

@@ -18,7 +18,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QToolTip
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.run_log import RunLog
@@ -27,7 +27,7 @@ from evprof.core.units import ms_text
 from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.session_writer import SessionWriter
-from evprof.view.columns import Column, columns_of
+from evprof.view.columns import ShownModel, columns_of
 from ui.distributions.figures import figures, pools
 from ui.distributions.window import DistributionsDialog
 from ui.state.run_controller import RunController
@@ -110,7 +110,7 @@ def test_its_figures_are_those_of_the_metrics(
 def test_tokens_that_arrive_together_are_the_share_the_curve_begins_at(
     application: QApplication, selection: Selection, themes: ThemeHolder
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     _start(recording, 1, mode="speculative")
     for position in range(9):
         _token(recording, 1, position, 20 * (position // 4))
@@ -156,19 +156,19 @@ def test_curves_of_the_same_role_have_two_colours_and_tell_their_runs(runs: dict
     assert len(pools(columns_of(runs, (4, None)), runs)) == 1
 
 
-def _start(recording: Recording, run_id: int, **facts: object) -> None:
+def _start(recording: RecordLog, run_id: int, **facts: object) -> None:
     info = RunInfo(run_id=run_id, group_id=1, repeat=run_id, role=TARGET, mode="target")
     for name, value in facts.items():
         setattr(info, name, value)
     recording.post(RunStarted(run_id, info))
 
 
-def _token(recording: Recording, run_id: int, position: int, t_ms: float) -> None:
+def _token(recording: RecordLog, run_id: int, position: int, t_ms: float) -> None:
     recording.append(TokenRecord(run_id, TARGET, position, 7, "target", -1, round(1e6 * t_ms), "a"))
 
 
 def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selection: Selection) -> None:
-    recording = Recording()
+    recording = RecordLog()
     apart = {"sample": Sample(name="another")}
     for run_id, facts in ((1, {"warmup": True}), (2, {}), (3, {"group_id": 2}), (4, apart)):
         _start(recording, run_id, **facts)
@@ -198,7 +198,7 @@ def test_figures_of_nothing_are_dashes() -> None:
 def test_a_run_that_goes_on_changes_it_once_an_interval(
     application: QApplication, selection: Selection, themes: ThemeHolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     controller = RunController(recording)
     dialog = DistributionsDialog(controller, selection, themes)
     dialog.show()
@@ -206,7 +206,7 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
     controller.pull()
     selection.set_runs(1, 1)
     assert dialog.times_caption.text() == "The curve begins with a run's second token."
-    assert dialog.acceptance_caption.text() == "The first verified round fills this."
+    assert dialog.acceptance_caption.text() == "This fills with the first verified round."
     drawn: list[object] = []
     draw = dialog.times.show_curves
     monkeypatch.setattr(dialog.times, "show_curves", lambda curves: drawn.append(curves) or draw(curves))
@@ -225,7 +225,7 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
     controller.runs_changed.emit({1})
     dialog._later.timeout.emit()
     assert len(drawn) == 3
-    controller.replace_recording(Recording())
+    controller.replace_recording(RecordLog())
     assert dialog.empty.isVisible()
     dialog.close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
@@ -260,7 +260,7 @@ def test_its_size_may_change(
 
 
 def test_the_menu_opens_one_and_closing_frees_it(
-    application: QApplication, themes: ThemeHolder, scripted_recording: Recording, tmp_path: Path
+    application: QApplication, themes: ThemeHolder, scripted_recording: RecordLog, tmp_path: Path
 ) -> None:
     path = tmp_path / "scripted.evprof"
     SessionWriter(scripted_recording, path).close()
@@ -328,4 +328,4 @@ def test_pyqtgraph_is_loaded_when_it_opens_and_no_sooner() -> None:
 
 def test_the_draft_that_only_helps_has_no_curve(runs: dict[int, RunLog]) -> None:
 
-    assert pools((Column(runs[3], DRAFT), None), runs) == []
+    assert pools((ShownModel(runs[3], DRAFT), None), runs) == []

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
 from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.loaders.bundled import bundled_sample
-from evprof.view.columns import Column
-from ui.runs.run_details import Section, span_sections
+from evprof.view.columns import ShownModel
+from ui.runs.run_details import DetailSection, span_sections
 from ui.runs.run_summary import summary_sections
 from ui.settings.request_form import RequestForm
 from ui.style.theme import dark
@@ -27,7 +27,7 @@ FRAMES = LoadingFacts(2_097_152, 0, frames=8, decoder="pyav", frame_cache="miss"
 @pytest.fixture
 def run(add_row: Callable[..., None]) -> RunLog:
     """A run whose stage load opened for 2 ms, then decoded (4 ms) and coloured (1 ms) twice in turns."""
-    recording = Recording()
+    recording = RecordLog()
     add_row(recording, 1, {"load": 20.0, "decode": 50.0})
     at = 0
     for span_id, (name, length_ms) in enumerate(
@@ -42,11 +42,11 @@ def run(add_row: Callable[..., None]) -> RunLog:
     return book.runs[1]
 
 
-def lines(section: Section) -> dict[str, str]:
+def lines(section: DetailSection) -> dict[str, str]:
     return {detail.name: detail.text for detail in section.details}
 
 
-def section(run: RunLog, head: str) -> Section | None:
+def section(run: RunLog, head: str) -> DetailSection | None:
     stage = run.stage("load", "target")
     assert stage is not None
     return next((found for found in span_sections(run, stage) if found.head == head), None)
@@ -77,7 +77,9 @@ def test_frames_are_told_with_their_rate_and_where_they_came_from(run: RunLog) -
 
 def test_events_stand_beside_frames(run: RunLog) -> None:
     run.info.loading.update(draft=EVENTS, target=FRAMES)
-    found = next(one for one in summary_sections(Column(run, "draft"), Column(run, "target")) if one.head == "Loading")
+    found = next(
+        one for one in summary_sections(ShownModel(run, "draft"), ShownModel(run, "target")) if one.head == "Loading"
+    )
     told = {detail.name: (detail.text, detail.beside) for detail in found.details}
     assert told["events"] == ("500,000", "–")
     assert told["frames"] == ("–", "8")
@@ -91,7 +93,7 @@ def test_what_was_not_measured_is_left_out(run: RunLog) -> None:
     found = section(run, "Loading")
     assert found is not None
     assert lines(found) == {"decoder": "pillow"}
-    assert all(one.head != "Loading" for one in summary_sections(None, Column(run, "draft")))
+    assert all(one.head != "Loading" for one in summary_sections(None, ShownModel(run, "draft")))
 
 
 def test_a_part_has_the_colour_of_its_stage() -> None:

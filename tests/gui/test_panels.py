@@ -16,12 +16,11 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
 from evprof.loaders.bundled import bundled_samples
-from evprof.metrics.comparison.document import Column as Repeats
-from evprof.metrics.comparison.document import comparison_rows, token_match
+from evprof.metrics.comparison.document import Configuration, comparison_rows, token_match
 from evprof.metrics.configurations import gathering
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.verdicts import speculation_sentence
-from evprof.view.columns import Column, columns_of
+from evprof.view.columns import ShownModel, columns_of
 from ui.run_facts import figures
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
@@ -46,7 +45,9 @@ def test_the_comparison_says_what_the_command_says(runs: dict[int, RunLog], them
     panel.show_columns(*columns_of(runs, (1, 2)))
     panel.basis.choose(basis)
     shown = cells(panel)
-    rows = {row.metric: row for row in comparison_rows((Repeats((runs[1],)), Repeats((runs[2],))), 0, basis)}
+    rows = {
+        row.metric: row for row in comparison_rows((Configuration((runs[1],)), Configuration((runs[2],))), 0, basis)
+    }
     total = rows["total_ms"]
     assert total.values[1] is not None
     assert float(shown["total"][1]) == pytest.approx(total.values[1], rel=0.01, abs=0.06)
@@ -87,9 +88,9 @@ def test_ratios_are_coloured_only_when_they_judge() -> None:
 
 def test_both_tables_judge_a_figure_alike(runs: dict[int, RunLog]) -> None:
     """The table of two runs and the comparison of configurations ask one description."""
-    listed = (gathering.Column((runs[1],)), gathering.Column((runs[2],)))
+    listed = (gathering.Configuration((runs[1],)), gathering.Configuration((runs[2],)))
     compared = {row.metric: row.lower_is_better for row in comparison_rows(listed, 0)}
-    shown = {row.metric for row in figures.compare(Column(runs[1], "draft"), Column(runs[2], "target"))}
+    shown = {row.metric for row in figures.compare(ShownModel(runs[1], "draft"), ShownModel(runs[2], "target"))}
     assert shown & compared.keys()
     assert all(figure_of(metric).lower_is_better == better for metric, better in compared.items())
 
@@ -97,7 +98,7 @@ def test_both_tables_judge_a_figure_alike(runs: dict[int, RunLog]) -> None:
 def test_a_trace_is_left_out_and_the_panel_says_so(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
     info = RunInfo.from_json(runs[2].info.to_json() | {"profiled": True, "run_id": 9})
     panel = ComparisonPanel(themes)
-    panel.show_columns(Column(runs[1], "draft"), Column(RunLog(info), "target"))
+    panel.show_columns(ShownModel(runs[1], "draft"), ShownModel(RunLog(info), "target"))
     assert "torch trace" in panel.left_out.text()
     assert panel.table.isHidden()
 

@@ -11,7 +11,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     DRAFT,
@@ -48,8 +48,8 @@ HIDDEN, LOOKUP, LOSSY, PLAIN = 1, 2, 3, 4
 
 
 @pytest.fixture(scope="module")
-def recording() -> Recording:
-    made = Recording()
+def recording() -> RecordLog:
+    made = RecordLog()
     engine = ScriptedEngine(speed=200)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
     draft = target = ModelChoice("scripted")
@@ -69,7 +69,7 @@ def recording() -> Recording:
 
 
 @pytest.fixture
-def controller(application: QApplication, recording: Recording) -> Iterator[RunController]:
+def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
     made = RunController(recording)
     made.pull()
     yield made
@@ -148,7 +148,7 @@ def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: Ti
 
 
 def test_what_was_drafted_early_is_verified_where_it_was() -> None:
-    recording = Recording()
+    recording = RecordLog()
     info = RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)
     recording.post(RunStarted(1, info))
     spans = (
@@ -182,7 +182,7 @@ def test_what_was_drafted_early_is_verified_where_it_was() -> None:
 
 
 def test_a_window_that_goes_on_reaches_to_now() -> None:
-    recording = Recording()
+    recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "parallel-prefill", start_ns=0)))
     controller = RunController(recording)
     controller.pull()
@@ -258,7 +258,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
 
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
     assert _pen(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
-    recording = Recording()
+    recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
     recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))
     controller = RunController(recording)
@@ -278,7 +278,7 @@ def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Sele
 def test_settings_that_mean_nothing_break_nothing(
     pair: ModelPair, themes: ThemeHolder, selection: Selection, mode: str, asked: object
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, mode, **told({"speculation": asked, "gamma": "many"}))))
     recording.append(RoundRecord(1, 0, 5, 5, 5, 5, 3, 7, 1, "1,x,,2", 1))
     controller = RunController(recording)

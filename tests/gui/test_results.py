@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDropEvent
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
 from ui.comparison.session_shelf import read_any
 from ui.style.theme import ThemeHolder
@@ -131,7 +131,7 @@ def test_the_actions_have_keys(window: MainWindow) -> None:
 
 
 @pytest.fixture
-def session(scripted_recording: Recording, tmp_path: Path) -> Path:
+def session(scripted_recording: RecordLog, tmp_path: Path) -> Path:
     """The scripted runs in a file."""
     path = tmp_path / "s.evprof"
     SessionWriter(scripted_recording, path).close()

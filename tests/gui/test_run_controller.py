@@ -8,7 +8,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.messages import Message, RequestEnded, RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, TARGET, SpanRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
@@ -24,7 +24,7 @@ from ui.window.trace_viewer import TraceViewer
 class Host:
     """A host that only notes what it is asked."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordLog) -> None:
         self.recording = recording
         self.requests: list[RunRequest] = []
         self.is_busy = False
@@ -45,7 +45,7 @@ class Host:
     def stop(self) -> None:
         self.end("cancelled")
 
-    def attach(self, recording: Recording) -> None:
+    def attach(self, recording: RecordLog) -> None:
         if self.is_busy:
             raise UserError("A run is going on.")
         self.recording = recording
@@ -56,7 +56,7 @@ class Host:
 
 @pytest.fixture
 def host() -> Host:
-    return Host(Recording())
+    return Host(RecordLog())
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_what_waits_is_dropped_when_a_run_does_not_finish(
 
 def test_without_an_engine_or_with_a_busy_one_a_sentence_says_so(host: Host, busy_controller: RunController) -> None:
     with pytest.raises(UserError, match="still starting"):
-        RunController(Recording()).submit(_request())
+        RunController(RecordLog()).submit(_request())
     busy_controller.submit(_request())
     with pytest.raises(UserError, match="stop it first"):
         busy_controller.submit(_request())
@@ -121,12 +121,12 @@ def test_another_recording_begins_afresh_but_not_during_a_run(host: Host, busy_c
     busy_controller.submit(_request())
     busy_controller.pull()
     with pytest.raises(UserError):
-        busy_controller.replace_recording(Recording())
+        busy_controller.replace_recording(RecordLog())
     assert list(busy_controller.runs) == [1]
     host.end()
     told: list[bool] = []
     busy_controller.session_replaced.connect(lambda: told.append(True))
-    fresh = Recording()
+    fresh = RecordLog()
     busy_controller.replace_recording(fresh)
     assert told == [True]
     assert busy_controller.runs == {}
@@ -161,7 +161,7 @@ def test_without_a_trace_tensorboard_is_not_started(busy_controller: RunControll
 
 
 def test_what_a_drafted_run_is_weighed_against_is_noted_when_its_request_ends(application: object) -> None:
-    recording, engine = Recording(), ScriptedEngine(speed=500)
+    recording, engine = RecordLog(), ScriptedEngine(speed=500)
     controller = RunController(recording)
     for number, mode in enumerate(("target", "speculative")):
         sample = Sample("e.npy", "v.mp4", prompt="What?")

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.run.session_writer import SessionWriter
@@ -34,7 +34,7 @@ def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> It
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
-def warned(recording: Recording) -> None:
+def warned(recording: RecordLog) -> None:
     """A run that is warned about while it runs and at its end."""
     info = RunInfo(1, 1, 0, "target", "target", sample=Sample(prompt="?"))
     recording.post(RunStarted(1, info))
@@ -58,7 +58,7 @@ def test_warnings_stand_above_the_views_until_they_are_dismissed(window: MainWin
 
 def test_warnings_stay_with_the_run(window: MainWindow, tmp_path: Path) -> None:
     """In a session opened later: nothing is called out, and the run still says so."""
-    recording = Recording()
+    recording = RecordLog()
     warned(recording)
     path = tmp_path / "warned.evprof"
     SessionWriter(recording, path).close()

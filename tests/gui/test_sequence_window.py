@@ -15,13 +15,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.events import EventArray
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.loaders.events import opening
-from evprof.loaders.events.recording import Recording as EventRecording
-from evprof.loaders.events.recording import RecordingInfo
+from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.sequences.sequence import open_sequence
 from scripted_engine import ScriptedEngine
@@ -210,7 +209,7 @@ def test_looking_never_happens_on_the_windows_thread(
     look_at = openings.look_at
     gate = threading.Event()
 
-    def slow(path: str) -> openings.Found:
+    def slow(path: str) -> openings.OpeningPath:
         asked.append(threading.current_thread())
         gate.wait(300)
         return look_at(path)
@@ -368,7 +367,7 @@ def test_short_recordings_are_run_whole_without_a_word(window: MainWindow, wait_
 
 
 def test_a_run_of_other_files_keeps_its_part(
-    window: MainWindow, wait_until: Wait, sequence: Path, scripted_recording: Recording
+    window: MainWindow, wait_until: Wait, sequence: Path, scripted_recording: RecordLog
 ) -> None:
     open_whole(window, wait_until, sequence)
     window.messages.clear()
@@ -383,7 +382,7 @@ def test_a_run_shows_the_part_it_took(window: MainWindow, wait_until: Wait, sequ
     window.pair.clock.seek(700_000)
     window.pair.scrubber.take(200_000)
     asked = window.toolbar.form.request()
-    recording = Recording()
+    recording = RecordLog()
     ScriptedEngine(speed=2000).run(replace(asked, mode="target"), recording, threading.Event())
     window.pair.scrubber.clip_changed.emit(window.pair.scrubber.clip.all())
     window.pair.clock.seek(0)

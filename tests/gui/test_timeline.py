@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, TARGET, KvRecord, MemoryRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FAILED, RunInfo
 from ui.state.run_controller import RunController
@@ -268,9 +268,9 @@ def test_without_a_run_it_teaches_and_offers_one_button(
 
 
 @pytest.fixture
-def live(make_view: Callable[[RunController], TimelineView], clock: Clock) -> tuple[Recording, TimelineView]:
+def live(make_view: Callable[[RunController], TimelineView], clock: Clock) -> tuple[RecordLog, TimelineView]:
     """A run that has begun at 100 ms of the clock."""
-    recording = Recording()
+    recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target", start_ns=100 * MS)))
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
     view = make_view(RunController(recording))
@@ -281,7 +281,7 @@ def live(make_view: Callable[[RunController], TimelineView], clock: Clock) -> tu
     return recording, view
 
 
-def test_a_running_stage_grows_with_the_clock(live: tuple[Recording, TimelineView], clock: Clock) -> None:
+def test_a_running_stage_grows_with_the_clock(live: tuple[RecordLog, TimelineView], clock: Clock) -> None:
     _, view = live
     track = view.scene.tracks[1]
     assert track is not None
@@ -297,7 +297,7 @@ def test_a_running_stage_grows_with_the_clock(live: tuple[Recording, TimelineVie
 
 
 def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
-    live: tuple[Recording, TimelineView], clock: Clock
+    live: tuple[RecordLog, TimelineView], clock: Clock
 ) -> None:
     recording, view = live
     clock.ns = 200 * MS
@@ -318,7 +318,7 @@ def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
 
 
 def test_only_lanes_with_news_are_repainted(
-    live: tuple[Recording, TimelineView], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    live: tuple[RecordLog, TimelineView], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording, view = live
     clock.ns = 150 * MS
@@ -336,7 +336,7 @@ def test_only_lanes_with_news_are_repainted(
 
 
 def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
-    live: tuple[Recording, TimelineView], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    live: tuple[RecordLog, TimelineView], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording, view = live
     rows = [TokenRecord(1, TARGET, n, 5, "target", -1, (110 * MS) + n * 1000, " x") for n in range(6000)]
@@ -359,7 +359,7 @@ def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
 
 
 def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
-    live: tuple[Recording, TimelineView], clock: Clock
+    live: tuple[RecordLog, TimelineView], clock: Clock
 ) -> None:
     recording, view = live
     recording.append(SpanRecord(1, 0, -1, END, TARGET, "load", 100 * MS, 130 * MS))

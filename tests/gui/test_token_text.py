@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.records import TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from ui.columns.text_blocks import CHUNK, TextBlocks
 from ui.columns.token_text import TokenText
 from ui.state.selection import Selection
@@ -76,7 +76,7 @@ def shown_text(run: RunLog, role: str, selection: Selection, themes: ThemeHolder
     view = TokenText(selection, themes)
     view.resize(420, 300)
     view.show()
-    view.show_column(Column(run, role))
+    view.show_column(ShownModel(run, role))
     return view
 
 
@@ -205,7 +205,7 @@ def test_origins_differ_in_shape_and_not_in_colour_alone(themes: ThemeHolder, se
 
 def test_showing_another_run_starts_over(runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection) -> None:
     view = shown_text(runs[1], "draft", selection, themes)
-    view.show_column(Column(runs[2], "target"))
+    view.show_column(ShownModel(runs[2], "target"))
     assert view.plain_text() == runs[2].info.text
     view.show_column(None)
     assert view.plain_text() == ""

@@ -12,7 +12,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.messages import RunDescribed, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import KvFacts, LengthFacts
 from evprof.core.run_log import RunLog
@@ -21,7 +21,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures import kv_cache
-from evprof.view.columns import Column, columns_of
+from evprof.view.columns import ShownModel, columns_of
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_TARGET, Script
 from ui.columns.model_column import ModelColumn
@@ -42,7 +42,7 @@ from ui.widgets.figure_table import FigureTable, TableRow
 PLAIN, STATIC, MANY, PAIR, SPECULATIVE = 1, 2, 3, 4, 6
 
 
-def play(recording: Recording, run_id: int, mode: str, switches: Switches, **facts: Any) -> None:
+def play(recording: RecordLog, run_id: int, mode: str, switches: Switches, **facts: Any) -> None:
     settings = GenerationSettings(switches=switches, input=InputSettings(target_input="video", draft_input="events"))
     lengths = replace(SCRIPTED_TARGET.lengths, per_frame=[257] * 8)
     model = replace(SCRIPTED_TARGET, facts=replace(SCRIPTED_TARGET.facts, **facts), lengths=lengths)
@@ -53,9 +53,9 @@ def play(recording: Recording, run_id: int, mode: str, switches: Switches, **fac
 
 
 @pytest.fixture
-def switched_recording() -> Recording:
+def switched_recording() -> RecordLog:
     """Plain, static, and several switches at once; then a pair and a speculative run with a quantized target."""
-    recording = Recording()
+    recording = RecordLog()
     play(recording, PLAIN, "target", Switches())
     play(recording, STATIC, "target", Switches(cache="static"), cache="static")
     many = Switches(cache="static", step="compiled", visual_keep=0.5)
@@ -67,7 +67,7 @@ def switched_recording() -> Recording:
 
 
 @pytest.fixture
-def switched(application: QApplication, switched_recording: Recording) -> Iterator[RunController]:
+def switched(application: QApplication, switched_recording: RecordLog) -> Iterator[RunController]:
     made = RunController(switched_recording)
     made.pull()
     yield made
@@ -195,7 +195,7 @@ def test_the_gpu_is_told_before_and_after(inspector: Inspector, selection: Selec
 def test_a_live_run_is_followed_to_its_end(
     themes: ThemeHolder, selection: Selection, application: QApplication, wait_until: Callable[..., None]
 ) -> None:
-    recording = Recording()
+    recording = RecordLog()
     controller = RunController(recording)
     inspector = Inspector(selection, controller, themes)
     play(recording, 1, "target", Switches())
@@ -219,7 +219,7 @@ def test_a_selection_stands_before_the_runs(inspector: Inspector, selection: Sel
 
 def test_a_run_that_knows_no_model_yet_is_no_trouble(switched: RunController, inspector: Inspector) -> None:
     info = replace(switched.runs[PLAIN].info, run_id=77, models={}, lengths={}, kv={})
-    sections = summary_sections(None, Column(RunLog(info), "target"))
+    sections = summary_sections(None, ShownModel(RunLog(info), "target"))
     assert {detail.name: detail.text for detail in sections[0].details}["weights"] == "–"
 
 
@@ -243,9 +243,9 @@ def test_a_column_plays_what_its_model_read(
     shown = Sample(files["events"], files["video"])
     run = RunLog(replace(info, run_id=78, settings=settings, sample=shown))
     column = ModelColumn("target", selection, themes, PlayClock())
-    column.show_column(Column(run, "target"))
+    column.show_column(ShownModel(run, "target"))
     assert isinstance(column.player, EventPlayer)
     assert not column.player.isHidden()
-    column.show_column(Column(RunLog(replace(info, run_id=79, sample=shown)), "target"))
+    column.show_column(ShownModel(RunLog(replace(info, run_id=79, sample=shown)), "target"))
     assert isinstance(column.player, VideoPlayer)
     column.close()

@@ -15,7 +15,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QScrollArea
 
 from evprof.core.errors import UserError
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
@@ -57,7 +57,7 @@ def start(window: MainWindow) -> Callable[[float], EngineHost]:
     hosts: list[EngineHost] = []
 
     def make(speed: float) -> EngineHost:
-        def make_host(recording: Recording) -> Host:
+        def make_host(recording: RecordLog) -> Host:
             hosts.append(EngineHost(_engine(speed), recording))
             hosts[-1].start()
             return hosts[-1]
@@ -69,7 +69,7 @@ def start(window: MainWindow) -> Callable[[float], EngineHost]:
 
 
 @pytest.fixture
-def session_file(tmp_path: Path, scripted_recording: Recording) -> Path:
+def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
     path = tmp_path / "scripted.evprof"
     SessionWriter(scripted_recording, path).close()
     return path

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.loaders.events.opening import open_recording
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.videos.opening import open_video
 
 SECONDS_PER_FILE = 60
@@ -25,7 +25,7 @@ PICTURES = (".png", ".jpg", ".bmp", ".tiff", ".webp")
 SPARE_BYTES = 200 << 20
 
 
-def ask_everything(recording: Recording) -> None:
+def ask_everything(recording: EventRecording) -> None:
     """Whole, by time and by count, as players and runs do; each refusal is a sentence of its own."""
     info = recording.info
     for ask in (

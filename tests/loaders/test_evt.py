@@ -15,7 +15,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.events.prophesee import raw, word_recording
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 
 Event = tuple[int, int, int, int]
 MANY = settings(max_examples=120)
@@ -43,7 +43,7 @@ def rows(events: EventArray) -> list[Event]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def rows_of(recording: Recording) -> list[Event]:
+def rows_of(recording: EventRecording) -> list[Event]:
     """All events, by chunks: a recording without any has no `read`."""
     return [event for chunk in recording.chunks() for event in rows(chunk)]
 

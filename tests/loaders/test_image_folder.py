@@ -17,7 +17,7 @@ from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.videos import source as source_module
 from evprof.loaders.videos.folder import ImageFolder, picture_paths
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.player import VideoPlayer
+from evprof.loaders.videos.player import SeekableVideo
 from evprof.loaders.videos.times import read_times_us
 from painted_videos import number_of, paint
 
@@ -107,11 +107,11 @@ def test_a_set_among_others_is_a_video(folder: Path) -> None:
 
 
 def test_the_player_shows_a_folder(folder: Path) -> None:
-    player = VideoPlayer(folder, longest_edge=80)
+    player = SeekableVideo(folder, longest_edge=80)
     shown = player.frame_at(81_000)
     assert (shown.index, shown.time_us, shown.picture.shape) == (2, 80_000, (24, 80, 3))
     player.close()
-    player = VideoPlayer(folder, times_path=write_times(folder / "t.txt", range(0, 1200, 100)))
+    player = SeekableVideo(folder, times_path=write_times(folder / "t.txt", range(0, 1200, 100)))
     assert number_of(player.frame_at(1099).picture) == 10
     player.close()
 

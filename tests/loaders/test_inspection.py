@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from evprof.core.events import EventArray
 from evprof.loaders import event_survey, inspection
 from evprof.loaders.event_survey import survey
-from evprof.loaders.events.recording import Recording, RecordingInfo
+from evprof.loaders.events.recording import EventRecording, RecordingInfo
 from evprof.loaders.inspection import inspect_events, inspect_video
 from evprof.loaders.pictures.png import encode_png
 
 
-class Chunked(Recording):
+class Chunked(EventRecording):
     """Events in pieces of a given length; `info` as told."""
 
     def __init__(self, events: EventArray, length: int, info: RecordingInfo | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.statistics_check import Recomputed
@@ -25,7 +25,7 @@ def written(folder: Path, value: Any, name: str = "result.json") -> Path:
 
 def read(path: Path) -> tuple[str, list[LegacyRow], list[str]]:
     file = open_legacy(path)
-    problems = Problems()
+    problems = FileProblems()
     _, rows = file.read(problems)
     listed = list(rows)
     return file.family.name, listed, problems.sentences(file.preview.rows)
@@ -310,7 +310,7 @@ def test_a_time_of_nothing_is_in_the_files_average_and_in_none_of_ours(
     legacy_shapes: ModuleType, tmp_path: Path
 ) -> None:
     file = open_legacy(written(tmp_path, legacy_shapes.with_errors()))
-    reader, rows = file.read(Problems())
+    reader, rows = file.read(FileProblems())
     recomputed = Recomputed(reader.published.statistics)
     for row in rows:
         recomputed.add(row)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.family import open_legacy
 from evprof.loaders.legacy.reading import Published
 from evprof.loaders.legacy.rows import LegacyRow
@@ -26,7 +26,7 @@ def written(folder: Path, value: Any) -> Path:
 def read(folder: Path, value: Any) -> tuple[list[LegacyRow], Published, dict[str, float], str]:
     """Its rows, what it publishes, what its statistics are by its rows, and everything that was told of it."""
     file = open_legacy(written(folder, value))
-    problems = Problems()
+    problems = FileProblems()
     reader, rows = file.read(problems)
     recomputed = Recomputed(reader.published.statistics, reader.published.computed)
     listed = list(rows)

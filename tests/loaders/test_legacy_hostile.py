@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.loaders.legacy import json_rows
-from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.family import open_legacy
 from evprof.loaders.legacy.json_rows import JsonRows
 from evprof.loaders.legacy.rows import LegacyRow
@@ -31,7 +31,7 @@ def written(folder: Path, text: str | bytes) -> Path:
 
 def read(path: Path) -> tuple[list[LegacyRow], list[str]]:
     file = open_legacy(path)
-    problems = Problems()
+    problems = FileProblems()
     _, rows = file.read(problems)
     return list(rows), problems.sentences(file.preview.rows)
 
@@ -109,7 +109,7 @@ def test_memory_does_not_grow_with_the_rows(legacy_shapes: ModuleType, tmp_path:
         path = written(tmp_path, f'{{"results": [{",".join([row] * count)}]}}')
         file = open_legacy(path)
         tracemalloc.start()
-        for _ in file.read(Problems())[1]:
+        for _ in file.read(FileProblems())[1]:
             pass
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
@@ -151,7 +151,7 @@ def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, t
                 file = open_legacy(path)
             except UserError:  # what tells the family may be what is wrong
                 continue
-            problems = Problems()
+            problems = FileProblems()
             reader, rows = file.read(problems)
             recomputed = Recomputed(reader.published.statistics, reader.published.computed)
             for row in rows:

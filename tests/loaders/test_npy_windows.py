@@ -18,7 +18,7 @@ from evprof.loaders.events import npy, tables
 from evprof.loaders.events import recording as recordings
 from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.events.recording import EventsInMemory
-from evprof.loaders.events.tables import Table
+from evprof.loaders.events.tables import TableRecording
 
 COUNT = 60_000
 
@@ -92,7 +92,7 @@ def test_every_layout_in_windows(tmp_path: Path, name: str) -> None:
     LAYOUTS[name](tmp_path / name, columns)
     size = (tmp_path / name).stat().st_size
     with open_recording(tmp_path / name) as recording:
-        assert isinstance(recording, Table)
+        assert isinstance(recording, TableRecording)
         assert (recording.info.format, recording.info.events) == (name[-3:], COUNT)
         assert (recording.info.t_min_us, recording.info.t_max_us) == (columns["t"][0], columns["t"][-1])
         assert recording.origin_us() == columns["t"][0]
@@ -123,7 +123,7 @@ def test_pickles_of_every_protocol_give_the_same_events(tmp_path: Path, protocol
     path = tmp_path / "a.npy"
     path.write_bytes(pickled(path, columns, protocol))
     with open_recording(path) as recording:
-        assert isinstance(recording, EventsInMemory if protocol in (2, 5) else Table)
+        assert isinstance(recording, EventsInMemory if protocol in (2, 5) else TableRecording)
         same(recording.read(), columns, slice(None))
         same(recording.read_time(500_000, 520_000), columns, (columns["t"] >= 500_000) & (columns["t"] < 520_000))
 
@@ -155,7 +155,7 @@ def test_time_that_runs_backwards_is_found(tmp_path: Path) -> None:
     columns["t"] = np.roll(columns["t"], 20_000)
     np.save(tmp_path / "a.npy", structured(columns))
     with open_recording(tmp_path / "a.npy") as recording:
-        assert isinstance(recording, Table)
+        assert isinstance(recording, TableRecording)
         assert (recording.info.t_min_us, recording.info.t_max_us) == (columns["t"].min(), columns["t"].max())
         same(recording.read_time(300_000, 310_000), columns, (columns["t"] >= 300_000) & (columns["t"] < 310_000))
 

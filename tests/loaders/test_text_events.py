@@ -15,7 +15,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.opening import open_recording, read_events
-from evprof.loaders.events.recording import EventsInMemory, Recording
+from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.text import recording as texts
 from evprof.loaders.events.text import rows as conversion
 from evprof.loaders.events.text.sniffing import sniffed
@@ -377,7 +377,7 @@ def made(count: int = 20_000, *, disorder_us: int = 0) -> Rows:
     return list(zip(t.tolist(), x.tolist(), y.tolist(), p.tolist(), strict=True))
 
 
-def check_windows(recording: Recording, rows: Rows) -> None:
+def check_windows(recording: EventRecording, rows: Rows) -> None:
     for start, stop in ((1_500_000, 1_510_000), (0, 1_000_100), (1_999_000, 2**60), (-(2**60), 2**60), (9, 9), (5, 1)):
         assert listed(recording.read_time(start, stop)) == [row for row in rows if start <= row[0] < stop]
     for first, last in ((0, 10), (9_990, 10_010), (19_999, 50_000), (50_000, 60_000), (7, 7)):

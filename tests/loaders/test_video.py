@@ -17,7 +17,7 @@ from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.frame_finder import FrameFinder
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.player import VideoPlayer
+from evprof.loaders.videos.player import SeekableVideo
 from evprof.loaders.videos.source import VideoFrames, VideoInfo
 from painted_videos import number_of
 
@@ -121,7 +121,7 @@ def test_a_turned_video_stands_upright(videos: Videos, tmp_path: Path, angle: in
 
 
 def test_the_player_finds_the_frame_of_any_moment(videos: Videos) -> None:
-    player = VideoPlayer(videos["vfr"])
+    player = SeekableVideo(videos["vfr"])
     starts = [(n * 33 + (n % 7) * 4) * 1000 for n in range(60)]
     for t_us in (0, starts[7], starts[7] - 1, starts[30] + 500, starts[3], -5, 10**9):
         shown = player.frame_at(t_us)
@@ -141,7 +141,7 @@ def starts_of(path: Path) -> list[int]:
 
 
 def test_the_player_scales_down_and_keeps_what_it_passed(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
-    player = VideoPlayer(videos["gop250"], longest_edge=80)
+    player = SeekableVideo(videos["gop250"], longest_edge=80)
     starts = starts_of(videos["gop250"])
     assert player.frame_at(starts[40]).picture.shape == (24, 80, 3)
     monkeypatch.setattr(VideoFile, "walk", lambda *_: pytest.fail("decoded again"))
@@ -151,7 +151,7 @@ def test_the_player_scales_down_and_keeps_what_it_passed(videos: Videos, monkeyp
 
 def test_the_players_pictures_stay_within_their_bound(videos: Videos, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evprof.loaders.videos.player.CACHE_BYTES", 4 * 160 * 48 * 3)
-    player = VideoPlayer(videos["gop12"])
+    player = SeekableVideo(videos["gop12"])
     for start_us in starts_of(videos["gop12"])[:100:9]:
         player.frame_at(start_us)
         assert len(player._kept) <= 4

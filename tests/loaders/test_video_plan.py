@@ -18,7 +18,7 @@ from evprof.loaders.videos.decoding_plan import (
     DECODERS_BYTES,
     MAX_DECODERS,
     WORTH_PIXELS,
-    Run,
+    DecodingRun,
     decoders_for,
     plan_runs,
     threads_for,
@@ -60,16 +60,16 @@ def test_every_target_is_in_one_run_that_begins_at_a_key_frame(total: int, data:
 
 def test_runs_of_short_and_long_groups() -> None:
     short = table_of(300, set(range(0, 300, 12)))
-    assert plan_runs(short, [0, 43, 85]) == [Run(0, (0,)), Run(36, (43,)), Run(84, (85,))]
+    assert plan_runs(short, [0, 43, 85]) == [DecodingRun(0, (0,)), DecodingRun(36, (43,)), DecodingRun(84, (85,))]
     long = table_of(300, {0, 250})
-    assert plan_runs(long, [0, 100, 214, 299]) == [Run(0, (0, 100, 214)), Run(250, (299,))]
+    assert plan_runs(long, [0, 100, 214, 299]) == [DecodingRun(0, (0, 100, 214)), DecodingRun(250, (299,))]
     # The next key frame is as near as what is in the decoder already.
-    assert plan_runs(short, [11, 12]) == [Run(0, (11, 12))]
+    assert plan_runs(short, [11, 12]) == [DecodingRun(0, (11, 12))]
 
 
 def test_a_file_without_times_is_read_from_its_start() -> None:
     table = FrameTable.from_packets([PacketRow(None, None, True)] * 40, Fraction(1, 30), None)
-    assert plan_runs(table, [5, 30]) == [Run(0, (5, 30))]
+    assert plan_runs(table, [5, 30]) == [DecodingRun(0, (5, 30))]
 
 
 @given(
@@ -78,7 +78,7 @@ def test_a_file_without_times_is_read_from_its_start() -> None:
     st.integers(1, 64),
 )
 def test_decoders_and_threads_stay_within_their_bounds(lengths: list[int], pixels: int, threads: int) -> None:
-    runs = [Run(1000 * place, (1000 * place + length - 1,)) for place, length in enumerate(lengths)]
+    runs = [DecodingRun(1000 * place, (1000 * place + length - 1,)) for place, length in enumerate(lengths)]
     decoders = decoders_for(runs, pixels, threads)
     assert 1 <= decoders <= min(threads, len(runs), MAX_DECODERS)
     assert decoders == 1 or decoders * pixels * 30 <= DECODERS_BYTES
@@ -89,16 +89,16 @@ def test_decoders_and_threads_stay_within_their_bounds(lengths: list[int], pixel
 
 
 def test_how_many_decoders_pay() -> None:
-    eight = [Run(40 * n, (40 * n + 9,)) for n in range(8)]
+    eight = [DecodingRun(40 * n, (40 * n + 9,)) for n in range(8)]
     assert decoders_for(eight, HD, 4) == 4
     assert decoders_for(eight, HD, 1) == 1
     # One run that takes as long as all the others: frame threads do it.
-    assert decoders_for([Run(0, (249,)), Run(250, (299,))], HD, 4) == 1
-    assert threads_for([Run(0, (249,)), Run(250, (299,))], 1, 4) == 4
+    assert decoders_for([DecodingRun(0, (249,)), DecodingRun(250, (299,))], HD, 4) == 1
+    assert threads_for([DecodingRun(0, (249,)), DecodingRun(250, (299,))], 1, 4) == 4
     # Nothing is won with a few small pictures, and 8K would fill the memory.
     assert decoders_for(eight, 160 * 48, 4) == 1
     assert decoders_for(eight, 7680 * 4320, 4) == 1
-    assert threads_for([Run(0, (0,))], 1, 16) == 1
+    assert threads_for([DecodingRun(0, (0,))], 1, 16) == 1
     assert usable_threads() >= 1
 
 

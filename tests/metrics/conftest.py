@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TensorRecord, TokenRecord
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunBook, RunLog
@@ -42,7 +42,7 @@ def model(name: str = "tiny", **changes: object) -> ModelFacts:
 class RunScript:
     """Writes one run into a Recording: times in ms after the run's zero."""
 
-    def __init__(self, recording: Recording, run_id: int = 1, role: str = "target", mode: str = "target") -> None:
+    def __init__(self, recording: RecordLog, run_id: int = 1, role: str = "target", mode: str = "target") -> None:
         self.recording, self.run_id, self.role, self.next_span = recording, run_id, role, 0
         self.info = RunInfo(
             run_id=run_id,
@@ -138,9 +138,9 @@ def script() -> Callable[..., RunScript]:
     """Makes a RunScript on a Recording of its own unless given one."""
 
     def make(
-        run_id: int = 1, role: str = "target", mode: str = "target", recording: Recording | None = None
+        run_id: int = 1, role: str = "target", mode: str = "target", recording: RecordLog | None = None
     ) -> RunScript:
-        return RunScript(recording or Recording(), run_id, role, mode)
+        return RunScript(recording or RecordLog(), run_id, role, mode)
 
     return make
 

@@ -15,14 +15,16 @@ from evprof.core.records import RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.metrics.speculation import break_even, payoff
-from evprof.metrics.speculation.break_even import Costs
+from evprof.metrics.speculation.break_even import RoundCosts
 from evprof.metrics.speculation.verdicts import speculation_sentence
 
 MS = 1_000_000
 GAMMAS = st.integers(1, 12)
 CHANCES = st.floats(0, 1)
 COSTS = st.builds(
-    lambda step, drafts, rests, once: Costs(step, drafts, {key: value * step for key, value in rests.items()}, once),
+    lambda step, drafts, rests, once: RoundCosts(
+        step, drafts, {key: value * step for key, value in rests.items()}, once
+    ),
     st.floats(0.1, 100),
     st.dictionaries(st.integers(1, 8), st.floats(0.01, 50), min_size=1, max_size=4),
     st.dictionaries(st.integers(1, 8), st.floats(1, 4), min_size=1, max_size=4),
@@ -57,7 +59,7 @@ def test_one_chance_is_the_same_chance_at_every_place(gamma: int, chance: float)
 
 
 @given(GAMMAS, COSTS)
-def test_all_accepted_is_the_most_there_is(gamma: int, costs: Costs) -> None:
+def test_all_accepted_is_the_most_there_is(gamma: int, costs: RoundCosts) -> None:
     most = break_even.speedup(gamma, 1.0, costs)
     assert most == pytest.approx((gamma + 1) * costs.step_ms / costs.round_ms(gamma))
     assert break_even.speedup(gamma, 0.7, costs) <= most + 1e-12
@@ -67,7 +69,7 @@ def test_all_accepted_is_the_most_there_is(gamma: int, costs: Costs) -> None:
 
 
 @given(COSTS, CHANCES, GAMMAS, GAMMAS, st.floats(0.05, 1))
-def test_shares_of_rounds_lie_between_the_rounds(costs: Costs, chance: float, one: int, other: int, share) -> None:
+def test_shares_of_rounds_lie_between_the_rounds(costs: RoundCosts, chance: float, one: int, other: int, share) -> None:
     assume(one != other)
     mixed = break_even.speedup({one: share, other: 1 - share + 1e-9}, chance, costs)
     pure = [break_even.speedup(gamma, chance, costs) for gamma in (one, other)]
@@ -138,25 +140,25 @@ def test_a_greedy_block_at_the_price_of_a_step_pays_at_any_acceptance() -> None:
 
 
 def test_costs_between_and_beyond_what_was_measured() -> None:
-    costs = Costs(2.0, {4: 4.0}, {4: 6.0})
+    costs = RoundCosts(2.0, {4: 4.0}, {4: 6.0})
     assert costs.v(4) == 3
     assert costs.v(0) == 1  # a round without drafts is a plain step
     assert costs.v(2) == 2
     assert costs.v(8) == 5
     assert costs.c(1) == 0.5
     assert costs.c(0) is None
-    falling = Costs(2.0, {}, {4: 1.0})
+    falling = RoundCosts(2.0, {}, {4: 1.0})
     assert falling.v(8) == 0.5  # noise: no block gets cheaper the longer it is
-    assert Costs(2.0).drafting_ms(5) == 0
+    assert RoundCosts(2.0).drafting_ms(5) == 0
     assert [point.gamma for point in break_even.curve(costs, 0.8)] == list(range(1, 13))
 
 
 def test_document_says_equal_models_cannot_win() -> None:
     """Draft and target of one size, c = 1: no gamma pays at any acceptance; c = 0.05 pays 3.09 at 0.8 (decoding.md)."""
-    equal = Costs(1.0, {1: 1.0}, dict.fromkeys(break_even.GAMMAS, 1.0))
+    equal = RoundCosts(1.0, {1: 1.0}, dict.fromkeys(break_even.GAMMAS, 1.0))
     assert max(break_even.speedup(gamma, 1.0, equal) for gamma in break_even.GAMMAS) == pytest.approx(1.0)
     assert break_even.break_even_alpha(equal, 5, 100, 1.0) is None
-    head = Costs(1.0, {1: 0.05}, dict.fromkeys(break_even.GAMMAS, 1.0))
+    head = RoundCosts(1.0, {1: 0.05}, dict.fromkeys(break_even.GAMMAS, 1.0))
     assert round(max(point.speedup for point in break_even.curve(head, 0.8)), 2) == 3.09
 
 
@@ -245,7 +247,7 @@ def test_measured_speed_has_an_interval_over_repeats(script, plain_writer, specu
     assert [entry.basis for entry in measured(runs[-1], runs)] == ["decode"]
 
 
-def measured(run: RunLog, others: Sequence[RunLog]) -> tuple[payoff.Measured, ...]:
+def measured(run: RunLog, others: Sequence[RunLog]) -> tuple[payoff.MeasuredSpeedup, ...]:
     found = payoff.payoff_of(run, others)
     return found.measured if found else ()
 
@@ -267,7 +269,7 @@ def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_write
     assert found.gamma == {3: 1.0}
     assert (found.mean_gamma, found.c, found.v) == (3, pytest.approx(5 / 3 / step), pytest.approx(15 / step))
     assert found.alpha == 6 / 8
-    # Judged 4, 3 and once (the last round was clipped behind its second token).
+    # Judged 4, 3 and once (the last round was clipped after its second token).
     assert found.by_place == (3 / 4, 2 / 3, 1.0)
     assert found.tau == pytest.approx(1 + 3 / 4 + 1 / 2 + 1 / 2)
     assert found.predicted == pytest.approx(found.tau * step / 20)

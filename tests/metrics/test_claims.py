@@ -13,7 +13,7 @@ from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.claims import memory, speculation, speed
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding
 from evprof.metrics.claims.table import CLAIMS, answer_claims
-from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, Ceiling, ModelSizes
+from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, DeviceCeiling, ModelSizes
 
 GPU = {"device": "cuda:0"}
 
@@ -178,9 +178,9 @@ def test_the_smaller_cache_by_how_it_grows(
 
 def test_prefill_against_measured_ceilings(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     target = pair[1].with_(is_imported=False, model=GPU, stages={"prefill": 568.1})
-    fast = Ceiling("cuda:0", "float16", 1, 1e12, 1.6e14)
+    fast = DeviceCeiling("cuda:0", "float16", 1, 1e12, 1.6e14)
     _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[fast])), REFUTED, "above 160.0", "91%")
-    starved = Ceiling("cuda:0", "float16", 1, 1e10, 1.6e14)
+    starved = DeviceCeiling("cuda:0", "float16", 1, 1e10, 1.6e14)
     _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[starved])), CONFIRMED, "above 16000.0")
 
 
@@ -198,7 +198,7 @@ def test_noted_shapes_of_other_models_are_told_and_named(
 ) -> None:
     noted = {"tiny": ModelSizes("tiny", "llava", VICUNA_7B, VISION_7B["llava"])}
     cell = cell_runs.Cell(is_imported=False, model=cell_runs.TINY, prompt=700, stages={"prefill": 10.0})
-    ceilings = [Ceiling("cpu", "float32", 1, 1e10, 1e11)]
+    ceilings = [DeviceCeiling("cpu", "float32", 1, 1e10, 1e11)]
     finding = speed.memory_bound_prefill(
         evidence(cell.with_(environment={"threads": 1}), models=noted, ceilings=ceilings)
     )

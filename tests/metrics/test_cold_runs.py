@@ -10,7 +10,7 @@ import pytest
 
 from evprof.core.run_info import SetupFacts
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import columns
+from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import run_document
 
 MakeRun = Callable[..., RunLog]
@@ -31,13 +31,13 @@ def run_of(cell_runs: ModuleType) -> MakeRun:
 
 def test_a_configuration_drops_its_cold_run_as_soon_as_it_has_a_warm_one(run_of: MakeRun) -> None:
     cold, warm = run_of(1, weights_ms=80.0), run_of(2)
-    [column] = columns([cold, warm])
+    [column] = configurations_of([cold, warm])
     assert [run.run_id for run in column.runs] == [2]
     assert "cold" not in column.label
 
 
 def test_a_configuration_of_cold_runs_alone_says_so(run_of: MakeRun) -> None:
-    [column] = columns([run_of(1, weights_ms=80.0)])
+    [column] = configurations_of([run_of(1, weights_ms=80.0)])
     assert column.is_cold
     assert column.label.endswith("cold")
 

@@ -58,7 +58,7 @@ def by_sample(runs: list[RunLog]) -> dict[str, float]:
 
 def test_a_cell_is_one_column_with_means_over_samples(cell) -> None:
     slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)
-    listed = comparison.columns([*slow, *fast], "s.evprof")
+    listed = comparison.configurations_of([*slow, *fast], "s.evprof")
     assert [(column.label, column.is_cell, len(column.runs)) for column in listed] == [
         ("8 frames", True, 15),
         ("1 frame", True, 15),
@@ -80,7 +80,7 @@ def test_a_cell_is_one_column_with_means_over_samples(cell) -> None:
 
 def test_ratios_are_over_the_samples_that_both_measured(cell) -> None:
     slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.5))[1:]
-    row = comparison.comparison_rows(comparison.columns([*slow, *fast]))[0]
+    row = comparison.comparison_rows(comparison.configurations_of([*slow, *fast]))[0]
     assert (row.counts, row.paired_counts) == ([5, 4], [None, 4])
     one, two = by_sample(slow), by_sample(fast)
     assert row.ratio[1] == pytest.approx(fmean(two.values()) / fmean(one[name] for name in two))
@@ -90,7 +90,7 @@ def test_ratios_are_over_the_samples_that_both_measured(cell) -> None:
 def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None:
     slow = cell("8 frames", 1, scales())
     other = cell("1 frame", 101, {f"{name}2": scale for name, scale in scales(0.5).items()})
-    listed = comparison.columns([*slow, *other])
+    listed = comparison.configurations_of([*slow, *other])
     row = comparison.comparison_rows(listed)[0]
     one, two = (list(by_sample(runs).values()) for runs in (slow, other))
     assert row.ratio[1] == pytest.approx(fmean(two) / fmean(one))
@@ -108,14 +108,14 @@ def test_without_a_sample_in_common_means_are_compared_as_they_are(cell) -> None
 def test_prompts_tell_samples_apart(cell) -> None:
     runs = cell("8 frames", 1, {"a": 1.0, "b": 2.0})
     runs[1].info.sample = replace(runs[0].info.sample, prompt="Why?")
-    (column,) = comparison.columns(runs)
+    (column,) = comparison.configurations_of(runs)
     assert list(column.samples()) == [("a", "What?"), ("a", "Why?")]
 
 
 @pytest.mark.parametrize("basis", comparison.BASES)
 def test_parts_of_cells_add_up_to_the_difference_of_means(cell, basis: str) -> None:
     slow, fast = cell("8 frames", 1, scales(), 3), cell("1 frame", 101, scales(0.5), 3)[2:]
-    listed = comparison.columns([*slow, *fast])
+    listed = comparison.configurations_of([*slow, *fast])
     pair = comparison.pair_document(listed[0], listed[1], basis)
     assert pair["samples"] == 5
     one, two = (
@@ -141,7 +141,7 @@ def test_generation_of_cells_is_the_ratio_of_mean_decode_times(cell, script, pla
         run = plain_writer(script(101 + place), scale=0.5, tokens=tuple(range(5 + place)))
         run.info.cell, run.info.sample = "1 frame", replace(run.info.sample, name=name)
         fast.append(run)
-    one, two = comparison.columns([*slow, *fast])
+    one, two = comparison.configurations_of([*slow, *fast])
     pair = comparison.pair_document(one, two)
     decode = [fmean(stages.stage_ms(run, "decode") or 0 for run in runs) for runs in (slow, fast)]
     steps = [fmean(decoding.decode_steps(run) or 0 for run in runs) for runs in (slow, fast)]
@@ -158,7 +158,7 @@ def test_failures_are_counted_and_warm_up_is_not(cell) -> None:
     slow[2].info.warmup = True
     for run in fast:
         run.info.status = "failed"
-    (column,) = comparison.columns([*slow, *fast])
+    (column,) = comparison.configurations_of([*slow, *fast])
     assert (column.label, len(column.runs), column.failures) == ("8 frames", 2, 2)
     assert [run.run_id for run in comparison.failed_only([*slow, *fast])] == [101, 102, 103, 104, 105]
 
@@ -168,7 +168,7 @@ def test_of_a_row_begun_again_the_last_attempt_counts(cell) -> None:
     killed, again = cell("8 frames", 101, {"a": 1.0}), cell("8 frames", 201, {"b": 9.0})
     runs[0].info.status = "failed"
     killed[0].info.status = "finished"
-    (column,) = comparison.columns([*runs, *killed, *again])
+    (column,) = comparison.configurations_of([*runs, *killed, *again])
     assert sorted(run.run_id for run in column.runs) == [3, 4, 5, 101, 201]
     assert column.failures == 0
 
@@ -179,14 +179,14 @@ def test_both_models_of_a_side_by_side_cell_are_columns(cell) -> None:
     for run in drafts:
         model = run.info.models["draft"]
         run.info.models["draft"] = type(model)(**{**vars(model), "name": "eventgpt"})
-    listed = comparison.columns([*drafts, *targets])
+    listed = comparison.configurations_of([*drafts, *targets])
     assert [column.label for column in listed] == ["both · eventgpt", "both · tiny"]
     assert comparison.comparison_rows(listed)[0].paired_counts == [None, 5]
 
 
 def test_a_single_run_is_compared_with_a_cell_by_means(cell, plain_run) -> None:
     runs = cell("8 frames", 11, scales())
-    listed = comparison.columns([plain_run, *runs])
+    listed = comparison.configurations_of([plain_run, *runs])
     row = comparison.comparison_rows(listed)[0]
     assert row.counts == [1, 5]
     assert row.ci95 is None
@@ -194,7 +194,9 @@ def test_a_single_run_is_compared_with_a_cell_by_means(cell, plain_run) -> None:
 
 
 def test_every_other_column_has_its_pair(cell) -> None:
-    listed = comparison.columns([*cell("a", 1, scales()), *cell("b", 101, scales(2)), *cell("c", 201, scales(3))])
+    listed = comparison.configurations_of(
+        [*cell("a", 1, scales()), *cell("b", 101, scales(2)), *cell("c", 201, scales(3))]
+    )
     document = comparison.compare_document(listed, listed[1])
     assert [pair["label"] for pair in document["pairs"]] == ["a", "c"]
     assert document["contributions"] == document["pairs"][0]["contributions"]
@@ -207,7 +209,7 @@ def test_only_what_differs_is_left_when_asked_for(cell) -> None:
     slow, fast = cell("8 frames", 1, scales()), cell("1 frame", 101, scales(0.25))
     for run in fast:
         run.info.settings = replace(run.info.settings, frames=1)
-    listed = comparison.columns([*slow, *fast])
+    listed = comparison.configurations_of([*slow, *fast])
     whole = comparison.compare_document(listed, listed[0])
     short = comparison.compare_document(listed, listed[0], differences_only=True)
     kept = {row["metric"] for row in short["rows"]}
@@ -222,7 +224,7 @@ def test_only_what_differs_is_left_when_asked_for(cell) -> None:
 def test_a_thousand_runs_are_compared(cell) -> None:
     one = cell("8 frames", 1, {f"s{place}": 1.0 for place in range(500)})
     two = cell("1 frame", 1001, {f"s{place}": 1.5 for place in range(500)})
-    listed = comparison.columns([*one, *two])
+    listed = comparison.configurations_of([*one, *two])
     document = comparison.compare_document(listed, listed[0])
     assert document["rows"][0]["counts"] == [500, 500]
 
@@ -230,6 +232,6 @@ def test_a_thousand_runs_are_compared(cell) -> None:
 def test_a_run_that_goes_on_is_in_no_column(cell) -> None:
     runs = cell("8 frames", 1, scales())
     runs[0].info.status = "running"
-    (column,) = comparison.columns(runs)
+    (column,) = comparison.configurations_of(runs)
     assert column.runs == tuple(runs[1:])
     assert column.failures == 0

@@ -14,13 +14,13 @@ from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison import document as comparison
 from evprof.metrics.figures import stages
-from evprof.metrics.figures.partition import Shape, answers, composites, partition
+from evprof.metrics.figures.partition import StagePartition, answers, composites, partition
 
 FACTS: dict[str, Any] = {"path": "old.json", "family": "old", "row": 1}
 
 
-def alone(run: RunLog) -> comparison.Column:
-    return comparison.Column((run,))
+def alone(run: RunLog) -> comparison.Configuration:
+    return comparison.Configuration((run,))
 
 
 @pytest.fixture
@@ -43,12 +43,12 @@ def imported(script):
     return make
 
 
-def rows_of(listed, basis: str = "end-to-end") -> dict[str, comparison.Row]:
+def rows_of(listed, basis: str = "end-to-end") -> dict[str, comparison.ComparisonRow]:
     return {row.metric: row for row in comparison.comparison_rows(listed, 0, basis)}
 
 
-def columns_of(*runs: RunLog) -> list[comparison.Column]:
-    return [comparison.Column((run,)) for run in runs]
+def columns_of(*runs: RunLog) -> list[comparison.Configuration]:
+    return [comparison.Configuration((run,)) for run in runs]
 
 
 def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> None:
@@ -75,7 +75,7 @@ def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> No
 
 def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> None:
     old = imported(2, ("vision+prefill", 110), ("decode", 45))
-    parts = comparison.column_contributions(alone(plain_run), alone(old), "model-only")
+    parts = comparison.configuration_contributions(alone(plain_run), alone(old), "model-only")
     assert {part["stage"]: part["delta_ms"] for part in parts} == {"vision+prefill": 55, "decode": -45}
     totals = [stages.total_ms(run, "model-only") or 0 for run in (plain_run, old)]
     assert sum(part["delta_ms"] for part in parts) == totals[1] - totals[0]
@@ -84,7 +84,7 @@ def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> No
 
 def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> None:
     old = imported(2, ("preprocess", 40), ("vision+prefill", 110), ("decode", 45))
-    parts = comparison.column_contributions(alone(plain_run), alone(old), "without-load")
+    parts = comparison.configuration_contributions(alone(plain_run), alone(old), "without-load")
     by_stage = {part["stage"]: part["delta_ms"] for part in parts}
     # The file has no wall of its own, so the 5 ms that none of our stages covers have no counterpart.
     assert by_stage == {"preprocess": 20, "vision+prefill": 55, "decode": -45, "remainder": -5}
@@ -92,7 +92,7 @@ def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> No
 
 
 def test_without_totals_there_are_no_shares(plain_run, imported) -> None:
-    parts = comparison.column_contributions(
+    parts = comparison.configuration_contributions(
         alone(plain_run), alone(imported(2, ("vision+prefill", 110), ("decode", 45)))
     )
     assert {part["stage"]: part["share"] for part in parts} == {"vision+prefill": None, "decode": None}
@@ -157,7 +157,7 @@ def test_overlapping_stages_are_told_as_overlap(script, plain_run) -> None:
     run.span("decode", 85, 175)
     parts = {
         part["stage"]: part["delta_ms"]
-        for part in comparison.column_contributions(alone(plain_run), alone(run.end(180)))
+        for part in comparison.configuration_contributions(alone(plain_run), alone(run.end(180)))
     }
     # Vision took 10 ms more, which lay within preprocessing.
     assert parts["vision"] == 10
@@ -166,15 +166,15 @@ def test_overlapping_stages_are_told_as_overlap(script, plain_run) -> None:
 
 
 @st.composite
-def shapes(draw) -> Shape:
+def shapes(draw) -> StagePartition:
     """A division of the five stages into neighbours."""
     cuts = draw(st.sets(st.integers(1, 4)))
     edges = [0, *sorted(cuts), 5]
-    return Shape(frozenset(STAGES[start:stop] for start, stop in pairwise(edges)), frozenset())
+    return StagePartition(frozenset(STAGES[start:stop] for start, stop in pairwise(edges)), frozenset())
 
 
 @given(st.lists(shapes(), min_size=1, max_size=4))
-def test_the_partition_is_the_finest_that_all_can_answer(listed: list[Shape]) -> None:
+def test_the_partition_is_the_finest_that_all_can_answer(listed: list[StagePartition]) -> None:
     found = partition(listed)
     assert sorted(name for block in found for name in block) == sorted(STAGES)
     assert all(answers(shape, block) for shape in listed for block in found)

@@ -20,7 +20,7 @@ def pair(script, plain_writer):
 
 
 def test_rows(pair) -> None:
-    rows = {row.metric: row for row in comparison.comparison_rows(comparison.columns(pair))}
+    rows = {row.metric: row for row in comparison.comparison_rows(comparison.configurations_of(pair))}
     assert rows["total_ms"].values == [180, 360]
     assert rows["total_ms"].ratio == [1, 2]
     assert rows["total_ms"].ci95 is None
@@ -34,7 +34,7 @@ def test_rows(pair) -> None:
 def test_single_runs_claim_nothing_but_what_is_counted(pair) -> None:
     """Twice the time once each is no difference known; other numbers of positions are."""
     pair[1].info.lengths["target"] = replace(pair[1].info.lengths["target"], visual=16)
-    rows = {row.metric: row for row in comparison.comparison_rows(comparison.columns(pair))}
+    rows = {row.metric: row for row in comparison.comparison_rows(comparison.configurations_of(pair))}
     assert rows["total_ms"].ratio[1] == 2
     assert not rows["total_ms"].differs(1)
     assert rows["visual_tokens"].ci95 == [None, [2.0, 2.0]]
@@ -43,7 +43,7 @@ def test_single_runs_claim_nothing_but_what_is_counted(pair) -> None:
 
 
 def test_document_and_bases(pair) -> None:
-    first, second = comparison.columns(pair)
+    first, second = comparison.configurations_of(pair)
     document = comparison.compare_document([first, second], first, "without-load")
     assert (document["schema_version"], document["basis"], document["baseline"]) == (1, "without-load", 1)
     assert {row["metric"]: row["values"] for row in document["rows"]}["total_ms"] == [170, 340]
@@ -56,7 +56,7 @@ def test_document_and_bases(pair) -> None:
 
 @pytest.mark.parametrize("basis", comparison.BASES)
 def test_contributions_add_up_to_the_difference(pair, basis) -> None:
-    parts = comparison.column_contributions(*(comparison.Column((run,)) for run in pair), basis)
+    parts = comparison.configuration_contributions(*(comparison.Configuration((run,)) for run in pair), basis)
     totals = [stages.total_ms(run, basis) for run in pair]
     assert sum(part["delta_ms"] for part in parts) == pytest.approx(totals[1] - totals[0])
     assert sum(part["share"] for part in parts) == pytest.approx(1)
@@ -87,14 +87,14 @@ def test_warm_up_and_profiled_runs_stay_out(script, plain_writer) -> None:
     runs = [plain_writer(script(number)) for number in (1, 2, 3)]
     runs[0].info.warmup = True
     runs[2].info.profiled = True
-    (only,) = comparison.columns(runs)
+    (only,) = comparison.configurations_of(runs)
     assert [run.run_id for run in only.runs] == [2]
     with pytest.raises(UserError, match="at least two runs"):
         comparison.compare_document([only], only)
 
 
 def test_an_unknown_basis_is_wrong_usage(pair) -> None:
-    listed = comparison.columns(pair)
+    listed = comparison.configurations_of(pair)
     with pytest.raises(UserError, match="end-to-end") as caught:
         comparison.compare_document(listed, listed[0], "wall")
     assert caught.value.exit_code == 2
@@ -106,7 +106,7 @@ def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
         run = plain_writer(script(number), scale=scale)
         run.info.group_id = 1 if number <= 3 else 4
         runs.append(run)
-    first, second = comparison.columns(runs)
+    first, second = comparison.configurations_of(runs)
     row = comparison.comparison_rows([first, second])[0]
     assert row.values == pytest.approx([180 * 3.3 / 3, 180 * 6.7 / 3])
     assert row.ratio[1] == pytest.approx(6.7 / 3.3)
@@ -125,14 +125,14 @@ def test_two_runs_of_one_group_stay_apart_by_role(script, plain_writer) -> None:
         plain_writer(script(2, mode="side-by-side")),
     )
     target.info.group_id = 1
-    assert [column.run_id for column in comparison.columns([draft, target])] == [1, 2]
+    assert [column.run_id for column in comparison.configurations_of([draft, target])] == [1, 2]
 
 
 def test_what_two_columns_are_made_of_is_that_of_their_repeats_on_average(script, plain_writer) -> None:
     runs = [plain_writer(script(number), scale=scale) for number, scale in ((1, 1.0), (2, 3.0), (3, 1.5), (4, 2.0))]
     for run in runs[:3]:
         run.info.group_id = 1
-    first, second = comparison.columns(runs)
+    first, second = comparison.configurations_of(runs)
     document = comparison.compare_document([first, second], first)
     by_stage = {part["stage"]: part["delta_ms"] for part in document["contributions"]}
     assert by_stage["decode"] == pytest.approx(90 * (2.0 - 5.5 / 3))
@@ -144,7 +144,7 @@ def test_columns_that_differ_in_a_switch_have_other_labels(script, plain_writer)
     for run in runs:
         run.info.group_id = run.run_id
     runs[1].info.settings = replace(runs[1].info.settings, switches=Switches(visual_keep=0.5))
-    plain, pruned = (column.label for column in comparison.columns(runs))
+    plain, pruned = (column.label for column in comparison.configurations_of(runs))
     assert pruned == plain.replace("1 ·", "2 ·", 1) + " · keep 0.5"
 
 
@@ -153,7 +153,7 @@ def test_a_first_repeat_that_warms_up_is_noted(script, plain_writer) -> None:
     steady = [plain_writer(script(number), scale=scale) for number, scale in enumerate((1, 1.1, 1, 1.05, 1), start=11)]
     for run in (*runs, *steady):
         run.info.group_id = 1 if run.run_id < 10 else 2
-    rows = comparison.comparison_rows(comparison.columns([*runs, *steady]))
+    rows = comparison.comparison_rows(comparison.configurations_of([*runs, *steady]))
     (note,) = rows[0].notes
     assert "first 1 of 6 runs took much longer" in note
     assert all(not row.notes for row in rows[1:])

@@ -24,7 +24,7 @@ def measured(script, plain_writer):
             run.info.sample = replace(run.info.sample, name=names[place % len(names)])
             run.info.started_at = f"2026-01-24T20:{place:02d}:00.000+00:00"
             runs.append(run)
-        return comparison.columns(runs)[0]
+        return comparison.configurations_of(runs)[0]
 
     return make
 

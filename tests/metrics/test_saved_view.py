@@ -22,12 +22,12 @@ JSON = st.recursive(
 
 
 @pytest.fixture
-def listed(script, plain_writer) -> list[comparison.Column]:
+def listed(script, plain_writer) -> list[comparison.Configuration]:
     """Three columns: two of a session, one of another in the folder beside."""
     runs = [plain_writer(script(number)) for number in (1, 2, 3)]
     return [
-        *comparison.columns(runs[:2], "/data/new/a.evprof"),
-        *comparison.columns(runs[2:], "/data/old/b.evprof"),
+        *comparison.configurations_of(runs[:2], "/data/new/a.evprof"),
+        *comparison.configurations_of(runs[2:], "/data/old/b.evprof"),
     ]
 
 
@@ -48,7 +48,7 @@ def test_sessions_that_moved_together_are_found(listed, tmp_path) -> None:
     other.touch()
     assert view.paths(holder) == [holder, other]
     moved = [
-        comparison.Column(column.runs, str(place))
+        comparison.Configuration(column.runs, str(place))
         for column, place in zip(listed, (holder, holder, other), strict=True)
     ]
     assert view.pick(moved, holder) == (moved, moved[2], [])

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evprof.metrics.arithmetic.scaling import Line, fit_line, fit_power
+from evprof.metrics.arithmetic.scaling import FittedLine, fit_line, fit_power
 from evprof.metrics.arithmetic.statistics import student_quantile
 
 _REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 3))
@@ -125,7 +125,7 @@ def test_the_interval_of_a_slope_holds_the_truth_in_95_percent() -> None:
     held = 0
     for _ in range(1000):
         line = fit_line(x.tolist(), (5 + 0.7 * x + chance.normal(0, 2, len(x))).tolist())
-        assert isinstance(line, Line)
+        assert isinstance(line, FittedLine)
         low, high = line.slope_interval or (0, 0)
         held += low <= 0.7 <= high
     assert 930 <= held <= 970

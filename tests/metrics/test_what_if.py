@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.metrics.speculation.what_if import (
-    Pace,
+    AnswerPace,
     accepted_needed,
     accepted_of,
     best_sequential,
@@ -20,10 +20,10 @@ from evprof.metrics.speculation.what_if import (
     sequential_total_ms,
 )
 
-TARGET = Pace(741.56 - 143.94, 143.94 / 5, first_tokens=0)
+TARGET = AnswerPace(741.56 - 143.94, 143.94 / 5, first_tokens=0)
 """Document 002's eight frames: everything before decoding, then 28.8 ms a step; it counts steps as tokens."""
 
-DRAFT = Pace(5.93 + 66.16, 92.68 / 5, first_tokens=0)
+DRAFT = AnswerPace(5.93 + 66.16, 92.68 / 5, first_tokens=0)
 RATES = st.floats(0, 0.99)
 
 
@@ -53,17 +53,17 @@ def test_the_baselines_at_the_measured_pace() -> None:
     assert [round(TARGET.total_ms(tokens)) for tokens in (20, 50, 100)] == [1173, 2037, 3476]
     assert TARGET.total_ms(5) == pytest.approx(741.56)
     # An answer of ours has its first token from the prefill.
-    assert Pace(100, 10).total_ms(1) == 100
-    assert Pace(100, 10).total_ms(5) == 140
-    assert Pace(100, 10).total_ms(0) == 100
+    assert AnswerPace(100, 10).total_ms(1) == 100
+    assert AnswerPace(100, 10).total_ms(5) == 140
+    assert AnswerPace(100, 10).total_ms(0) == 100
 
 
 def test_free_tokens_of_the_published_window() -> None:
     """597.6 ms less the draft's 72.1 leave 525.5 ms: 28 steps of 18.5 ms."""
     assert free_tokens(TARGET.prefix_ms, DRAFT) == 28
     assert free_tokens(70, DRAFT) == 0
-    assert free_tokens(100, Pace(100, 5)) == 1
-    assert free_tokens(111, Pace(100, 5)) == 3
+    assert free_tokens(100, AnswerPace(100, 5)) == 1
+    assert free_tokens(111, AnswerPace(100, 5)) == 3
 
 
 def test_a_block_saves_at_most_a_over_one_minus_a() -> None:
@@ -95,7 +95,7 @@ def test_the_printed_expectations_are_out_of_reach_at_80_percent() -> None:
 def test_parallel_prefill_is_never_slower_and_never_beats_its_ceiling(
     rate: float, tokens: int, draft_prefix: float, draft_step: float, verify: float
 ) -> None:
-    target, draft = Pace(500, 20), Pace(draft_prefix, draft_step)
+    target, draft = AnswerPace(500, 20), AnswerPace(draft_prefix, draft_step)
     found = parallel_prefill(target, draft, tokens, rate, verify_cost=verify)
     assert target.prefix_ms <= found.total_ms <= found.plain_ms * (1 + 1e-12)
     assert found.ceiling is not None
@@ -104,7 +104,7 @@ def test_parallel_prefill_is_never_slower_and_never_beats_its_ceiling(
 
 
 def test_a_verification_dearer_than_what_it_saves_is_left_out() -> None:
-    found = parallel_prefill(Pace(500, 20), Pace(50, 5), 50, 0.3, verify_cost=3)
+    found = parallel_prefill(AnswerPace(500, 20), AnswerPace(50, 5), 50, 0.3, verify_cost=3)
     assert found.free > 0
     assert found.accepted == 0
     assert found.total_ms == found.plain_ms
@@ -112,13 +112,13 @@ def test_a_verification_dearer_than_what_it_saves_is_left_out() -> None:
 
 def test_the_first_accepted_token_is_the_prefills_own() -> None:
     """Every draft stands: ten accepted and the pass's own, of which plain decoding has one already."""
-    target, draft = Pace(100, 10), Pace(50, 5.5)
+    target, draft = AnswerPace(100, 10), AnswerPace(50, 5.5)
     found = parallel_prefill(target, draft, 41, 1.0)
     assert found.free == found.accepted == 10
     assert found.plain_ms - found.total_ms == pytest.approx((10 - 1) * 10)
     dearer = parallel_prefill(target, draft, 41, 1.0, verify_cost=2.5)
     assert dearer.plain_ms - dearer.total_ms == pytest.approx((10 - 2.5) * 10)
-    one = parallel_prefill(target, Pace(95, 6), 41, 1.0)
+    one = parallel_prefill(target, AnswerPace(95, 6), 41, 1.0)
     assert one.free == 1
     assert one.total_ms == one.plain_ms  # one accepted token spares a step, and the pass is one
 
@@ -133,7 +133,7 @@ def test_models_of_one_size_cannot_win_in_turns() -> None:
 
 def test_sequential_totals_add_up() -> None:
     """Rate 0: every round gives one token and costs gamma drafts and a verification."""
-    target, draft = Pace(100, 10), Pace(50, 4)
+    target, draft = AnswerPace(100, 10), AnswerPace(50, 4)
     assert sequential_total_ms(target, draft, 11, rate=0.0, gamma=2) == 150 + 10 * 18
     assert sequential_total_ms(target, draft, 13, rate=1.0, gamma=2, verify_cost=1.2) == 150 + 4 * (8 + 12)
     assert sequential_total_ms(target, draft, 1, rate=0.5, gamma=2) == 150

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.generation import (
     DECODE,
     Generation,
@@ -21,7 +21,7 @@ from evprof.metrics.estimates.paired import Compared, by_sample, compare, mean_o
 from evprof.metrics.figures.decoding import decode_steps
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import prefill_flops
-from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, Ceiling, ModelSizes
+from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, DeviceCeiling, ModelSizes
 from evprof.metrics.limits.workload import (
     COMPUTE,
     MEMORY,
@@ -34,7 +34,7 @@ from evprof.metrics.limits.workload import (
     vision_work,
 )
 from evprof.metrics.speculation.pace import pace_of
-from evprof.metrics.speculation.what_if import Pace
+from evprof.metrics.speculation.what_if import AnswerPace
 
 EVENTGPT = ModelSizes("EventGPT-7b", "eventgpt", VICUNA_7B, VISION_7B["eventgpt"])
 LLAVA = ModelSizes("llava", "llava", VICUNA_7B, VISION_7B["llava"])
@@ -71,7 +71,7 @@ def test_attention_is_a_small_part_of_a_prefill() -> None:
 
 
 def test_what_binds_a_stage() -> None:
-    ceiling = Ceiling("cuda:0", "bfloat16", 1, bandwidth_bytes_s=1e12, matmul_flops_s=1e14)
+    ceiling = DeviceCeiling("cuda:0", "bfloat16", 1, bandwidth_bytes_s=1e12, matmul_flops_s=1e14)
     reads, computes = Work("decode", 1e10, 1e10, 0.02), Work("prefill", 1e13, 1e10, 0.2)
     assert (reads.bound(ceiling), computes.bound(ceiling)) == (MEMORY, COMPUTE)
     assert reads.mbu(ceiling) == reads.attained(ceiling) == pytest.approx(0.5)
@@ -95,11 +95,11 @@ def test_what_was_not_measured_has_no_work(cell_runs: ModuleType) -> None:
 
 def test_paces(cell_runs: ModuleType) -> None:
     """002 counts steps as tokens; an answer of ours has its first token from the prefill; a piece has no pace."""
-    assert pace_of(cell_runs.TARGET_002.column()) == Pace(approx(568.1 + 29.5), approx(143.9 / 5), 0)
+    assert pace_of(cell_runs.TARGET_002.column()) == AnswerPace(approx(568.1 + 29.5), approx(143.9 / 5), 0)
     ours = cell_runs.Cell(is_imported=False).column()
-    assert pace_of(ours) == Pace(approx(530.0), approx(140.0 / 5), 1)
+    assert pace_of(ours) == AnswerPace(approx(530.0), approx(140.0 / 5), 1)
     told = cell_runs.Cell(stages={"vision+prefill": 300.0, "decode": 98.0}, tokens=(), output=50).column()
-    assert pace_of(told) == Pace(approx(300.0), approx(2.0), 1)
+    assert pace_of(told) == AnswerPace(approx(300.0), approx(2.0), 1)
     assert pace_of(cell_runs.Cell(stages={"vision+prefill+decode": 900.0}).column()) is None
     assert pace_of(cell_runs.Cell(mode="speculative").column()) is None
 
@@ -125,13 +125,13 @@ def test_figures_are_compared_over_common_samples(cell_runs: ModuleType) -> None
 def test_repeats_of_a_sample_count_once(cell_runs: ModuleType) -> None:
     cell = cell_runs.Cell(stages={"prefill": 100.0, "decode": 9.0}, samples=2)
     again = cell.with_(stages={"prefill": 300.0, "decode": 9.0}, samples=1).runs(50)
-    column = Column((*cell.runs(), *again, *again))
+    column = Configuration((*cell.runs(), *again, *again))
     assert values_of(column, _prefill) == [pytest.approx(700 / 3), pytest.approx(102.0)]
     assert mean_of(column, _prefill) == pytest.approx((700 / 3 + 102) / 2)
     # Repeats of one request are no dataset: by repeat.
     alone = cell.with_(name="").runs()
     alone[1].info.repeat = 1
-    assert list(by_sample(Column(tuple(alone)), _prefill)) == [0, 1]
+    assert list(by_sample(Configuration(tuple(alone)), _prefill)) == [0, 1]
 
 
 def test_counts_and_times_per_token_multiply_to_the_time(cell_runs: ModuleType) -> None:

@@ -12,7 +12,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import opening
-from evprof.loaders.events.recording import EventsInMemory, Recording, RecordingInfo
+from evprof.loaders.events.recording import EventRecording, EventsInMemory, RecordingInfo
 from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS
@@ -36,7 +36,7 @@ def busy_second(seconds: int, per_second: int, *, zero_us: int = ZERO_US) -> Eve
     )
 
 
-class Counted(Recording):
+class Counted(EventRecording):
     """A recording that notes every reading. `says` is its info; it is never read whole."""
 
     def __init__(self, events: EventArray, says: RecordingInfo) -> None:
@@ -148,7 +148,7 @@ def test_the_canvas_grows_where_nothing_tells_its_size() -> None:
 class Passing(Counted):
     """A recording that knows no quicker way to a window than through all of it."""
 
-    read_time = Recording.read_time
+    read_time = EventRecording.read_time
 
     def chunks(self) -> Iterator[EventArray]:
         yield self.events

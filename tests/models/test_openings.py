@@ -11,12 +11,12 @@ import pytest
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
 from ui.samples import openings
-from ui.samples.openings import Finder, Found, look_at, opening_of
+from ui.samples.openings import Finder, OpeningPath, look_at, opening_of
 from ui.widgets.file_filters import event_filters, video_filters
 
-EVENTS, VIDEO = Found("/d/drive.raw", "events"), Found("/d/drive.mp4", "video")
-OTHER = Found("/d/other.npy", "events")
-BAD = Found("/d/notes.md", problem="/d/notes.md: is of no known kind.")
+EVENTS, VIDEO = OpeningPath("/d/drive.raw", "events"), OpeningPath("/d/drive.mp4", "video")
+OTHER = OpeningPath("/d/other.npy", "events")
+BAD = OpeningPath("/d/notes.md", problem="/d/notes.md: is of no known kind.")
 
 
 def halves(samples: tuple[Sample, ...]) -> list[tuple[str | None, str | None]]:
@@ -31,14 +31,14 @@ def test_one_half_may_complete_what_is_open() -> None:
 
 
 def test_one_of_each_belong_together_whatever_they_are_called() -> None:
-    found = opening_of([Found("/d/camera.mkv", "video"), OTHER])
+    found = opening_of([OpeningPath("/d/camera.mkv", "video"), OTHER])
     assert halves(found.samples) == [("/d/other.npy", "/d/camera.mkv")]
     assert found.half is None
     assert found.headline == "Open one sample: events and video"
 
 
 def test_several_belong_together_by_name() -> None:
-    found = opening_of([OTHER, EVENTS, VIDEO, Found("/d/alone.mp4", "video")])
+    found = opening_of([OTHER, EVENTS, VIDEO, OpeningPath("/d/alone.mp4", "video")])
     assert halves(found.samples) == [
         ("/d/other.npy", None),
         ("/d/drive.raw", "/d/drive.mp4"),
@@ -49,13 +49,15 @@ def test_several_belong_together_by_name() -> None:
 
 def test_files_beside_a_sequence_stay_by_themselves() -> None:
     whole = Sample("/s/events.h5", "/s/images", name="s")
-    found = opening_of([Found("/s", "sequence", (whole,)), EVENTS])
+    found = opening_of([OpeningPath("/s", "sequence", (whole,)), EVENTS])
     assert found.samples[0] == whole
     assert halves(found.samples[1:]) == [("/d/drive.raw", None)]
 
 
 def test_everything_at_once_is_said_in_a_line() -> None:
-    found = opening_of([Found("/a.evprof", "session"), Found("/b.json", "legacy"), Found("/c.json", "legacy"), BAD])
+    found = opening_of(
+        [OpeningPath("/a.evprof", "session"), OpeningPath("/b.json", "legacy"), OpeningPath("/c.json", "legacy"), BAD]
+    )
     assert found.headline == "Open a session, import 2 result files"
     assert (found.sessions, found.results) == (("/a.evprof",), ("/b.json", "/c.json"))
     assert found.problems == ((BAD.problem, "bad"),)
@@ -89,10 +91,10 @@ def test_a_search_that_nobody_wants_stops(monkeypatch: pytest.MonkeyPatch, wait_
     seen: list[str] = []
     gate = threading.Event()
 
-    def slow(path: str) -> Found:
+    def slow(path: str) -> OpeningPath:
         seen.append(path)
         gate.wait(300)
-        return Found(path, "events")
+        return OpeningPath(path, "events")
 
     monkeypatch.setattr(openings, "look_at", slow)
     finder = Finder()
@@ -103,7 +105,7 @@ def test_a_search_that_nobody_wants_stops(monkeypatch: pytest.MonkeyPatch, wait_
     gate.set()
     wait_until(lambda: following.found is not None)
     assert seen == ["a", "d"]
-    assert following.found == [Found("d", "events")]
+    assert following.found == [OpeningPath("d", "events")]
     finder.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "evprof-finder"]
     assert finder.search(["e"]).found is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
@@ -27,12 +27,12 @@ def request_for() -> Callable[..., RunRequest]:
 
 
 @pytest.fixture
-def start_host() -> Iterator[Callable[[str], tuple[EngineHost, Recording]]]:
+def start_host() -> Iterator[Callable[[str], tuple[EngineHost, RecordLog]]]:
     """Starts hosts with their recording; closes them in the end."""
     hosts: list[EngineHost] = []
 
-    def start(words: str) -> tuple[EngineHost, Recording]:
-        recording = Recording()
+    def start(words: str) -> tuple[EngineHost, RecordLog]:
+        recording = RecordLog()
         host = EngineHost(engine_argv(words), recording)
         hosts.append(host)
         return host, recording
@@ -55,14 +55,14 @@ def start_process() -> Iterator[Callable[..., EngineProcess]]:
     yield start
     for process in processes:
         process.kill()
-        process.bury()
+        process.reap()
 
 
 @pytest.fixture
-def book_of() -> Callable[[Recording], RunBook]:
+def book_of() -> Callable[[RecordLog], RunBook]:
     """The runs of a recording as they are now."""
 
-    def read(recording: Recording) -> RunBook:
+    def read(recording: RecordLog) -> RunBook:
         book = RunBook(recording)
         book.update()
         return book

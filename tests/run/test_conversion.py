@@ -24,7 +24,7 @@ from evprof.loaders.pictures.renderings import Painter
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.converting import OutputFullError, convert
-from evprof.run.conversion.recipe import TARGETS, Recipe
+from evprof.run.conversion.recipe import TARGETS, ConversionRecipe
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import Task, Written
 from painted_videos import number_of, write_video
@@ -58,7 +58,7 @@ def task(path: Path, output: Path, to: str, *, clip: tuple[int, int] | None = No
     sample = Sample(events_path=str(path)) if is_events else Sample(video_path=str(path))
     if clip is not None:
         sample = replace(sample, start_us=clip[0], duration_us=clip[1])
-    return Task(sample, "events" if is_events else "video", output, Recipe.of(to, given))
+    return Task(sample, "events" if is_events else "video", output, ConversionRecipe.of(to, given))
 
 
 def carried_out(*words: Any, **given: Any) -> Written:
@@ -384,7 +384,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(to: str, recording: Path, 
     monkeypatch.setattr(os, "replace", full)
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UserError, match=r"No space left"):
-        carried_out(recording, tmp_path / f"out{Recipe(to).suffix}", to)
+        carried_out(recording, tmp_path / f"out{ConversionRecipe(to).suffix}", to)
     assert os.listdir(tmp_path) == []
 
 
@@ -400,7 +400,7 @@ def test_a_stop_leaves_nothing(to: str, recording: Path, tmp_path: Path) -> None
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
-        convert(task(recording, tmp_path / f"out{Recipe(to).suffix}", to), Step(stop))
+        convert(task(recording, tmp_path / f"out{ConversionRecipe(to).suffix}", to), Step(stop))
     assert os.listdir(tmp_path) == []
 
 
@@ -410,7 +410,7 @@ def test_damaged_sources_leave_nothing(recording: Path, video: Path, tmp_path: P
         cut.write_bytes(source.read_bytes()[: source.stat().st_size * 2 // 3])
         for to in TARGETS:
             with pytest.raises(UserError):
-                carried_out(cut, tmp_path / f"out{Recipe(to).suffix}", to)
+                carried_out(cut, tmp_path / f"out{ConversionRecipe(to).suffix}", to)
         cut.unlink()
     assert os.listdir(tmp_path) == []
 
@@ -433,5 +433,5 @@ def test_damaged_sources_leave_nothing(recording: Path, video: Path, tmp_path: P
 )
 def test_recipes_that_cannot_be_are_wrong_usage(to: str, given: dict[str, Any]) -> None:
     with pytest.raises(UserError) as caught:
-        Recipe.of(to, given)
+        ConversionRecipe.of(to, given)
     assert caught.value.exit_code == 2

@@ -17,7 +17,7 @@ from evprof.loaders.writers.manifest import write_manifest
 from evprof.loaders.writers.npy import write_npy
 from evprof.run.conversion.converting import convert
 from evprof.run.conversion.plan import converted, plan_rows
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.conversion.step import Step
 from painted_videos import number_of, write_video
 
@@ -61,7 +61,7 @@ CLIPS = [
 def test_the_same_moments(way: tuple[str, str | None], clip, pair, tmp_path: Path) -> None:
     to, only = way
     sample = sample_of(pair, clip)
-    plan = plan_rows([sample], tmp_path / "out", Recipe(to), only)
+    plan = plan_rows([sample], tmp_path / "out", ConversionRecipe(to), only)
     written = {output: convert(task, Step()) for output, task in plan.tasks.items()}
     write_manifest(tmp_path / "out" / "manifest.csv", [converted(plan.rows[0], plan, written)])
     (result,) = read_manifest(tmp_path / "out" / "manifest.csv").samples
@@ -86,7 +86,7 @@ def shown(sample: Sample) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("clip", CLIPS)
 def test_simulated_events_lie_on_the_videos_clock(clip, pair, tmp_path: Path) -> None:
     sample = sample_of(pair, clip)
-    plan = plan_rows([sample], tmp_path, Recipe("npy", threshold=0.3, simulate_width=80), "video")
+    plan = plan_rows([sample], tmp_path, ConversionRecipe("npy", threshold=0.3, simulate_width=80), "video")
     written = {output: convert(task, Step()) for output, task in plan.tasks.items()}
     result = converted(plan.rows[0], plan, written)
     (tmp_path / "clip").mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ from evprof.run.conversion import converting
 from evprof.run.conversion.dataset import LOCK, MANIFEST, DatasetConversion, DatasetEnd
 from evprof.run.conversion.journal import Journal
 from evprof.run.conversion.plan import plan_rows
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.workers import Outcome
 
@@ -73,7 +73,7 @@ def listed(tmp_path: Path) -> Path:
     return path
 
 
-def convert(path: Path, out: Path, recipe: Recipe, **options: object) -> tuple[DatasetEnd, Silent]:
+def convert(path: Path, out: Path, recipe: ConversionRecipe, **options: object) -> tuple[DatasetEnd, Silent]:
     watcher = Silent()
     samples: Sequence[Sample] = read_manifest(path).samples
     conversion = DatasetConversion(plan_rows(samples, out, recipe, None), source=path, **options)  # type: ignore[arg-type]  # tests name them
@@ -89,7 +89,7 @@ def changed_at(folder: Path) -> dict[str, int]:
 
 
 def test_a_list_becomes_a_list(listed: Path, tmp_path: Path) -> None:
-    end, watcher = convert(listed, tmp_path / "out", Recipe("npz"), jobs=3)
+    end, watcher = convert(listed, tmp_path / "out", ConversionRecipe("npz"), jobs=3)
     assert (end.samples, len(end.written), end.failed, end.problems) == (44, 40, {}, [])
     assert watcher.counts == (40, 0)
     found = read_manifest(tmp_path / "out" / MANIFEST)
@@ -158,33 +158,33 @@ def test_the_first_interrupt_stops_and_keeps(listed: Path, tmp_path: Path) -> No
 
 def test_only_what_changed_is_done_again(listed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    convert(listed, out, Recipe("npy"))
+    convert(listed, out, ConversionRecipe("npy"))
     first = changed_at(out)
-    end, watcher = convert(listed, out, Recipe("npy"))
+    end, watcher = convert(listed, out, ConversionRecipe("npy"))
     assert (len(end.kept), watcher.outcomes) == (40, [])
     write_npy(listed.parent / "7.npy", iter([some_events(99)]))
     (out / "drive_3" / "events.npy").write_bytes(b"short")
     (out / "drive_4" / "events.npy").unlink()
-    end, watcher = convert(listed, out, Recipe("npy"))
+    end, watcher = convert(listed, out, ConversionRecipe("npy"))
     assert sorted(outcome.task.sample.name for outcome in watcher.outcomes) == ["drive/3", "drive/4", "drive/7"]
     after = changed_at(out)
     redone = {name for name in first if name.startswith("drive") and after[name] != first[name]}
     assert redone == {f"drive_{number}/events.npy" for number in (3, 4, 7)}
-    end, watcher = convert(listed, out, Recipe("npy", layout="structured"))
+    end, watcher = convert(listed, out, ConversionRecipe("npy", layout="structured"))
     assert len(watcher.outcomes) == 40
-    end, watcher = convert(listed, out, Recipe("npy", layout="structured"), overwrite=True)
+    end, watcher = convert(listed, out, ConversionRecipe("npy", layout="structured"), overwrite=True)
     assert len(watcher.outcomes) == 40
 
 
 def test_what_a_kill_left_unfinished_is_cleared_away(listed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    convert(listed, out, Recipe("npy"))
+    convert(listed, out, ConversionRecipe("npy"))
     wanted = tree(out)
     (out / "drive_2" / "events.npz.part").write_bytes(b"half")
     (out / "drive_3" / "event-frames.part").mkdir()
     (out / "drive_3" / "event-frames.part" / "frame_0000000.png").write_bytes(b"half")
     (out / "drive_4" / "my thesis.part").write_bytes(b"-")
-    convert(listed, out, Recipe("npy"))
+    convert(listed, out, ConversionRecipe("npy"))
     assert tree(out) == wanted | {"drive_4/my thesis.part": b"-"}
     assert not (out / "drive_3" / "event-frames.part").exists()
 
@@ -192,7 +192,7 @@ def test_what_a_kill_left_unfinished_is_cleared_away(listed: Path, tmp_path: Pat
 def test_a_row_that_fails_stops_nothing_else(listed: Path, tmp_path: Path) -> None:
     (listed.parent / "5.npy").write_bytes(b"\x93NUMPY damaged")
     (listed.parent / "10.npy").write_bytes((listed.parent / "10.npy").read_bytes()[:500])
-    end, _ = convert(listed, tmp_path / "out", Recipe("npy"), jobs=2)
+    end, _ = convert(listed, tmp_path / "out", ConversionRecipe("npy"), jobs=2)
     assert sorted(end.failed) == ["drive_10/events.npy", "drive_5/events.npy"]
     assert end.samples == 44 - 3
     assert [sentence.split(":")[0] for sentence in end.problems] == [
@@ -201,7 +201,7 @@ def test_a_row_that_fails_stops_nothing_else(listed: Path, tmp_path: Path) -> No
     assert len(read_manifest(tmp_path / "out" / MANIFEST).samples) == 41
     # Mended, the rest follows.
     write_npy(listed.parent / "5.npy", iter([some_events(5)]))
-    end, watcher = convert(listed, tmp_path / "out", Recipe("npy"))
+    end, watcher = convert(listed, tmp_path / "out", ConversionRecipe("npy"))
     assert [outcome.error is None for outcome in watcher.outcomes] == [True, False]
 
 
@@ -218,10 +218,10 @@ def test_a_full_disk_ends_all_with_one_sentence(listed: Path, tmp_path: Path, mo
     original = converting.convert
     monkeypatch.setattr("evprof.run.conversion.workers.convert", sometimes)
     with pytest.raises(UserError, match="the same command then goes on"):
-        convert(listed, tmp_path / "out", Recipe("npy"))
+        convert(listed, tmp_path / "out", ConversionRecipe("npy"))
     assert count == 6
     monkeypatch.undo()
-    end, _ = convert(listed, tmp_path / "out", Recipe("npy"))
+    end, _ = convert(listed, tmp_path / "out", ConversionRecipe("npy"))
     assert (len(end.kept), len(end.written)) == (5, 40)
 
 
@@ -230,13 +230,13 @@ def test_folders_with_other_things_are_left_alone(listed: Path, tmp_path: Path) 
     out.mkdir()
     (out / "thesis.tex").write_text("-")
     with pytest.raises(UserError, match="holds other things"):
-        convert(listed, out, Recipe("npy"))
-    end, _ = convert(listed, out, Recipe("npy"), overwrite=True)
+        convert(listed, out, ConversionRecipe("npy"))
+    end, _ = convert(listed, out, ConversionRecipe("npy"), overwrite=True)
     assert end.samples == 44
     assert (out / "thesis.tex").exists()
     (tmp_path / "file").write_text("-")
     with pytest.raises(UserError, match="is a file"):
-        convert(listed, tmp_path / "file", Recipe("npy"))
+        convert(listed, tmp_path / "file", ConversionRecipe("npy"))
 
 
 def test_the_list_itself_and_its_sources_are_never_written_over(tmp_path: Path) -> None:
@@ -246,10 +246,10 @@ def test_the_list_itself_and_its_sources_are_never_written_over(tmp_path: Path) 
     path = tmp_path / "manifest.csv"
     path.write_text("name,events\na,a/events.npy\n")
     with pytest.raises(UserError, match="written over"):
-        convert(path, tmp_path, Recipe("npy"), overwrite=True)
+        convert(path, tmp_path, ConversionRecipe("npy"), overwrite=True)
     other = tmp_path / "list.csv"
     path.rename(other)
-    end, _ = convert(other, tmp_path, Recipe("npy"), overwrite=True)
+    end, _ = convert(other, tmp_path, ConversionRecipe("npy"), overwrite=True)
     assert "written over" in end.failed["a/events.npy"]
     assert (tmp_path / "a" / "events.npy").read_bytes() == before
 
@@ -259,7 +259,7 @@ def test_a_folder_of_pictures_that_is_not_ours_is_not_replaced(tmp_path: Path) -
     (tmp_path / "list.csv").write_text("name,events\na,a.npy\n")
     (tmp_path / "out" / "a" / "event-frames").mkdir(parents=True)
     (tmp_path / "out" / "a" / "event-frames" / "diary.txt").write_text("-")
-    end, _ = convert(tmp_path / "list.csv", tmp_path / "out", Recipe("frames"), overwrite=True)
+    end, _ = convert(tmp_path / "list.csv", tmp_path / "out", ConversionRecipe("frames"), overwrite=True)
     assert "other things" in end.failed["a/event-frames"]
     assert (tmp_path / "out" / "a" / "event-frames" / "diary.txt").exists()
 
@@ -276,12 +276,12 @@ def test_two_at_once_into_one_folder_are_refused(listed: Path, tmp_path: Path, m
 
         (out / LOCK).write_text(json.dumps(tag))
         with pytest.raises(UserError, match="another conversion"):
-            convert(listed, out, Recipe("npy"))
+            convert(listed, out, ConversionRecipe("npy"))
         assert (out / LOCK).exists()
     finally:
         sleeper.kill()
         sleeper.wait()
-    end, _ = convert(listed, out, Recipe("npy"))
+    end, _ = convert(listed, out, ConversionRecipe("npy"))
     assert end.samples == 44
     shutil.rmtree(out)
 
@@ -293,6 +293,6 @@ def test_every_row_of_a_long_list_has_a_key_of_its_own(tmp_path: Path) -> None:
         os.link(tmp_path / "a.npy", tmp_path / f"{number}.npy")
     (tmp_path / "list.csv").write_text("\n".join(["name,events,prompt", *rows]) + "\n")
     samples = read_manifest(tmp_path / "list.csv").samples
-    plan = plan_rows(samples, tmp_path / "out", Recipe("npy"), None)
+    plan = plan_rows(samples, tmp_path / "out", ConversionRecipe("npy"), None)
     keys = {task.key() for task in plan.tasks.values()}
     assert len(keys) == 2_220

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.sample import Sample
-from evprof.run.conversion.journal import Entry, Journal
+from evprof.run.conversion.journal import Journal, JournalEntry
 from evprof.run.conversion.names import LONGEST_BYTES, FolderNames, safe_name
 from evprof.run.conversion.plan import converted, plan_rows
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.conversion.task import Written, stamp
 
 OUT = Path("out")
@@ -72,7 +72,7 @@ def test_capitals_and_equal_names_get_numbers() -> None:
     ],
 )
 def test_which_halves_are_read(to: str, only: str | None, wanted: list[str]) -> None:
-    plan = plan_rows([PAIR], OUT, Recipe(to), only)
+    plan = plan_rows([PAIR], OUT, ConversionRecipe(to), only)
     assert list(plan.tasks) == wanted
     sources = {output: task.source for output, task in plan.tasks.items()}
     if to == "npy":
@@ -81,10 +81,10 @@ def test_which_halves_are_read(to: str, only: str | None, wanted: list[str]) -> 
 
 def test_what_cannot_be_converted_is_a_problem_of_its_row() -> None:
     alone = [Sample(video_path="/d/v.mp4", name="v"), Sample(events_path="/d/e.npy", name="e")]
-    plan = plan_rows(alone, OUT, Recipe("npy"), None)
+    plan = plan_rows(alone, OUT, ConversionRecipe("npy"), None)
     assert "--only video" in (plan.rows[0].problem or "")
     assert plan.rows[1].problem is None
-    plan = plan_rows(alone, OUT, Recipe("mp4"), None)
+    plan = plan_rows(alone, OUT, ConversionRecipe("mp4"), None)
     assert plan.rows[0].problem is None
     assert plan.rows[1].problem == "has no video."
 
@@ -92,13 +92,13 @@ def test_what_cannot_be_converted_is_a_problem_of_its_row() -> None:
 def test_what_rows_share_is_converted_once() -> None:
     samples = [replace(PAIR, name=str(number), prompt=str(number)) for number in range(50)]
     samples.append(replace(PAIR, name="clip", start_us=0, duration_us=5))
-    plan = plan_rows(samples, OUT, Recipe("frames"), None)
+    plan = plan_rows(samples, OUT, ConversionRecipe("frames"), None)
     assert list(plan.tasks) == [f"{name}/{half}-frames" for name in ("0", "clip") for half in ("event", "video")]
     assert len({row.outputs for row in plan.rows}) == 2
 
 
 def became(sample: Sample, to: str, only: str | None, starts_us: dict[str, int]) -> Sample:
-    plan = plan_rows([sample], OUT, Recipe(to), only)
+    plan = plan_rows([sample], OUT, ConversionRecipe(to), only)
     written = {output: Written("events", 1, starts_us=starts_us[task.source]) for output, task in plan.tasks.items()}
     return converted(plan.rows[0], plan, written)
 
@@ -149,18 +149,18 @@ def test_a_key_changes_with_the_recipe_and_the_source(tmp_path: Path) -> None:
     path.write_bytes(b"one")
     sample = Sample(events_path=str(path), name="a")
 
-    def key(recipe: Recipe, of: Sample = sample) -> str:
+    def key(recipe: ConversionRecipe, of: Sample = sample) -> str:
         return next(iter(plan_rows([of], OUT, recipe, None).tasks.values())).key()
 
-    before = key(Recipe("npy"))
-    assert before == key(Recipe("npy"), replace(sample, name="b", prompt="?"))
+    before = key(ConversionRecipe("npy"))
+    assert before == key(ConversionRecipe("npy"), replace(sample, name="b", prompt="?"))
     others = {
-        key(Recipe("npy", layout="structured")),
-        key(Recipe("npz")),
-        key(Recipe("npy"), replace(sample, start_us=1)),
+        key(ConversionRecipe("npy", layout="structured")),
+        key(ConversionRecipe("npz")),
+        key(ConversionRecipe("npy"), replace(sample, start_us=1)),
     }
     path.write_bytes(b"three")
-    others.add(key(Recipe("npy")))
+    others.add(key(ConversionRecipe("npy")))
     assert len(others | {before}) == 5
 
 
@@ -169,8 +169,8 @@ def test_a_journal_counts_only_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "a" / "events.npy").write_bytes(b"12345")
     with Journal(tmp_path) as journal:
         journal.begin()
-        journal.add(Entry("a/events.npy", "k", Written("events", 5, events=1, notes=("n",))))
-        journal.add(Entry("b/events.npy", "k", Written("events", 5)))
+        journal.add(JournalEntry("a/events.npy", "k", Written("events", 5, events=1, notes=("n",))))
+        journal.add(JournalEntry("b/events.npy", "k", Written("events", 5)))
     with (tmp_path / Journal.NAME).open("a") as stream:
         stream.write('{"output": "c/events.npy", "key": "k", "wri')
     found = Journal(tmp_path)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from evprof.metrics.estimates.estimates import ProcessSpread, ratio_of
-from evprof.run.benches.coverage import Question, binomial_interval, covered, measure_coverage, questions
+from evprof.run.benches.coverage import CoverageCase, binomial_interval, covered, measure_coverage, questions
 from evprof.run.benches.simulated_runs import Scenario, simulated
 
 
@@ -26,7 +26,7 @@ def test_intervals_hold_the_truth_in_every_row(estimator: str) -> None:
 
 def test_widths_stay_near_an_oracles_where_runs_took_turns() -> None:
     """Once there are runs to learn from, not knowing the spreads costs little."""
-    row = covered(Question("turns", "ratio", Scenario(repeats=20, has_turns=True, alike=0.5)), 100, 1)
+    row = covered(CoverageCase("turns", "ratio", Scenario(repeats=20, has_turns=True, alike=0.5)), 100, 1)
     assert row["width_ratio"] < 1.3
 
 

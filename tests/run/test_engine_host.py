@@ -12,7 +12,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_log import RunBook
 from evprof.run.processes import engine_host
 from evprof.run.processes.engine_host import EngineHost
@@ -159,7 +159,7 @@ def test_an_engine_whose_making_raises_says_why(start_host, request_for, wait_un
 
 
 def test_a_program_that_does_not_exist_is_named(request_for, wait_until, book_of):
-    recording = Recording()
+    recording = RecordLog()
     host = EngineHost(["/nonexistent/evprof", "_engine"], recording)
     host.submit(request_for(mode="draft"))
     wait_until(lambda: not host.is_busy)
@@ -175,7 +175,7 @@ def test_one_request_at_a_time(start_host, request_for, wait_until):
     with pytest.raises(UserError, match="going on"):
         host.submit(request_for(first_run_id=2))
     with pytest.raises(UserError, match="going on"):
-        host.attach(Recording())
+        host.attach(RecordLog())
     host.stop()
     wait_until(lambda: not host.is_busy)
 
@@ -198,7 +198,7 @@ def test_an_attached_recording_begins_with_the_state_of_the_engine(start_host, r
     host, first = start_host("script:60")
     host.submit(request_for(mode="draft"))
     wait_until(lambda: not host.is_busy and getattr(first.messages()[-1], "state", "") == "ready")
-    second = Recording()
+    second = RecordLog()
     host.attach(second)
     wait_until(lambda: second.message_count > 0)
     state = second.messages()[0]
@@ -235,7 +235,7 @@ sys.exit(7)
 
 
 def test_an_engine_that_talks_without_end_is_neither_blocked_nor_kept(request_for, wait_until, book_of):
-    recording = Recording()
+    recording = RecordLog()
     host = EngineHost([sys.executable, "-c", _FLOOD], recording)
     host.submit(request_for())
     wait_until(lambda: not host.is_busy)
@@ -258,7 +258,7 @@ connection.recv()
 
 
 def test_rows_that_fit_no_column_fail_the_run_and_not_the_window(request_for, wait_until, book_of):
-    recording = Recording()
+    recording = RecordLog()
     host = EngineHost([sys.executable, "-c", _NONSENSE], recording)
     for run_id in (1, 2):
         host.submit(request_for(first_run_id=run_id))

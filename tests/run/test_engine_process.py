@@ -15,7 +15,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_log import RunBook
 from evprof.run.processes.channel import ListeningChannel, connect_to_host
 from evprof.run.processes.engine_process import TAIL_BYTES, EngineGone, EngineProcess
@@ -32,7 +32,7 @@ def receive_until_over(process, recording):
 
 
 def test_with_the_reader_stopped_for_five_seconds_the_engine_goes_on_and_nothing_is_lost(start_process, request_for):
-    process, recording = start_process(f"rate:{RATE}:{SECONDS:.0f}"), Recording()
+    process, recording = start_process(f"rate:{RATE}:{SECONDS:.0f}"), RecordLog()
     process.send(Submit.of(request_for()))
     while not len(recording.streams["tokens"]):
         for part in process.receive():
@@ -64,7 +64,7 @@ def test_when_the_host_hangs_up_the_engine_ends_in_mid_run(start_process, reques
 
 
 def test_an_idle_engine_ends_with_its_host(start_process, wait_until):
-    process, recording = start_process("script"), Recording()
+    process, recording = start_process("script"), RecordLog()
     while not recording.message_count:
         for part in process.receive():
             apply_part(part, recording)
@@ -73,7 +73,7 @@ def test_an_idle_engine_ends_with_its_host(start_process, wait_until):
 
 
 def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_for):
-    process, recording = start_process("rate:2000:3600"), Recording()
+    process, recording = start_process("rate:2000:3600"), RecordLog()
     process.send(Submit.of(request_for()))
     while not len(recording.streams["tokens"]):
         for part in process.receive():
@@ -85,7 +85,7 @@ def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_
         apply_part(part, recording)
     assert recording.streams["tokens"].column("position").tolist() == list(range(len(recording.streams["tokens"])))
     assert len(recording.streams["tokens"]) > before
-    assert "SIGKILL" in process.bury()
+    assert "SIGKILL" in process.reap()
 
 
 _HOST = """
@@ -117,7 +117,7 @@ def test_a_killed_host_leaves_no_orphan(wait_until):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux's /proc")
 def test_the_engine_leaves_ctrl_c_to_the_host_and_offers_itself_when_memory_runs_out(start_process, request_for):
-    process, recording = start_process("rate:100:1"), Recording()
+    process, recording = start_process("rate:100:1"), RecordLog()
     process.send(Submit.of(request_for()))
     process.receive()
     os.kill(process.pid, signal.SIGINT)
@@ -127,7 +127,7 @@ def test_the_engine_leaves_ctrl_c_to_the_host_and_offers_itself_when_memory_runs
 
 
 def test_the_channel_of_windows_works_here_too(start_process, request_for):
-    process, recording = start_process("script:60", channel=ListeningChannel()), Recording()
+    process, recording = start_process("script:60", channel=ListeningChannel()), RecordLog()
     process.send(Submit.of(request_for(mode="draft")))
     receive_until_over(process, recording)
     assert len(recording.streams["tokens"]) > 10
@@ -146,7 +146,7 @@ def test_a_child_that_dies_before_it_connects_is_not_waited_for():
 
 
 def test_a_stop_that_comes_late_does_not_hit_the_next_request(start_process, request_for):
-    process, recording = start_process("rate:400:0.2"), Recording()
+    process, recording = start_process("rate:400:0.2"), RecordLog()
     process.send(Submit.of(request_for()))
     receive_until_over(process, recording)
     process.send(Stop())
@@ -160,7 +160,7 @@ def test_a_stop_that_comes_late_does_not_hit_the_next_request(start_process, req
 
 
 def test_rows_of_a_live_run_arrive_while_it_runs(start_process, request_for):
-    process, recording = start_process("rate:200:3600"), Recording()
+    process, recording = start_process("rate:200:3600"), RecordLog()
     process.send(Submit.of(request_for()))
     while len(recording.streams["tokens"]) < 20:
         for part in process.receive():
@@ -172,7 +172,7 @@ def test_a_program_that_is_no_engine_is_noticed():
     process = EngineProcess([sys.executable, "-c", "print('hello from elsewhere')"])
     with pytest.raises(EngineGone):
         process.receive()
-    assert process.bury() == "The engine process ended with exit code 0; it last said: hello from elsewhere"
+    assert process.reap() == "The engine process ended with exit code 0; it last said: hello from elsewhere"
 
 
 _OTHER_VERSION = """
@@ -188,14 +188,14 @@ def test_an_engine_of_another_version_is_refused():
     with pytest.raises(UserError, match="another version"):
         process.receive()
     process.kill()
-    assert "SIGKILL" in process.bury()
+    assert "SIGKILL" in process.reap()
 
 
 def test_the_kept_output_is_bounded():
     process = EngineProcess([sys.executable, "-c", "import sys; sys.stdout.write('y' * 3_000_000)"])
     with pytest.raises(EngineGone):
         process.receive()
-    process.bury()
+    process.reap()
     assert len(process._tail.close()) <= TAIL_BYTES
 
 
@@ -206,7 +206,7 @@ def test_the_hidden_command_refuses_people():
 
 
 def test_the_engine_says_that_it_is_ready_with_its_environment(start_process):
-    process, recording = start_process("script"), Recording()
+    process, recording = start_process("script"), RecordLog()
     while not recording.message_count:
         for part in process.receive():
             apply_part(part, recording)

@@ -13,8 +13,8 @@ from evprof.cli.run.recorded_session import saved_runs
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.differences import column_token_match
-from evprof.metrics.comparison.document import columns
+from evprof.metrics.comparison.differences import configuration_token_match
+from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import session_document
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.partition import measured_ms, shape_of
@@ -76,7 +76,7 @@ def test_failed_rows_stay_failed(legacy_shapes: ModuleType, tmp_path: Path) -> N
     assert [bool(run.info.error) for run in runs] == [False, True, True, True]
     assert not any(run.stages() for run in runs[1:])
     assert summary.files[0].failed == 3
-    assert [column.cell for column in columns(runs)] == ["EventGPT · result.json"]
+    assert [column.cell for column in configurations_of(runs)] == ["EventGPT · result.json"]
     assert any("over nothing that was measured and were left out" in problem for problem in summary.files[0].problems)
 
 
@@ -267,7 +267,7 @@ def test_a_file_of_statistics_is_a_fact_of_the_session(legacy_shapes: ModuleType
 
 def test_runs_without_times_are_read_compared_and_matched(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, legacy_shapes.token_lists())
-    first, second, third = columns(runs)
+    first, second, third = configurations_of(runs)
     assert stages.total_ms(runs[0], "model-only") is None
-    assert column_token_match(first, third)["matched"] == 3
-    assert column_token_match(second, third)["matched"] == 6
+    assert configuration_token_match(first, third)["matched"] == 3
+    assert configuration_token_match(second, third)["matched"] == 6

@@ -11,7 +11,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.run.benches.synthetic_engine import SyntheticEngine
 from evprof.run.processes.runner import LocalRunner
@@ -21,7 +21,7 @@ from scripted_process import DeafEngine
 
 def test_runs_are_the_same_as_through_the_pipe(request_for, start_host, wait_until, book_of):
     request = request_for(mode="speculative")
-    here = Recording()
+    here = RecordLog()
     with LocalRunner(lambda: ScriptedEngine(speed=50), here) as runner:
         runner.run(request)
     host, there = start_host("script:50")
@@ -37,7 +37,7 @@ def test_runs_are_the_same_as_through_the_pipe(request_for, start_host, wait_unt
 
 def test_progress_is_told_on_the_calling_thread(request_for):
     threads, counts = set(), set()
-    recording = Recording()
+    recording = RecordLog()
     with LocalRunner(lambda: SyntheticEngine(400, 0.6), recording) as runner:
 
         def look() -> None:
@@ -49,7 +49,7 @@ def test_progress_is_told_on_the_calling_thread(request_for):
     assert len(counts) > 5
 
 
-def interrupt_when(recording: Recording, rows: int, times: int) -> threading.Thread:
+def interrupt_when(recording: RecordLog, rows: int, times: int) -> threading.Thread:
     def send() -> None:
         while recording.row_count < rows:
             time.sleep(0.01)
@@ -63,7 +63,7 @@ def interrupt_when(recording: Recording, rows: int, times: int) -> threading.Thr
 
 
 def test_the_first_ctrl_c_stops_and_keeps_what_was_measured(request_for, book_of):
-    recording = Recording()
+    recording = RecordLog()
     before = signal.getsignal(signal.SIGINT)
     with LocalRunner(lambda: SyntheticEngine(400, 30), recording) as runner:
         sender = interrupt_when(recording, 50, 1)
@@ -76,7 +76,7 @@ def test_the_first_ctrl_c_stops_and_keeps_what_was_measured(request_for, book_of
 
 
 def test_the_second_ctrl_c_breaks_off_and_the_run_says_so(request_for, book_of):
-    recording = Recording()
+    recording = RecordLog()
     runner = LocalRunner(lambda: DeafEngine(400, 1.5), recording)
     sender = interrupt_when(recording, 50, 2)
     with pytest.raises(KeyboardInterrupt):
@@ -109,7 +109,7 @@ class FaultyEngine(SyntheticEngine):
     ],
 )
 def test_a_defect_of_the_engine_fails_its_run_and_the_runner_goes_on(request_for, book_of, capsys, error, sentence):
-    recording = Recording()
+    recording = RecordLog()
     with LocalRunner(lambda: FaultyEngine(error), recording) as runner:
         for run_id in (1, 2):
             runner.run(request_for(mode="draft", first_run_id=run_id))
@@ -121,7 +121,7 @@ def test_an_engine_that_cannot_be_made_is_a_sentence(request_for, book_of, error
     def make():
         raise error
 
-    recording = Recording()
+    recording = RecordLog()
     runner = LocalRunner(make, recording)
     with pytest.raises(UserError, match=r"No such model|ImportError: torch"):
         runner.run(request_for())
@@ -130,7 +130,7 @@ def test_an_engine_that_cannot_be_made_is_a_sentence(request_for, book_of, error
 
 
 def test_stop_from_another_thread(request_for, book_of):
-    recording = Recording()
+    recording = RecordLog()
     with LocalRunner(lambda: SyntheticEngine(400, 30), recording) as runner:
         threading.Timer(0.3, runner.stop).start()
         runner.run(request_for())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
@@ -23,7 +23,7 @@ from scripted_engine import ScriptedEngine
 
 def play(path: Path, *modes: str, engine: ScriptedEngine, **changes: Any) -> None:
     """Appends two repeats of each mode to a session."""
-    recording = Recording()
+    recording = RecordLog()
     with SessionWriter(recording, path) as writer:
         for mode in modes:
             sample = Sample("e.npy", "v.mp4", prompt="What?", name=changes.pop("name", "scene"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
@@ -19,7 +19,7 @@ from scripted_engine import ScriptedEngine
 
 
 def play(mode: str, stop: threading.Event | None = None, speed: float = 2000, **asked: Any) -> RunLog:
-    recording = Recording()
+    recording = RecordLog()
     request = RunRequest(
         mode,
         Sample("e.npy", "v.mp4", prompt="What?"),

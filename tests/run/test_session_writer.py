@@ -14,7 +14,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
 from evprof.run.processes.engine_host import EngineHost
@@ -22,11 +22,11 @@ from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter
 from evprof.session.reading import load_session, read_session
 
 
-def begin(recording: Recording, run_id: int = 1) -> None:
+def begin(recording: RecordLog, run_id: int = 1) -> None:
     recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, "draft", "draft")))
 
 
-def add(recording: Recording, first: int, count: int, run_id: int = 1) -> None:
+def add(recording: RecordLog, first: int, count: int, run_id: int = 1) -> None:
     recording.extend("kv", [(run_id, "draft", serial, serial, serial) for serial in range(first, first + count)])
 
 
@@ -43,7 +43,7 @@ def lengths(path: Path) -> list[int]:
 
 
 def test_a_live_session_can_be_read_and_its_run_is_running(tmp_path):
-    recording, path = Recording(), tmp_path / "s.evprof"
+    recording, path = RecordLog(), tmp_path / "s.evprof"
     with SessionWriter(recording, path) as writer:
         begin(recording)
         for step in range(5):
@@ -62,7 +62,7 @@ def test_a_live_session_can_be_read_and_its_run_is_running(tmp_path):
 
 
 def test_rows_reach_the_disk_by_themselves(tmp_path, wait_until):
-    recording, path = Recording(), tmp_path / "s.evprof"
+    recording, path = RecordLog(), tmp_path / "s.evprof"
     with SessionWriter(recording, path):
         begin(recording)
         add(recording, 0, 10)
@@ -72,7 +72,7 @@ def test_rows_reach_the_disk_by_themselves(tmp_path, wait_until):
 
 def test_a_long_session_folds_its_log_in_while_it_is_read(tmp_path):
     """The log is folded in by SQLite every 4 MB; a reader sees whole commits all the while."""
-    recording, path = Recording(), tmp_path / "s.evprof"
+    recording, path = RecordLog(), tmp_path / "s.evprof"
     png = bytes(range(256)) * 400
     with SessionWriter(recording, path) as writer:
         begin(recording)
@@ -87,7 +87,7 @@ def test_a_long_session_folds_its_log_in_while_it_is_read(tmp_path):
 
 
 def test_an_unnamed_session_is_made_with_its_first_run(tmp_path):
-    recording, path = Recording(), tmp_path / "new" / "folder" / "auto.evprof"
+    recording, path = RecordLog(), tmp_path / "new" / "folder" / "auto.evprof"
     with SessionWriter(recording, path, waits_for_run=True) as writer:
         recording.post(EngineChanged("ready", "", 5, {"device": "cpu"}))
         writer.flush()
@@ -100,13 +100,13 @@ def test_an_unnamed_session_is_made_with_its_first_run(tmp_path):
 
 
 def test_a_window_without_a_run_leaves_no_file(tmp_path):
-    with SessionWriter(Recording(), tmp_path / "auto.evprof", waits_for_run=True):
+    with SessionWriter(RecordLog(), tmp_path / "auto.evprof", waits_for_run=True):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_saving_an_unnamed_session_moves_it_and_recording_goes_on_there(tmp_path):
-    recording, auto, named = Recording(), tmp_path / "auto.evprof", tmp_path / "named.evprof"
+    recording, auto, named = RecordLog(), tmp_path / "auto.evprof", tmp_path / "named.evprof"
     with SessionWriter(recording, auto, waits_for_run=True) as writer:
         begin(recording)
         add(recording, 0, 5)
@@ -120,7 +120,7 @@ def test_saving_an_unnamed_session_moves_it_and_recording_goes_on_there(tmp_path
 
 
 def test_saving_a_named_session_copies_it(tmp_path):
-    recording, first, second = Recording(), tmp_path / "first.evprof", tmp_path / "second.evprof"
+    recording, first, second = RecordLog(), tmp_path / "first.evprof", tmp_path / "second.evprof"
     with SessionWriter(recording, first) as writer:
         begin(recording)
         add(recording, 0, 5)
@@ -131,7 +131,7 @@ def test_saving_a_named_session_copies_it(tmp_path):
 
 
 def test_saving_over_something_needs_consent_and_into_nowhere_fails_where_it_was(tmp_path):
-    recording, auto, taken = Recording(), tmp_path / "auto.evprof", tmp_path / "taken.txt"
+    recording, auto, taken = RecordLog(), tmp_path / "auto.evprof", tmp_path / "taken.txt"
     taken.write_text("precious")
     with SessionWriter(recording, auto, waits_for_run=True) as writer:
         begin(recording)
@@ -148,7 +148,7 @@ def test_saving_over_something_needs_consent_and_into_nowhere_fails_where_it_was
 
 
 def test_saving_before_the_first_run_names_the_session_to_come(tmp_path):
-    recording, named = Recording(), tmp_path / "named.evprof"
+    recording, named = RecordLog(), tmp_path / "named.evprof"
     with SessionWriter(recording, tmp_path / "auto.evprof", waits_for_run=True) as writer:
         assert writer.save_as(named).result(10) == named
         begin(recording)
@@ -159,7 +159,7 @@ def test_saving_before_the_first_run_names_the_session_to_come(tmp_path):
 def test_a_session_opened_by_its_name_is_copied_whole_and_stays(tmp_path, runs_before_saving):
     """As the window does: it reads, waits for a run before it touches the file, and is told another name."""
     first, second = tmp_path / "first.evprof", tmp_path / "second.evprof"
-    recording = Recording()
+    recording = RecordLog()
     with SessionWriter(recording, first):
         recording.post(EngineChanged("ready", "", 5, {"device": "cpu"}))
         begin(recording)
@@ -192,7 +192,7 @@ def set_page_limit(writer: SessionWriter, pages: int) -> None:
 
 
 def test_a_full_disk_is_a_warning_and_nothing_is_lost_once_there_is_room(tmp_path):
-    recording, path = Recording(), tmp_path / "s.evprof"
+    recording, path = RecordLog(), tmp_path / "s.evprof"
     with SessionWriter(recording, path) as writer:
         begin(recording)
         writer.flush()
@@ -214,7 +214,7 @@ def test_a_full_disk_is_a_warning_and_nothing_is_lost_once_there_is_room(tmp_pat
 
 
 def test_a_disk_that_stays_full_is_told_at_the_end(tmp_path):
-    recording, path = Recording(), tmp_path / "s.evprof"
+    recording, path = RecordLog(), tmp_path / "s.evprof"
     writer = SessionWriter(recording, path)
     begin(recording)
     writer.flush()
@@ -226,7 +226,7 @@ def test_a_disk_that_stays_full_is_told_at_the_end(tmp_path):
 
 
 def test_many_threads_may_flush(tmp_path):
-    recording = Recording()
+    recording = RecordLog()
     with SessionWriter(recording, tmp_path / "s.evprof") as writer:
         begin(recording)
         done = []
@@ -281,7 +281,7 @@ def test_a_killed_program_loses_nothing_that_was_committed_and_leaves_no_orphan(
     assert len(run.tokens) >= before_the_end > 1500
 
     count = len(run.tokens)
-    with SessionWriter(Recording(), path) as writer:
+    with SessionWriter(RecordLog(), path) as writer:
         assert writer.next_run_id == 2
     assert [entry.name for entry in tmp_path.iterdir()] == ["s.evprof"]
     again = RunBook(read_session(path))
@@ -291,7 +291,7 @@ def test_a_killed_program_loses_nothing_that_was_committed_and_leaves_no_orphan(
 
 
 @pytest.fixture
-def recorded_host(start_host, tmp_path) -> Callable[[str], tuple[EngineHost, Recording, SessionWriter]]:
+def recorded_host(start_host, tmp_path) -> Callable[[str], tuple[EngineHost, RecordLog, SessionWriter]]:
     def start(words: str):
         host, recording = start_host(words)
         return host, recording, SessionWriter(recording, tmp_path / "s.evprof")
@@ -313,7 +313,7 @@ def test_ten_thousand_records_a_second_through_pipe_recording_and_file(recorded_
 
 
 def test_facts_of_a_session_are_kept_and_replaced(tmp_path):
-    recording = Recording()
+    recording = RecordLog()
     path = tmp_path / "s.evprof"
     with SessionWriter(recording, path) as writer:
         begin(recording)
@@ -328,6 +328,6 @@ def test_facts_of_a_session_are_kept_and_replaced(tmp_path):
 
 def test_facts_alone_make_a_file(tmp_path):
     path = tmp_path / "s.evprof"
-    with SessionWriter(Recording(), path, waits_for_run=True) as writer:
+    with SessionWriter(RecordLog(), path, waits_for_run=True) as writer:
         writer.note("suite", {"name": "stages"})
     assert load_session(path).facts == {"suite": {"name": "stages"}}

@@ -24,7 +24,7 @@ from evprof.core.vocabulary.drafters import LOOKUP, MODEL, NGRAM
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo
-from evprof.run.benches.drafting import Contender, contenders
+from evprof.run.benches.drafting import DraftingContender, contenders
 from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
 
 STEP_NS, DRAFT_NS, VERIFY_NS = 1_000_000, 100_000, 1_500_000
@@ -96,13 +96,13 @@ class KnownDrafts:
         sink.post(RunEnded(run_id, FINISHED, None, facts))
 
 
-def plan_of(*chosen: Contender, **changes) -> SpeculationPlan:
+def plan_of(*chosen: DraftingContender, **changes) -> SpeculationPlan:
     samples = [Sample("a.npy", "a.mp4", "What?"), Sample("b.npy", "b.mp4", "What?")]
     return SpeculationPlan(samples, chosen, DRAFT, TARGET, repeat=3, sweep_repeat=4, **changes)
 
 
-NAIVE = Contender("naive", SpeculationSettings())
-LOOKED_UP = Contender("lookup", SpeculationSettings(drafter=LOOKUP))
+NAIVE = DraftingContender("naive", SpeculationSettings())
+LOOKED_UP = DraftingContender("lookup", SpeculationSettings(drafter=LOOKUP))
 
 
 def test_known_costs_give_the_known_speed_at_every_draft_length() -> None:
@@ -131,7 +131,9 @@ def test_known_costs_give_the_known_speed_at_every_draft_length() -> None:
 
 def test_turns_alternate_and_the_engine_is_closed() -> None:
     engine = KnownDrafts()
-    measure_speculation(engine, plan_of(Contender("naive", SpeculationSettings(), sweeps=False)), threading.Event())
+    measure_speculation(
+        engine, plan_of(DraftingContender("naive", SpeculationSettings(), sweeps=False)), threading.Event()
+    )
     final = engine.made[2:-1]
     assert final == ["target", "speculative", "speculative", "target", "target", "speculative"] * 2
     assert engine.made[-1] == "closed"

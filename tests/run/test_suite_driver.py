@@ -17,7 +17,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunEnded, RunStarted
 from evprof.core.protocols import Sink, StopFlag
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
@@ -25,8 +25,8 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.suites import suite as suite_module
-from evprof.run.suites.plan import BLOCKS, INTERLEAVED, Row, SuitePlan, plan_suite
-from evprof.run.suites.record import PATIENCE, SUITE, Progress, suite_fact
+from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
+from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, suite_fact
 from evprof.run.suites.spec import parse_suite
 from evprof.run.suites.suite import SuiteDriver, SuiteEnd, check_folder
 from evprof.session.reading import load_session
@@ -98,19 +98,19 @@ class Listening:
     """A watcher that keeps what it hears; `on_end` is called after each row with how many there were."""
 
     on_end: Callable[[int], None] = lambda _: None
-    ended: list[tuple[Row, int]] = field(default_factory=list)
+    ended: list[tuple[SuiteRow, int]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     skipped: int = 0
 
-    def begin(self, row: Row, warmup: int) -> None: ...
+    def begin(self, row: SuiteRow, warmup: int) -> None: ...
 
     def look(self, book: RunBook) -> None: ...
 
-    def end(self, row: Row, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
         self.ended.append((row, warmup))
         self.on_end(len(self.ended))
 
-    def skip(self, row: Row) -> None:
+    def skip(self, row: SuiteRow) -> None:
         self.skipped += 1
 
     def say(self, sentence: str) -> None:
@@ -123,7 +123,7 @@ def drive(
     plan: SuitePlan, path: Path, engine: Any = None, watcher: Listening | None = None, **keywords: Any
 ) -> SuiteEnd:
     """A whole suite, or what is left of it."""
-    progress = Progress(infos_of(path)) if path.exists() else None
+    progress = RowOutcomes(infos_of(path)) if path.exists() else None
     made = engine or InstantEngine()
     driver = SuiteDriver(plan, path, lambda: made, watcher or Listening(), progress=progress, **keywords)
     return driver.run(suite_fact(plan))
@@ -163,7 +163,7 @@ def test_every_row_is_in_the_session_once(tmp_path: Path, order: str) -> None:
     assert (end.measured, end.failed, end.is_stopped) == (len(plan.rows), 0, False)
     assert len(runs) == sum(len(row.keys) for row in plan.rows)
     assert len({run.run_id for run in runs}) == len(runs)
-    assert Progress(run.info for run in runs).is_done(plan.rows[0])
+    assert RowOutcomes(run.info for run in runs).is_done(plan.rows[0])
 
 
 def test_two_halves_of_a_row_share_a_group(tmp_path: Path) -> None:
@@ -187,13 +187,13 @@ def test_warm_ups_are_flagged_and_come_first(tmp_path: Path) -> None:
 
 def test_memory_is_let_go_of_and_the_engine_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recordings: list[Any] = []
-    whole = Recording
+    whole = RecordLog
 
     def counted() -> Any:
         recordings.append(whole())
         return recordings[-1]
 
-    monkeypatch.setattr(suite_module, "Recording", counted)
+    monkeypatch.setattr(suite_module, "RecordLog", counted)
     engine = InstantEngine()
     plan = plan_of(repeat=5)
     drive(plan, tmp_path / "s.evprof", engine, rows_in_memory=7)
@@ -223,7 +223,7 @@ def test_failures_are_kept_and_the_suite_goes_on(tmp_path: Path) -> None:
         ("draft", "sample 1 is damaged."),
         ("side-by-side", "sample 1 is damaged."),
     }
-    assert not [row for row in plan.rows if not Progress(infos_of(tmp_path / "s.evprof")).is_done(row)]
+    assert not [row for row in plan.rows if not RowOutcomes(infos_of(tmp_path / "s.evprof")).is_done(row)]
 
 
 def test_a_warm_up_that_fails_leaves_a_row_that_says_so(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_killed_at_any_row_and_resumed_is_the_same(tmp_path: Path, order: str) -
             assert child.stdout.readline()
         time.sleep(random.uniform(0, 0.02))
         child.kill()
-    left = [row for row in plan.rows if not Progress(infos_of(path)).is_done(row)]
+    left = [row for row in plan.rows if not RowOutcomes(infos_of(path)).is_done(row)]
     # Only the row that was told last may still have been on its way to the file.
     assert 0 < len(left) <= len(plan.rows) - (count - 1)
     assert drive(plan, path).measured == len(left)

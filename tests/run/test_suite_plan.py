@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RowKey, RunInfo
 from evprof.core.sample import Sample
-from evprof.run.suites.plan import BLOCKS, INTERLEAVED, Row, SuitePlan, WarmUps, plan_suite
-from evprof.run.suites.record import PATIENCE, Progress, check_same, suite_fact
+from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, WarmUps, plan_suite
+from evprof.run.suites.record import PATIENCE, RowOutcomes, check_same, suite_fact
 from evprof.run.suites.samples import chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, parse_suite
 from evprof.session.store import WRITER_GONE
@@ -39,7 +39,7 @@ def samples_of(count: int) -> list[Sample]:
 
 
 def info_of(
-    row: Row, role: str, run_id: int, status: str = FINISHED, error: str | None = None, *, group: int = 1
+    row: SuiteRow, role: str, run_id: int, status: str = FINISHED, error: str | None = None, *, group: int = 1
 ) -> RunInfo:
     request = row.request(0)
     return RunInfo(
@@ -113,7 +113,7 @@ def test_cells_take_turns_and_change_direction() -> None:
 
 def test_blocks_hold_one_set_of_weights_with_the_reference_around_them() -> None:
     plan = plan_suite(spec_of(MIXED), samples_of(2), BLOCKS)
-    blocks: list[list[Row]] = [[]]
+    blocks: list[list[SuiteRow]] = [[]]
     for row in plan.rows:
         if row.cell.label == REFERENCE:
             blocks.append([])
@@ -202,49 +202,49 @@ def test_what_is_left_after_any_end_is_what_did_not_end_by_itself(plan: SuitePla
             for number, (role, (status, error, _)) in enumerate(zip(roles, endings, strict=True))
         ]
         done += len(roles) == len(row.roles) and all(is_done for *_, is_done in endings)
-    progress = Progress(infos)
+    progress = RowOutcomes(infos)
     assert sum(progress.is_done(row) for row in plan.rows) == done
 
 
 def test_halves_of_two_groups_make_no_row() -> None:
     (row,) = plan_suite(spec_of({}, repeat=1), samples_of(1)).rows
-    assert Progress([info_of(row, "draft", 1, group=1), info_of(row, "target", 2, group=1)]).is_done(row)
-    assert not Progress([info_of(row, "draft", 1, group=1), info_of(row, "target", 3, group=2)]).is_done(row)
+    assert RowOutcomes([info_of(row, "draft", 1, group=1), info_of(row, "target", 2, group=1)]).is_done(row)
+    assert not RowOutcomes([info_of(row, "draft", 1, group=1), info_of(row, "target", 3, group=2)]).is_done(row)
 
 
 def test_only_the_last_attempt_counts() -> None:
     (row,) = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=1), samples_of(1)).rows
     failed = info_of(row, "draft", 1, FAILED, "Out of memory.")
-    assert not Progress([failed]).is_done(row, retry_failed=True)
-    assert Progress([failed, info_of(row, "draft", 2)]).is_done(row, retry_failed=True)
+    assert not RowOutcomes([failed]).is_done(row, retry_failed=True)
+    assert RowOutcomes([failed, info_of(row, "draft", 2)]).is_done(row, retry_failed=True)
 
 
 def test_what_becomes_of_a_warm_up_says_nothing_of_its_row() -> None:
     (row,) = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=1), samples_of(1)).rows
-    progress = Progress([info_of(row, "draft", 1)])
+    progress = RowOutcomes([info_of(row, "draft", 1)])
     progress.note([replace(info_of(row, "draft", 2, FAILED, "Out of memory."), warmup=True)])
     assert progress.is_done(row, retry_failed=True)
 
 
 def test_a_cell_is_given_up_after_the_same_error_again_and_again() -> None:
     rows = plan_suite(spec_of({"settings": {"mode": "draft"}}, repeat=20), samples_of(1)).rows
-    progress = Progress()
+    progress = RowOutcomes()
     for row in rows[: PATIENCE - 1]:
         progress.note([info_of(row, "draft", row.repeat, FAILED, "Same.")])
     assert progress.given_up(rows[0]) is None
     progress.note([info_of(rows[5], "draft", 5, FAILED, "Another.")])
     assert progress.given_up(rows[0]) is None
     infos = [info_of(row, "draft", row.repeat, FAILED, "Same.") for row in rows[:PATIENCE]]
-    again = Progress(infos)
+    again = RowOutcomes(infos)
     assert again.given_up(rows[-1]) == "Same."
     again.hope_again()
     assert again.given_up(rows[-1]) is None
-    assert Progress([*infos, info_of(rows[6], "draft", 6)]).given_up(rows[-1]) is None
+    assert RowOutcomes([*infos, info_of(rows[6], "draft", 6)]).given_up(rows[-1]) is None
 
 
 def test_a_row_of_two_models_has_failed_when_both_have() -> None:
     rows = plan_suite(spec_of({}, repeat=9), samples_of(1)).rows
-    one, both = Progress(), Progress()
+    one, both = RowOutcomes(), RowOutcomes()
     for number, row in enumerate(rows):
         failed = info_of(row, "draft", 2 * number, FAILED, "Same.", group=number)
         one.note([failed, info_of(row, "target", 2 * number + 1, group=number)])

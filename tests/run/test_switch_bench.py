@@ -36,13 +36,13 @@ from evprof.run.switches.variants import (
     NOTHING,
     PRUNING,
     VARIANTS,
-    Change,
     Expectation,
     Variant,
+    VariantChange,
     quarter_of_prompt,
 )
 
-FAST = Variant("step", "graphs", ("decode",), Change({"step": "graphs"}), against="eager")
+FAST = Variant("step", "graphs", ("decode",), VariantChange({"step": "graphs"}), against="eager")
 TARGET_ONLY = ("target",)
 
 
@@ -165,7 +165,7 @@ def test_turns_alternate_and_do_the_same_work():
 
 def test_everything_else_is_off():
     engine = KnownEngine()
-    measured(engine, Variant("cache", "fp8", ("decode",), Change({"cache": "fp8"}), roles=TARGET_ONLY), repeat=1)
+    measured(engine, Variant("cache", "fp8", ("decode",), VariantChange({"cache": "fp8"}), roles=TARGET_ONLY), repeat=1)
     switches = [request.settings.switches for request in engine.made]
     assert {(taken.attention, taken.step, taken.visual_keep, taken.vision_cache) for taken in switches} == {
         ("sdpa", "eager", 1.0, "off")
@@ -209,7 +209,7 @@ def test_an_engine_that_breaks_costs_one_row(capsys):
 
 
 def test_a_switch_of_another_family_is_told():
-    fused = Variant("projector", "fused", ("vision",), Change({"projector": "fused"}), families=("eventgpt",))
+    fused = Variant("projector", "fused", ("vision",), VariantChange({"projector": "fused"}), families=("eventgpt",))
     document = measured(KnownEngine(family="llava"), fused)
     assert [row["verdict"] for row in document["rows"]] == ["not here"] * 2
     assert "eventgpt" in document["rows"][0]["reason"]
@@ -222,7 +222,7 @@ def test_without_a_plain_run_there_is_nothing_to_compare_with():
 
 def test_other_weights_are_loaded_alone_for_their_peak_and_freed_after():
     engine = KnownEngine()
-    quantized = Variant("quantization", "int8", LLM, Change(choice={"quantization": "int8"}), roles=TARGET_ONLY)
+    quantized = Variant("quantization", "int8", LLM, VariantChange(choice={"quantization": "int8"}), roles=TARGET_ONLY)
     document = measured(engine, quantized, NOTHING)
     row = document["rows"][0]
     assert (row["peak_off_bytes"], row["peak_on_bytes"]) == (6000, 6000)  # one model in memory, each time
@@ -234,7 +234,7 @@ def test_other_weights_are_loaded_alone_for_their_peak_and_freed_after():
 
 def test_values_that_depend_on_the_model_are_found_for_it():
     engine = KnownEngine()
-    chunks = Variant("prefill-chunk", "", ("prefill",), Change({"prefill_chunk": quarter_of_prompt}))
+    chunks = Variant("prefill-chunk", "", ("prefill",), VariantChange({"prefill_chunk": quarter_of_prompt}))
     document = measured(engine, chunks)
     assert document["rows"][0]["title"] == "prefill-chunk 64"  # a power of two within 400 / 4
     assert {request.settings.switches.prefill_chunk for request in engine.made} == {0, 64}
@@ -272,7 +272,7 @@ class KnownBatches:
         self.is_closed = True
 
 
-BATCH_OF_4 = Variant("batch", "4", LLM, Change(), against="one by one", expects=BATCHING, roles=TARGET_ONLY)
+BATCH_OF_4 = Variant("batch", "4", LLM, VariantChange(), against="one by one", expects=BATCHING, roles=TARGET_ONLY)
 
 
 def test_a_batch_is_measured_against_its_prompts_one_by_one():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     END,
@@ -53,9 +53,9 @@ def known_info(run_id: int = 1, group_id: int = 1) -> RunInfo:
     )
 
 
-def known_recording(run_id: int = 1, group_id: int = 1) -> Recording:
+def known_recording(run_id: int = 1, group_id: int = 1) -> RecordLog:
     """One finished run with rows in every stream."""
-    recording = Recording()
+    recording = RecordLog()
     recording.post(EngineChanged("ready", "", 5, ENVIRONMENT))
     recording.post(RunStarted(run_id, known_info(run_id, group_id)))
     start = 7_000_000_000_000
@@ -95,7 +95,7 @@ def known_recording(run_id: int = 1, group_id: int = 1) -> Recording:
 
 
 @pytest.fixture
-def recording() -> Recording:
+def recording() -> RecordLog:
     return known_recording()
 
 
@@ -103,7 +103,7 @@ def recording() -> Recording:
 def write_session(tmp_path: Path) -> Callable[..., Path]:
     """Writes a recording (the known one by default) as a closed session."""
 
-    def write(content: Recording | None = None, name: str = "s.evprof") -> Path:
+    def write(content: RecordLog | None = None, name: str = "s.evprof") -> Path:
         path = tmp_path / name
         with SessionWriter(content or known_recording(), path):
             pass

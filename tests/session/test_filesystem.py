@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.messages import RunEnded, RunStarted, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.run.session_writer import SessionWriter
 from evprof.session import store
@@ -49,7 +49,7 @@ def test_the_machine_can_be_asked(tmp_path):
 
 def test_on_a_network_file_system_there_is_no_log_and_the_run_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "network_kind", lambda path: "nfs4")
-    path, recording = tmp_path / "s.evprof", Recording()
+    path, recording = tmp_path / "s.evprof", RecordLog()
     with SessionWriter(recording, path) as writer:
         recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
         recording.extend("kv", [(1, "draft", 1, 2, 3)])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from evprof.cli import main
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
@@ -89,7 +89,7 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two configurations, three runs of each."""
-    recording = Recording()
+    recording = RecordLog()
     engine = ScriptedEngine(Script(), speed=1000.0)
     request = RunRequest(
         "side-by-side", Sample("e.npy", "v.mp4"), ModelChoice("draft"), ModelChoice("target"), repeat=3, cell="both"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_info import MemoryFacts, RunInfo
 from evprof.core.run_log import RunBook
@@ -27,7 +27,7 @@ from evprof.session import reading
 from evprof.session.reading import load_session, read_session
 
 
-def runs_of(recording: Recording):
+def runs_of(recording: RecordLog):
     book = RunBook(recording)
     book.update()
     for run in book.runs.values():
@@ -107,7 +107,7 @@ ROWS = st.fixed_dictionaries(
 @given(ROWS)
 @settings(max_examples=25)
 def test_arbitrary_rows_come_back(tmp_path_factory, rows):
-    recording = Recording()
+    recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
     for name, content in rows.items():
         recording.extend(name, content)
@@ -122,7 +122,7 @@ def test_arbitrary_rows_come_back(tmp_path_factory, rows):
 
 def test_a_continued_session_keeps_the_first_runs_and_numbers_go_on(write_session):
     path = write_session()
-    more = Recording()
+    more = RecordLog()
     with SessionWriter(more, path) as writer:
         assert (writer.next_run_id, writer.next_group_id) == (2, 2)
         more.post(RunStarted(2, RunInfo(2, 2, 0, "target", "target")))
@@ -153,22 +153,22 @@ def test_any_other_existing_file_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(UserError, match="no evprof session"):
-        SessionWriter(Recording(), path)
+        SessionWriter(RecordLog(), path)
     assert files_of(tmp_path).keys() == {"notes.txt"}
     assert path.read_bytes() == content
 
 
 def test_a_place_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(UserError, match=r"the folder .* does not exist"):
-        SessionWriter(Recording(), tmp_path / "no" / "s.evprof")
+        SessionWriter(RecordLog(), tmp_path / "no" / "s.evprof")
 
 
 def test_two_writers_of_one_session_are_one_too_many(tmp_path):
     with (
-        SessionWriter(Recording(), tmp_path / "s.evprof"),
+        SessionWriter(RecordLog(), tmp_path / "s.evprof"),
         pytest.raises(UserError, match="being recorded by another evprof"),
     ):
-        SessionWriter(Recording(), tmp_path / "s.evprof")
+        SessionWriter(RecordLog(), tmp_path / "s.evprof")
 
 
 def test_bulk_rows_lie_in_chunks_with_their_times_and_facts_in_ordinary_rows(recording, write_session):
@@ -189,7 +189,7 @@ def test_bulk_rows_lie_in_chunks_with_their_times_and_facts_in_ordinary_rows(rec
 def test_samples_that_are_there_are_known_by_their_content(tmp_path):
     sample = tmp_path / "events.npy"
     sample.write_bytes(b"some events")
-    recording = Recording()
+    recording = RecordLog()
     info = RunInfo(1, 1, 0, "draft", "draft", sample=Sample(str(sample), prompt="?"))
     recording.post(RunStarted(1, info))
     recording.post(RunEnded(1, "finished"))
@@ -202,7 +202,7 @@ def test_samples_that_are_there_are_known_by_their_content(tmp_path):
 
 
 def test_much_at_once_is_cut_into_chunks_a_reader_accepts(tmp_path):
-    recording = Recording()
+    recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))
     recording.extend("kv", [(1, "draft", serial * 100, serial, serial * 4096) for serial in range(100_000)])
     recording.extend("frames", [(1, "draft", serial, 0, 0, "", os.urandom(3 << 20)) for serial in range(4)])

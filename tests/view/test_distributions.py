@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.view.distributions import (
-    Position,
+    PlaceOutcomes,
     by_position,
     cumulative,
     log_bounds,
@@ -64,7 +64,7 @@ def test_nothing_has_no_distribution() -> None:
     assert log_bounds([0.0, 0.0]) is None
     assert by_position([]) == []
     assert by_position([(0, 0)]) == []
-    assert Position(1, 0, 0).share is None
+    assert PlaceOutcomes(1, 0, 0).share is None
 
 
 @given(MANY)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evprof.core.messages import RunStarted
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     DRAFT,
@@ -25,7 +25,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.view.columns import Column, columns_of, pair_for
+from evprof.view.columns import ShownModel, columns_of, pair_for
 from evprof.view.labels import model_title, stage_labels, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, Track
 from evprof.view.lanes import SETTLED as SETTLED_STATE
@@ -35,19 +35,19 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def recording() -> Recording:
-    made = Recording()
+def recording() -> RecordLog:
+    made = RecordLog()
     made.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
     return made
 
 
-def _track(recording: Recording) -> tuple[RunBook, Track]:
+def _track(recording: RecordLog) -> tuple[RunBook, Track]:
     book = RunBook(recording)
     book.update()
-    return book, Track(Column(book.runs[1], TARGET))
+    return book, Track(ShownModel(book.runs[1], TARGET))
 
 
-def test_a_span_is_running_then_provisional_then_settled(recording: Recording) -> None:
+def test_a_span_is_running_then_provisional_then_settled(recording: RecordLog) -> None:
     book, track = _track(recording)
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 100 * MS, -1))
     book.update()
@@ -70,7 +70,7 @@ def test_a_span_is_running_then_provisional_then_settled(recording: Recording) -
     assert not any(track.update())
 
 
-def test_parts_lie_on_their_own_row_and_know_their_stage(recording: Recording) -> None:
+def test_parts_lie_on_their_own_row_and_know_their_stage(recording: RecordLog) -> None:
     book, track = _track(recording)
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "vision", 0, -1))
     recording.append(SpanRecord(1, 1, 0, BEGIN, TARGET, "tower", 0, -1))
@@ -83,7 +83,7 @@ def test_parts_lie_on_their_own_row_and_know_their_stage(recording: Recording) -
     assert len(track.stages) == 1
 
 
-def test_spans_that_settle_out_of_order_are_sorted(recording: Recording) -> None:
+def test_spans_that_settle_out_of_order_are_sorted(recording: RecordLog) -> None:
     book, track = _track(recording)
     recording.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "load", 10, -1))
     recording.append(SpanRecord(1, 1, -1, BEGIN, TARGET, "preprocess", 20, -1))
@@ -96,7 +96,7 @@ def test_spans_that_settle_out_of_order_are_sorted(recording: Recording) -> None
     assert [track.stages.names[code] for code in row.names] == ["preprocess", "load"]
 
 
-def test_latency_is_the_time_since_the_token_before(recording: Recording) -> None:
+def test_latency_is_the_time_since_the_token_before(recording: RecordLog) -> None:
     book, track = _track(recording)
     for position, t_ns in enumerate((100, 104, 110)):
         recording.append(TokenRecord(1, TARGET, position, 5, "target", -1, t_ns * MS, " x"))
@@ -107,7 +107,7 @@ def test_latency_is_the_time_since_the_token_before(recording: Recording) -> Non
     assert len(times) == 2
 
 
-def test_memory_without_a_gpu_has_no_gpu_line(recording: Recording) -> None:
+def test_memory_without_a_gpu_has_no_gpu_line(recording: RecordLog) -> None:
     book, track = _track(recording)
     recording.append(MemoryRecord(1, 5, 1000, -1))
     recording.append(KvRecord(1, TARGET, 6, 3, 300))
@@ -122,7 +122,7 @@ def test_memory_without_a_gpu_has_no_gpu_line(recording: Recording) -> None:
 
 
 def _scripted(mode: str) -> RunBook:
-    recording = Recording()
+    recording = RecordLog()
     request = RunRequest(mode, Sample("a.npy", "b.mp4"), ModelChoice("x"), ModelChoice("y"))
     ScriptedEngine(speed=3000).run(request, recording, threading.Event())
     book = RunBook(recording)
@@ -134,11 +134,11 @@ def test_step_by_step_equals_at_once() -> None:
     whole = _scripted("speculative")
     at_once = Track(columns_of(whole.runs, (1, 1))[1] or pytest.fail("no column"))
     at_once.update()
-    recording, source = Recording(), whole.recording
+    recording, source = RecordLog(), whole.recording
     recording.post(source.messages()[0])
     book = RunBook(recording)
     book.update()
-    track = Track(Column(book.runs[1], TARGET))
+    track = Track(ShownModel(book.runs[1], TARGET))
     streams = {name: stream.rows() for name, stream in source.streams.items()}
     for part in range(20):
         for name, rows in streams.items():

@@ -22,7 +22,7 @@ from evprof.metrics.configurations.settings_text import (
     settings_of,
     told_settings,
 )
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from told import told
 
@@ -151,22 +151,22 @@ def test_one_model_of_two_is_named_by_its_role() -> None:
 
 
 def test_differences_are_of_what_was_taken() -> None:
-    a = Column(run(switched(), facts=taken(cache="dynamic")), "target")
-    b = Column(run(switched(cache="static"), facts=taken(cache="static"), run_id=2), "target")
+    a = ShownModel(run(switched(), facts=taken(cache="dynamic")), "target")
+    b = ShownModel(run(switched(cache="static"), facts=taken(cache="static"), run_id=2), "target")
     assert difference_sentence(a, b) == "KV cache: dynamic → static"
-    same = Column(run(switched(), facts=taken(cache="static"), run_id=3), "target")
+    same = ShownModel(run(switched(), facts=taken(cache="static"), run_id=3), "target")
     assert differences(same, b) == []
-    c = Column(run(switched(visual_keep=0.5, cache="static"), facts=taken(cache="static"), run_id=4), "target")
+    c = ShownModel(run(switched(visual_keep=0.5, cache="static"), facts=taken(cache="static"), run_id=4), "target")
     assert difference_sentence(a, c) == "KV cache: dynamic → static · tokens kept: all → 0.5 by attention"
 
 
 def test_draft_and_target_differ_by_their_settings_alone() -> None:
-    a = Column(run(role="draft", mode="side-by-side"), "draft")
-    b = Column(run(role="target", mode="side-by-side", run_id=2), "target")
+    a = ShownModel(run(role="draft", mode="side-by-side"), "draft")
+    b = ShownModel(run(role="target", mode="side-by-side", run_id=2), "target")
     assert differences(a, b) == []
     assert differences(a, None) == []
     speculative = run(mode="speculative")
-    assert differences(Column(speculative, "draft"), Column(speculative, "target")) == []
+    assert differences(ShownModel(speculative, "draft"), ShownModel(speculative, "target")) == []
 
 
 def test_settings_of_other_programs_are_read_as_far_as_they_go() -> None:

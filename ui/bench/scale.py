@@ -14,7 +14,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.run.benches.part_files import write_results
 from evprof.run.legacy_import import import_files
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from ui.columns.token_text import TokenText
 from ui.runs.run_entries import CELL
 from ui.state.selection import Selection
@@ -64,7 +64,7 @@ def measure_long_text(themes: ThemeHolder) -> dict[str, float]:
     view = TokenText(Selection(), themes)
     view.resize(420, 300)
     view.show()
-    view.show_column(Column(run, TARGET))
+    view.show_column(ShownModel(run, TARGET))
     taken = []
     for place in range(TOKENS, TOKENS + MORE_TOKENS):
         grow(place)

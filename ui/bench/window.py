@@ -25,7 +25,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
@@ -195,7 +195,7 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
     loop = QEventLoop()
     is_ended = False
 
-    def make_host(recording: Recording) -> Host:
+    def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
 
         host = EngineHost(argv, recording)

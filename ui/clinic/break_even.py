@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSlider, QWidget
 
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
 from evprof.metrics.speculation.break_even import GAMMAS, steady_rounds
-from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, Measured, Prediction
+from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, MeasuredSpeedup, Prediction
 from ui.clinic.figures import Clinic
 from ui.clinic.plots import BreakEvenPlot
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
@@ -28,7 +28,7 @@ from ui.widgets.panel_parts import ToneLabel, scrolling, section_head, sentence
 _NOTHING_HEAD = "Break-even is not known yet"
 _NOTHING = (
     "Here stands how many times as fast decoding would be for any number of drafted tokens, beside what was measured. "
-    "It takes a run with rounds, and a plain run of the same target on the same sample: then choose this run again."
+    "This needs a run with rounds and a plain run of the same target on the same sample; then choose this run again."
 )
 _RUN_ALONE = "Run the target alone"
 _WITHOUT_ROUNDS = {
@@ -70,7 +70,7 @@ SCALES = (
     Scale(
         ALPHA,
         "acceptance",
-        "The chance that the next drafted token stands.",
+        "The chance that the next drafted token is accepted.",
         100,
         lambda place: place / 100,
         lambda value: round(100 * value),
@@ -239,7 +239,7 @@ class BreakEvenPage(QWidget):
         self.plot.restyle()
 
 
-def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, Measured] | None:
+def _measured_of(clinic: Clinic, found: Prediction) -> tuple[float, MeasuredSpeedup] | None:
     """The measured speed of decoding, which the curve predicts; not where decoding began with hidden tokens."""
     if mode_of(clinic.run.info.mode).is_parallel:
         return None

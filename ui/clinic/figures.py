@@ -13,7 +13,7 @@ from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.speculation.clinic import (
     SHARE,
     Definition,
-    Position,
+    PlaceAcceptance,
     definitions_over,
     per_position,
     plain_answer,
@@ -25,7 +25,7 @@ from evprof.metrics.speculation.payoff import Expected, Prediction, expected_tab
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.metrics.speculation.widths import measured_widths, width_sentence
 from evprof.run.kept_repeatability import spread_for
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.lanes import Track
 from ui.run_facts.figures import NOTHING
 from ui.run_facts.run_text import run_title
@@ -55,7 +55,7 @@ class Clinic:
     run: RunLog
     runs: tuple[RunLog, ...]
     definitions: tuple[Definition, ...]
-    positions: tuple[Position, ...]
+    positions: tuple[PlaceAcceptance, ...]
     histogram: dict[int, int]
     rejections: tuple[Rejection, ...]
     prediction: Prediction | None
@@ -134,7 +134,7 @@ def piece_text(piece: str) -> str:
 
 def round_range(run: RunLog, round_index: int) -> tuple[int, int] | None:
     """Start and end of a round in ns from the run's zero, as the timeline draws it; None where it is not known."""
-    track = Track(Column(run, run.info.role))
+    track = Track(ShownModel(run, run.info.role))
     track.update()
     starts, _, _, ends, _, _, numbers, _ = track.rounds()
     found = [place for place, number in enumerate(numbers.tolist()) if number == round_index]

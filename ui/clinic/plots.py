@@ -13,21 +13,21 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
 from evprof.metrics.speculation.break_even import GAMMAS
-from evprof.metrics.speculation.clinic import Position
-from evprof.metrics.speculation.payoff import Measured
+from evprof.metrics.speculation.clinic import PlaceAcceptance
+from evprof.metrics.speculation.payoff import MeasuredSpeedup
 from ui.style.theme import ThemeHolder
-from ui.widgets.plots import BarPlot, Plot
+from ui.widgets.plots import BarPlot, PlotView
 
 
 class PlacePlot(BarPlot):
     """Acceptance by place in the draft: of what was judged there, of what was drafted, and 1 - TV as a diamond."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        self.positions: tuple[Position, ...] = ()
+        self.positions: tuple[PlaceAcceptance, ...] = ()
         super().__init__(themes, "place in the round's draft", parent)
         self.setAccessibleName("Acceptance by place in the draft")
 
-    def show_positions(self, positions: Sequence[Position]) -> None:
+    def show_positions(self, positions: Sequence[PlaceAcceptance]) -> None:
         """Shows other counts."""
         self.positions = tuple(positions)
         told = (f"{entry.accepted} of {entry.judged} judged at {entry.place + 1}" for entry in self.positions)
@@ -96,14 +96,14 @@ class HistogramPlot(BarPlot):
         self._words(list(self.counts), shares, words, last + 1.2)
 
 
-class BreakEvenPlot(Plot):
+class BreakEvenPlot(PlotView):
     """Predicted speed over drafted tokens a round, the measured point with its interval, and the line of no gain."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         self.decode: list[tuple[int, float]] = []
         self.whole: list[tuple[int, float]] = []
         self.here: tuple[float, float] | None = None
-        self.measured: tuple[float, Measured] | None = None
+        self.measured: tuple[float, MeasuredSpeedup] | None = None
         super().__init__(themes, "tokens drafted per round", parent)
         self.setMinimumHeight(170)
         self.setAccessibleName("Predicted speed over drafted tokens")
@@ -113,7 +113,7 @@ class BreakEvenPlot(Plot):
         decode: list[tuple[int, float]],
         whole: list[tuple[int, float]],
         here: tuple[float, float] | None,
-        measured: tuple[float, Measured] | None,
+        measured: tuple[float, MeasuredSpeedup] | None,
     ) -> None:
         """Shows other curves; `here` is where the sliders stand, `measured` lies at its mean of drafted tokens."""
         self.decode, self.whole, self.here, self.measured = decode, whole, here, measured

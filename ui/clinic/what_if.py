@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from evprof.core.units import ms_text
 from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.break_even import GAMMAS, Chance, Costs
+from evprof.metrics.speculation.break_even import GAMMAS, Chance, RoundCosts
 from evprof.metrics.speculation.payoff import Prediction
 
 GAMMA, ALPHA, TOKENS, VERIFY = "gamma", "alpha", "tokens", "verify"
@@ -68,7 +68,7 @@ class WhatIf:
         return self.measured.by_place if self.alpha is None else self.alpha
 
     @property
-    def costs(self) -> Costs:
+    def costs(self) -> RoundCosts:
         """The measured costs, verification as assumed."""
         costs, asked = self.measured.costs, self.verify
         if asked is None or self.measured.v <= 0:

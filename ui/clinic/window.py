@@ -26,7 +26,7 @@ _PLACES = (
     "rejection is lost. Diamonds: 1 - TV(p, q), the chance that sampling would accept."
 )
 _HISTOGRAM = "Share of the rounds that accepted so many tokens; above the bars, how many rounds."
-_NO_ROUNDS = "The first verified round fills this."
+_NO_ROUNDS = "This fills with the first verified round."
 
 
 class PlacesPage(QWidget):

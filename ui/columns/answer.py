@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"</?s>\Z|<pad>\Z|<unk>\Z|<\|[^|]*\|>\Z")
 
 
 @dataclass(frozen=True)
-class Mark:
+class TokenMark:
     """One token, or the byte tokens that spell one stretch of text together.
 
     `anchor` is the index of the emitted token it belongs to or is placed before; `latency_ns` is the time since the
@@ -56,13 +56,13 @@ class Mark:
 class AnswerFlow:
     """The marks of one run in reading order.
 
-    Rejected tokens of a round stand behind its accepted ones and before the token that replaced them.
+    Rejected tokens of a round stand after its accepted ones and before the token that replaced them.
     `proposals_only` shows what a draft proposed: accepted and rejected tokens, not the target's own.
     """
 
     def __init__(self, run: RunLog, *, proposals_only: bool = False) -> None:
         self.run = run
-        self.marks: list[Mark] = []
+        self.marks: list[TokenMark] = []
         self.proposals_only = proposals_only
         self._emitted: list[TokenRecord] = []
         self._rejected: dict[int, list[TokenRecord]] = {}
@@ -106,18 +106,18 @@ class AnswerFlow:
             lowest = min(lowest, self._emitted[index].round_index)
         return index
 
-    def _built(self, start: int) -> Iterator[Mark]:
+    def _built(self, start: int) -> Iterator[TokenMark]:
         is_first = start == 0
         for mark in self._grouped(start):
             # The space before a first word, which sentencepiece puts there, is no text.
             yield replace(mark, text=mark.text.removeprefix(" ")) if is_first else mark
             is_first = False
 
-    def _grouped(self, start: int) -> Iterator[Mark]:
+    def _grouped(self, start: int) -> Iterator[TokenMark]:
         group: list[int] = []
-        held: list[Mark] = []
+        held: list[TokenMark] = []
         for item in self._ordered(start):
-            if isinstance(item, Mark):
+            if isinstance(item, TokenMark):
                 # A character spelled by several bytes is not torn apart by what was rejected between them.
                 held.append(item)
             elif group and not (_is_byte(self._emitted[item]) and _is_byte(self._emitted[group[-1]])):
@@ -133,7 +133,7 @@ class AnswerFlow:
             yield self._mark(group)
         yield from held
 
-    def _ordered(self, start: int) -> Iterator[int | Mark]:
+    def _ordered(self, start: int) -> Iterator[int | TokenMark]:
         """Indices of emitted tokens from `start` on, rejected tokens as finished marks, in reading order."""
         floor = self._emitted[start - 1].round_index if start else -1
         pending = sorted(number for number in self._rejected if number > floor)
@@ -156,19 +156,19 @@ class AnswerFlow:
     def _is_in(self, index: int, number: int) -> bool:
         return index < len(self._emitted) and self._emitted[index].round_index == number
 
-    def _rejections(self, number: int, anchor: int) -> Iterator[Mark]:
+    def _rejections(self, number: int, anchor: int) -> Iterator[TokenMark]:
         for token in self._rejected[number]:
             text = join_pieces(("x", token.piece))[1:].replace("\n", "↵")
-            yield Mark(text, ORIGIN_REJECTED, anchor, (token,))
+            yield TokenMark(text, ORIGIN_REJECTED, anchor, (token,))
 
-    def _mark(self, indices: list[int]) -> Mark:
+    def _mark(self, indices: list[int]) -> TokenMark:
         group = tuple(self._emitted[index] for index in indices)
         start = indices[0]
         # `join_pieces` drops the space before a first word; inside the answer that space is text.
         text = join_pieces(["x", *(token.piece for token in group)])[1:]
         latency = group[0].t_ns - self._emitted[start - 1].t_ns if start else None
         is_control = len(group) == 1 and bool(_CONTROL.match(group[0].piece))
-        return Mark(text, group[0].origin, start, group, latency, is_control)
+        return TokenMark(text, group[0].origin, start, group, latency, is_control)
 
 
 def _is_byte(token: TokenRecord) -> bool:

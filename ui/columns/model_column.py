@@ -19,7 +19,7 @@ from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.figures.decoding import output_length
-from evprof.view.columns import Column, takes_draft_model
+from evprof.view.columns import ShownModel, takes_draft_model
 from ui.columns.stage_strip import StageStrip
 from ui.columns.token_text import TokenText
 from ui.players.event_player import EventPlayer
@@ -42,7 +42,7 @@ from ui.widgets.panel_parts import ToneLabel
 NOTHING = "–"
 """Stands where a figure is not known yet."""
 
-LOSSY = "This answer need not be the target's own: its cache was made of the draft's by a trained map."
+LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
 
 _STATE_WIDTH = 96
 _LEAST_INPUT_PX, _MOST_INPUT_PX = 80, 360
@@ -55,10 +55,10 @@ _EMPTY = {
 
 _MAPPED = (
     "No drafts in this run",
-    "The event model read its input and said nothing: a trained map made the target's cache of its own.",
+    "The event model wrote no answer: a trained map turned its cache into the target's.",
 )
 
-_NO_TEXT = "It gives times and counts of this row, and no generated text."
+_NO_TEXT = "It gives times and counts for this row, but no generated text."
 _TOKENS, _NOTHING_YET, _PLAIN, _LACKING, _SILENT = range(5)
 """Pages of the answer."""
 
@@ -102,7 +102,7 @@ class ModelHead(QWidget):
         row.addStretch(1)
         row.addWidget(self._state)
 
-    def show_column(self, column: Column | None) -> None:
+    def show_column(self, column: ShownModel | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
         model = column.run.info.models.get(column.role) if column else None
         part = column.role if column else ""
@@ -182,7 +182,7 @@ class ModelColumn:
         self._stack.addWidget(EmptyState("No answer in this file", _NO_TEXT))
         self._stack.addWidget(EmptyState(*_MAPPED))
         self.pictures: FramePictures | None = None
-        self._column: Column | None = None
+        self._column: ShownModel | None = None
         self._version = -1
         self.show_column(None)
 
@@ -197,7 +197,7 @@ class ModelColumn:
         return self._players[self._kind]
 
     @property
-    def column(self) -> Column | None:
+    def column(self) -> ShownModel | None:
         """What is shown."""
         return self._column
 
@@ -210,7 +210,7 @@ class ModelColumn:
         for player in self.players:
             player.set_alone(is_alone)
 
-    def explain_absence(self, other: Column | None) -> None:
+    def explain_absence(self, other: ShownModel | None) -> None:
         """Says why there is no model on this side: no run yet, or the other side's run has none here."""
         if other is None or takes_draft_model(other.run) or not mode_of(other.run.info.mode).is_paired:
             self.empty.say("No answer yet", _EMPTY[self.side])
@@ -218,7 +218,7 @@ class ModelColumn:
             kind = drafter_kind(other.run)
             self.empty.say("No event model in this run", KINDS[kind].absence if kind in KINDS else "")
 
-    def show_column(self, column: Column | None, sample: Sample | None = None) -> None:
+    def show_column(self, column: ShownModel | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""
         is_new = column != self._column
         if is_new:
@@ -270,7 +270,7 @@ class ModelColumn:
         self.failure.setVisible(bool(sentence) and column.is_answer)
         self._show_answer(column)
 
-    def _show_answer(self, column: Column) -> None:
+    def _show_answer(self, column: ShownModel) -> None:
         """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
         run = column.run
         if mode_of(run.info.mode).maps_cache and not column.is_answer:
@@ -289,15 +289,15 @@ class ModelColumn:
             player.close_feed()
 
 
-def _lacking_pictures(column: Column | None) -> str:
+def _lacking_pictures(column: ShownModel | None) -> str:
     if column is None:
         return ""
     if column.run.info.cell and column.run.info.imported is None and column.run.info.is_over:
-        return "A suite keeps the pictures of the first row of each cell."
+        return "A suite keeps the pictures of the first row of each configuration."
     return lacking([column.run], "the pictures the model saw")
 
 
-def _entries(column: Column) -> list[tuple[str, str]]:
+def _entries(column: ShownModel) -> list[tuple[str, str]]:
     found = counters(column)
     if column.run.info.imported is not None and not column.is_answer:
         return [("imported", f"row {column.run.info.imported.row}")]

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from ui.columns.model_column import ModelColumn
 from ui.players.look_choice import LookChoice
 from ui.players.play_clock import PlayClock
@@ -67,7 +67,7 @@ class ModelPair(QWidget):
         grid.setRowStretch(6, 1)
         grid.setRowMinimumHeight(6, 72)
 
-    def show_columns(self, a: Column | None, b: Column | None) -> None:
+    def show_columns(self, a: ShownModel | None, b: ShownModel | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
         self.left.explain_absence(b)
         self.right.explain_absence(a)
@@ -94,7 +94,7 @@ class ModelPair(QWidget):
         """The sample to run next changed, and its files did not."""
         self._sample = sample
 
-    def _sample_beside(self, other: Column | None) -> Sample | None:
+    def _sample_beside(self, other: ShownModel | None) -> Sample | None:
         """The sample of a column without a run: the other column's run had it, or it is the one to run next."""
         return self._sample if other is None else other.run.info.sample
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from evprof.core.clock import monotonic_ns
 from evprof.core.run_log import Span
 from evprof.core.units import ms_from_ns, ms_text
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.labels import is_drafting, short_stage_titles, stage_title
 from ui.run_facts.run_text import stages_in_order
 from ui.state.selection import Selection
@@ -48,7 +48,7 @@ class StageStrip(Drawn):
         super().__init__(themes, parent)
         self._selection = selection
         self._clock = clock
-        self._column: Column | None = None
+        self._column: ShownModel | None = None
         self._version = -1
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Share of each stage")
@@ -57,7 +57,7 @@ class StageStrip(Drawn):
     def sizeHint(self) -> QSize:
         return QSize(160, HEIGHT)
 
-    def show_column(self, column: Column | None) -> None:
+    def show_column(self, column: ShownModel | None) -> None:
         """Shows the stages of one model of a run."""
         self._column = column
         self._version = -1

@@ -20,7 +20,7 @@ Formats = Callable[[int, int], list[QTextLayout.FormatRange]]
 
 
 @dataclass
-class Block:
+class TextBlock:
     """Lines of one layout: characters start…stop-1 of the whole text from `top` px on, `height` px high."""
 
     start: int
@@ -39,7 +39,7 @@ class TextBlocks:
     """The laid-out text. `width` and `line_height` in logical px."""
 
     def __init__(self, formats: Formats) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[TextBlock] = []
         self.text = ""
         self._formats = formats
         self._font = QFont()
@@ -68,13 +68,13 @@ class TextBlocks:
         del self.blocks[keep:]
         self._lay_out(min(begin, len(self.text)))
 
-    def block_at(self, y: float) -> Block | None:
+    def block_at(self, y: float) -> TextBlock | None:
         """The block at a height, None beyond the text."""
         if not self.blocks or y < 0 or y >= self.height:
             return None
         return self.blocks[bisect_right([block.top for block in self.blocks], y) - 1]
 
-    def blocks_between(self, top: float, bottom: float) -> list[Block]:
+    def blocks_between(self, top: float, bottom: float) -> list[TextBlock]:
         """Blocks that show between two heights."""
         return [block for block in self.blocks if block.top < bottom and block.top + block.height > top]
 
@@ -116,7 +116,7 @@ class TextBlocks:
                 stop = start + layout.lineAt(lines - 1).textStart()
                 layout, lines = self._laid_out(start, stop)
             top = self.height
-            self.blocks.append(Block(start, stop, layout, lines, top, lines * self._line_height))
+            self.blocks.append(TextBlock(start, stop, layout, lines, top, lines * self._line_height))
             start = stop if is_cut else stop + 1
             chunk = CHUNK
 

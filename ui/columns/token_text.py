@@ -26,9 +26,9 @@ from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
 from evprof.core.units import ms_from_ns, ms_text
-from evprof.view.columns import Column
-from ui.columns.answer import AnswerFlow, Mark
-from ui.columns.text_blocks import Block, TextBlocks
+from evprof.view.columns import ShownModel
+from ui.columns.answer import AnswerFlow, TokenMark
+from ui.columns.text_blocks import TextBlock, TextBlocks
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
@@ -69,7 +69,7 @@ class TokenText(QAbstractScrollArea):
         """The marks that are shown."""
         return self._flow
 
-    def show_column(self, column: Column | None) -> None:
+    def show_column(self, column: ShownModel | None) -> None:
         """Shows the text of one model of a run: its answer, or what it proposed to the answering model."""
         run = column.run if column else None
         proposals = column is not None and not column.is_answer
@@ -121,7 +121,7 @@ class TokenText(QAbstractScrollArea):
                 parts.append(mark.text[max(0, start - begin) : stop - begin])
         return "".join(parts)
 
-    def mark_at(self, point: QPoint) -> Mark | None:
+    def mark_at(self, point: QPoint) -> TokenMark | None:
         """The mark under a point of the viewport."""
         if self._flow is None:
             return None
@@ -129,7 +129,7 @@ class TokenText(QAbstractScrollArea):
         index = -1 if at is None else bisect_right(self._starts, at) - 1
         return self._flow.marks[index] if 0 <= index < len(self._flow.marks) else None
 
-    def describe(self, mark: Mark) -> str:
+    def describe(self, mark: TokenMark) -> str:
         """What the tool tip says of a mark: piece, id, origin, round, time and latency."""
         run = self._flow.run if self._flow else None
         first = mark.tokens[0]
@@ -237,7 +237,7 @@ class TokenText(QAbstractScrollArea):
             found.append(entry)
         return found
 
-    def _color(self, mark: Mark, theme: Theme) -> QColor | None:
+    def _color(self, mark: TokenMark, theme: Theme) -> QColor | None:
         """Text colour of a mark; None for the plain one. Accepted text stays plain: its line carries the colour."""
         if mark.is_control:
             return theme.text_dim
@@ -313,7 +313,7 @@ class TokenText(QAbstractScrollArea):
 
     # Painting
 
-    def _paint_grounds(self, painter: QPainter, block: Block, offset: QPointF, theme: Theme) -> None:
+    def _paint_grounds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._selected is not None:
             self._fill(painter, block, offset, self._selected, theme.selection)
         token = self._selection.token
@@ -329,7 +329,7 @@ class TokenText(QAbstractScrollArea):
         text = self._blocks.text[start:stop]
         return stop - len(text.lstrip(" ")), stop
 
-    def _fill(self, painter: QPainter, block: Block, offset: QPointF, span: tuple[int, int], color: QColor) -> None:
+    def _fill(self, painter: QPainter, block: TextBlock, offset: QPointF, span: tuple[int, int], color: QColor) -> None:
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(color)
         for left, right, line_top, _ in self._pieces(block, *span):
@@ -339,7 +339,7 @@ class TokenText(QAbstractScrollArea):
                 3,
             )
 
-    def _pieces(self, block: Block, start: int, stop: int) -> list[tuple[float, float, float, float]]:
+    def _pieces(self, block: TextBlock, start: int, stop: int) -> list[tuple[float, float, float, float]]:
         """Left, right, top and base line of each line's part of characters start…stop-1 inside a block, in px."""
         found = []
         first, last = max(start, block.start) - block.start, min(stop, block.stop) - block.start
@@ -357,7 +357,7 @@ class TokenText(QAbstractScrollArea):
                     found.append((left, right, block.top + index * LINE_PX, block.top + line.y() + line.ascent()))
         return found
 
-    def _paint_shapes(self, painter: QPainter, block: Block, offset: QPointF, theme: Theme) -> None:
+    def _paint_shapes(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._flow is None:
             return
         marks = self._flow.marks
@@ -392,7 +392,7 @@ class TokenText(QAbstractScrollArea):
         painter.fillRect(QRectF(offset.x() + x, offset.y() + top + 4, _CARET_WIDTH, LINE_PX - 8), theme.accent)
 
 
-def _shown(mark: Mark) -> str:
+def _shown(mark: TokenMark) -> str:
     """The characters that stand for a mark on screen; control pieces get a space before them."""
     return f" {mark.tokens[0].piece}" if mark.is_control else mark.text
 

@@ -7,7 +7,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from ui.comparison.contribution_bars import AXIS, ROW, ContributionBars, legend
-from ui.comparison.sheet import Sheet
+from ui.comparison.sheet import ComparisonSheet
 from ui.comparison.table import SIGNS, ComparisonTable
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
@@ -37,7 +37,7 @@ class ComparisonBody(QWidget):
         below = (self._line, self._reason, self._pane, self.signs, self.notes)
         stacked((self.table, 1), *below, on=self, spacing=GRID // 2)
 
-    def show_sheet(self, sheet: Sheet) -> None:
+    def show_sheet(self, sheet: ComparisonSheet) -> None:
         """Shows a comparison."""
         self.table.show_sheet(sheet)
         self.bars.show_rows(sheet.contributions)

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import BASES, Column, columns
+from evprof.metrics.comparison.document import BASES, Configuration, configurations_of
 from evprof.metrics.figures.stages import END_TO_END
 
 OPEN_SESSION = ""
 """Stands for the window's own session where others have their path."""
 
 
-class Place(NamedTuple):
+class ConfigurationPlace(NamedTuple):
     """Where a configuration is: in which session, and its first run with that run's mode and role."""
 
     session: str
@@ -27,10 +27,10 @@ class Place(NamedTuple):
     role: str
 
 
-def place_of(column: Column) -> Place:
+def place_of(column: Configuration) -> ConfigurationPlace:
     """The place of a configuration."""
     info = column.runs[0].info
-    return Place(column.session, column.run_id, info.mode, info.role)
+    return ConfigurationPlace(column.session, column.run_id, info.mode, info.role)
 
 
 @dataclass
@@ -40,7 +40,7 @@ class OpenSession:
     path: str
     title: str
     runs: Sequence[RunLog]
-    columns: dict[Place, Column] = field(default_factory=dict)
+    columns: dict[ConfigurationPlace, Configuration] = field(default_factory=dict)
     _seen: object = None
 
     def update(self) -> bool:
@@ -51,10 +51,10 @@ class OpenSession:
         self._seen = seen
         # Only what has ended: figures that move while one looks at them compare nothing.
         ended = [run for run in self.runs if run.info.is_over]
-        self.columns = {place_of(column): column for column in columns(ended, self.path)}
+        self.columns = {place_of(column): column for column in configurations_of(ended, self.path)}
         return True
 
-    def left_out(self, column: Column) -> int:
+    def left_out(self, column: Configuration) -> int:
         """Finished runs of a configuration that no figure takes in: for warming up, profiled, cold."""
         info = column.runs[0].info
         same = (info.cell or info.group_id, info.mode, info.role)
@@ -72,8 +72,8 @@ class ComparisonBook:
 
     def __init__(self) -> None:
         self.sessions: dict[str, OpenSession] = {}
-        self.chosen: list[Place] = []
-        self.baseline: Place | None = None
+        self.chosen: list[ConfigurationPlace] = []
+        self.baseline: ConfigurationPlace | None = None
         self.basis = END_TO_END
         self.differences_only = False
 
@@ -91,13 +91,13 @@ class ComparisonBook:
         self.sessions.pop(path, None)
         self._tidy()
 
-    def column(self, place: Place) -> Column | None:
-        """The configuration at a place, None when there is none any more."""
+    def column(self, place: ConfigurationPlace) -> Configuration | None:
+        """The configuration at a place, None when it is gone."""
         session = self.sessions.get(place.session)
         return None if session is None else session.columns.get(place)
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[Configuration]:
         """What is compared, in order."""
         return [column for place in self.chosen if (column := self.column(place)) is not None]
 
@@ -107,7 +107,7 @@ class ComparisonBook:
         places = [place_of(column) for column in self.columns]
         return places.index(self.baseline) if self.baseline in places else 0
 
-    def toggle(self, place: Place) -> None:
+    def toggle(self, place: ConfigurationPlace) -> None:
         """Adds a configuration behind the others, or takes it out."""
         if place in self.chosen:
             self.chosen.remove(place)
@@ -115,13 +115,13 @@ class ComparisonBook:
             self.chosen.append(place)
         self._tidy()
 
-    def move(self, place: Place, by: int) -> None:
+    def move(self, place: ConfigurationPlace, by: int) -> None:
         """Moves a column to the left or right."""
         if place in self.chosen:
             index = self.chosen.index(place)
             self.chosen.insert(min(max(0, index + by), len(self.chosen) - 1), self.chosen.pop(index))
 
-    def choose_baseline(self, place: Place) -> None:
+    def choose_baseline(self, place: ConfigurationPlace) -> None:
         """Compares all others to this column."""
         if place in self.chosen:
             self.baseline = place
@@ -176,9 +176,9 @@ def _listed(value: object) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
-def _place(entry: object) -> Place | None:
+def _place(entry: object) -> ConfigurationPlace | None:
     """A place as it was saved; None for what is none, since files are not to be trusted."""
     match entry:
         case [str(session), int(run_id), str(mode), str(role)]:
-            return Place(session, run_id, mode, role)
+            return ConfigurationPlace(session, run_id, mode, role)
     return None

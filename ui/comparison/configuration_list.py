@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QMenu, QWidget
 
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, OpenSession, Place
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, OpenSession
 from ui.comparison.sheet import title_parts
 from ui.style.theme import ThemeHolder
 from ui.widgets.boxes import stacked
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
 
 _SESSION = "session"
 
@@ -39,7 +39,7 @@ class ConfigurationList(QWidget):
     def show_book(self, book: ComparisonBook) -> None:
         """Shows what there is and what of it is chosen."""
         self._book = book
-        lines: list[Line] = []
+        lines: list[ListLine] = []
         for path, session in book.sessions.items():
             is_open = path not in self._closed
             lines.append(_session_line(session, is_open=is_open))
@@ -62,9 +62,9 @@ class ConfigurationList(QWidget):
         menu.popup(at)
 
 
-def _session_line(session: OpenSession, *, is_open: bool) -> Line:
+def _session_line(session: OpenSession, *, is_open: bool) -> ListLine:
     count = len(session.columns)
-    return Line(
+    return ListLine(
         (_SESSION, session.path),
         session.title,
         str(count) if count else "",
@@ -73,9 +73,9 @@ def _session_line(session: OpenSession, *, is_open: bool) -> Line:
     )
 
 
-def _line(session: OpenSession, place: Place, book: ComparisonBook) -> Line:
+def _line(session: OpenSession, place: ConfigurationPlace, book: ComparisonBook) -> ListLine:
     column = session.columns[place]
     counted = f"{len(column.runs):,}" if len(column.runs) > 1 else ""
     tip = column.label + (f"\n{column.failures} failed rows, left out" if column.failures else "")
     name, below = title_parts(column)
-    return Line(place, name, counted, second=below, tip=tip, is_checked=place in book.chosen)
+    return ListLine(place, name, counted, second=below, tip=tip, is_checked=place in book.chosen)

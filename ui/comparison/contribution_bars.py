@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.units import ms_text
 from evprof.view.labels import short_stage_titles
-from ui.comparison.sheet import Contribution, Part
+from ui.comparison.sheet import Contribution, DifferencePart
 from ui.comparison.table import NAME_PX
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.widgets.drawn import Drawn
@@ -27,7 +27,7 @@ _TOTAL_PX = 84.0
 class Piece:
     """One part's place."""
 
-    part: Part
+    part: DifferencePart
     box: QRectF
 
 

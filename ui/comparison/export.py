@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import Column
+from evprof.metrics.comparison.document import Configuration
 
 FORMATS = {
     "csv": ("CSV table…", "CSV (*.csv)"),
@@ -17,7 +17,9 @@ FORMATS = {
 """What can be written: the menu's words and the file dialog's pattern."""
 
 
-def write_comparison_as(key: str, path: Path, listed: Sequence[Column], document: Mapping[str, Any] | None) -> str:
+def write_comparison_as(
+    key: str, path: Path, listed: Sequence[Configuration], document: Mapping[str, Any] | None
+) -> str:
     """Writes `document` (of `compare_document`), or for "chrome" all runs of the columns; what came of it, in words.
 
     An ending that is missing is added. Raises UserError when the place cannot be written.
@@ -32,7 +34,7 @@ def write_comparison_as(key: str, path: Path, listed: Sequence[Column], document
     return f"Written: {place}"
 
 
-def _write_trace(place: Path, listed: Sequence[Column]) -> str:
+def _write_trace(place: Path, listed: Sequence[Configuration]) -> str:
     from evprof.export.files import write_export
     from evprof.export.report.data import Source
 

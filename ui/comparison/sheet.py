@@ -13,12 +13,12 @@ from pathlib import Path
 from evprof.core.units import ms_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.document import (
-    Column,
-    Row,
-    column_contributions,
-    column_generation,
+    ComparisonRow,
+    Configuration,
     common_blocks,
     comparison_rows,
+    configuration_contributions,
+    configuration_generation,
     setting_rows,
 )
 from evprof.metrics.configurations.settings_text import run_label
@@ -33,7 +33,7 @@ GOOD, BAD = "good", "bad"
 
 
 @dataclass(frozen=True)
-class Head:
+class ConfigurationHead:
     """A column's head: what it is, where it comes from, how much is in it."""
 
     title: str
@@ -75,7 +75,7 @@ class SheetRow:
 
 
 @dataclass(frozen=True)
-class Part:
+class DifferencePart:
     """What one piece adds to a difference: a stage or several, or "unattributed", "overlap", "remainder"."""
 
     name: str
@@ -93,22 +93,22 @@ class Contribution:
     """Why one column differs from the baseline: its parts, their sum, and the sentence about generation."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[DifferencePart, ...]
     total: str
     generation: str
 
 
 @dataclass(frozen=True)
-class Sheet:
+class ComparisonSheet:
     """Everything the window shows of a comparison."""
 
-    heads: tuple[Head, ...] = ()
+    heads: tuple[ConfigurationHead, ...] = ()
     rows: tuple[SheetRow, ...] = ()
     contributions: tuple[Contribution, ...] = ()
     notes: tuple[str, ...] = ()
     baseline: int = 0
     hidden: int = 0
-    columns: tuple[Column, ...] = field(default=(), compare=False)
+    columns: tuple[Configuration, ...] = field(default=(), compare=False)
 
     def as_text(self) -> str:
         """Tab-separated lines: per column the value, the difference, the ratio with its interval, and the count."""
@@ -126,13 +126,13 @@ class Sheet:
 
 
 def sheet(
-    listed: Sequence[Column],
+    listed: Sequence[Configuration],
     baseline: int,
     basis: str,
     sessions: Mapping[str, OpenSession],
     *,
     differences_only: bool = False,
-) -> Sheet:
+) -> ComparisonSheet:
     """Works a comparison out; may take a second over thousands of runs. `listed` holds at least one column."""
     titles = titles_of(listed)
     heads = tuple(
@@ -149,7 +149,7 @@ def sheet(
     ]
     blocks = common_blocks(listed, basis)
     notes = dict.fromkeys(note for row in rows for note in row.notes)
-    return Sheet(
+    return ComparisonSheet(
         heads,
         (*lines, *_figure_rows(shown, listed, baseline)),
         tuple(
@@ -164,7 +164,7 @@ def sheet(
     )
 
 
-def titles_of(listed: Sequence[Column]) -> list[str]:
+def titles_of(listed: Sequence[Configuration]) -> list[str]:
     """Names that tell the columns apart; where two sessions have the same, with the session's."""
     names = [" · ".join(filter(None, title_parts(column))) for column in listed]
     return [
@@ -173,7 +173,7 @@ def titles_of(listed: Sequence[Column]) -> list[str]:
     ]
 
 
-def title_parts(column: Column) -> tuple[str, str]:
+def title_parts(column: Configuration) -> tuple[str, str]:
     """A configuration's name, and below it what it runs: the cell and the model, or the request and its settings."""
     info = column.runs[0].info
     model = info.models.get(info.role)
@@ -184,7 +184,7 @@ def title_parts(column: Column) -> tuple[str, str]:
     return run_title(column.runs[0]), " · ".join(filter(None, (name, run_label(column.runs[:1]))))
 
 
-def _head(column: Column, title: str, session: OpenSession, *, is_baseline: bool) -> Head:
+def _head(column: Configuration, title: str, session: OpenSession, *, is_baseline: bool) -> ConfigurationHead:
     info = column.runs[0].info
     runs = len(column.runs)
     samples = len(column.samples())
@@ -198,10 +198,10 @@ def _head(column: Column, title: str, session: OpenSession, *, is_baseline: bool
     if info.imported is not None:
         lines.append(f"imported from {info.imported.path}")
     lines.append("the baseline" if is_baseline else "click: compare the others to this")
-    return Head(title, session.title, counted, is_baseline, "\n".join(lines))
+    return ConfigurationHead(title, session.title, counted, is_baseline, "\n".join(lines))
 
 
-def _figure_rows(rows: Sequence[Row], listed: Sequence[Column], baseline: int) -> list[SheetRow]:
+def _figure_rows(rows: Sequence[ComparisonRow], listed: Sequence[Configuration], baseline: int) -> list[SheetRow]:
     lines: list[SheetRow] = []
     for head in SECTIONS:
         inside = [row for row in rows if figure_of(row.metric).head == head]
@@ -211,7 +211,7 @@ def _figure_rows(rows: Sequence[Row], listed: Sequence[Column], baseline: int) -
     return lines
 
 
-def _figure_row(row: Row, listed: Sequence[Column], baseline: int) -> SheetRow:
+def _figure_row(row: ComparisonRow, listed: Sequence[Configuration], baseline: int) -> SheetRow:
     figure = figure_of(row.metric)
     stage = row.metric.removesuffix("_ms")
     unit = "MiB" if row.unit == "bytes" else "" if row.unit == "tokens" else row.unit
@@ -224,7 +224,7 @@ def _figure_row(row: Row, listed: Sequence[Column], baseline: int) -> SheetRow:
     )
 
 
-def _cell(row: Row, index: int, column: Column, *, is_baseline: bool) -> FigureCell:
+def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline: bool) -> FigureCell:
     value, count = row.values[index], row.counts[index]
     # The head says how many there are; a cell does where it is made of fewer.
     told = f"n = {count:,}" if count != (len(column.samples()) if column.is_cell else len(column.runs)) else ""
@@ -253,7 +253,7 @@ def _cell(row: Row, index: int, column: Column, *, is_baseline: bool) -> FigureC
     if judgement:
         exact.append("better" if judgement == GOOD else "worse")
     elif interval is not None and not row.differs(index):
-        exact.append("no difference: the interval holds 1")
+        exact.append("no difference: the interval contains 1")
     strength = 0.0 if not ratio or ratio <= 0 else min(1.0, abs(log2(ratio)))
     return FigureCell(shown, told, tuple(dict.fromkeys(wordings)), judgement, strength, "\n".join(exact))
 
@@ -274,10 +274,10 @@ def delta_text(delta: float, unit: str) -> str:
 
 
 def _contribution(
-    base: Column, other: Column, title: str, basis: str, blocks: Sequence[tuple[str, ...]]
+    base: Configuration, other: Configuration, title: str, basis: str, blocks: Sequence[tuple[str, ...]]
 ) -> Contribution:
-    listed = column_contributions(base, other, basis, blocks)
-    parts = tuple(Part(entry["stage"], entry["delta_ms"], _part_tip(entry)) for entry in listed)
+    listed = configuration_contributions(base, other, basis, blocks)
+    parts = tuple(DifferencePart(entry["stage"], entry["delta_ms"], _part_tip(entry)) for entry in listed)
     whole = sum(part.delta_ms for part in parts)
     total = _signed_ms(whole) if parts else "no time that both measured"
     return Contribution(title, parts, total, _generation_sentence(base, other, basis))
@@ -293,13 +293,13 @@ def _part_tip(entry: Mapping[str, object]) -> str:
     return "\n".join(lines)
 
 
-def _generation_sentence(base: Column, other: Column, basis: str) -> str:
-    found = column_generation(base, other)
+def _generation_sentence(base: Configuration, other: Configuration, basis: str) -> str:
+    found = configuration_generation(base, other)
     parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
     return f"decoding {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 
 
-def _left_out(listed: Sequence[Column], titles: Sequence[str], sessions: Mapping[str, OpenSession]) -> list[str]:
+def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: Mapping[str, OpenSession]) -> list[str]:
     failed = [f"{column.failures} of {title}" for column, title in zip(listed, titles, strict=True) if column.failures]
     warm = sum(sessions[column.session].left_out(column) for column in listed)
     said = []
@@ -310,7 +310,7 @@ def _left_out(listed: Sequence[Column], titles: Sequence[str], sessions: Mapping
     return said
 
 
-def _repeats(listed: Sequence[Column]) -> list[str]:
+def _repeats(listed: Sequence[Configuration]) -> list[str]:
     """What a difference is divided over, where that is not simply everything."""
     if all(column.is_cell or len(column.runs) == len(column.samples()) for column in listed):
         return []

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from ui.comparison.figure_cell import PAD, RIGHT, TINY_PX, elided, on_two_lines, paint_figure
-from ui.comparison.sheet import Head, Sheet, SheetRow
+from ui.comparison.sheet import ComparisonSheet, ConfigurationHead, SheetRow
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
 from ui.widgets.stage_fill import paint_swatch
@@ -62,7 +62,7 @@ class ComparisonTable(QAbstractScrollArea):
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._themes = themes
-        self._sheet = Sheet()
+        self._sheet = ComparisonSheet()
         self._tops: list[float] = []
         self._current = -1
         self._pressed: tuple[int, QPoint] | None = None
@@ -75,11 +75,11 @@ class ComparisonTable(QAbstractScrollArea):
         themes.changed.connect(self._redraw)
 
     @property
-    def sheet(self) -> Sheet:
+    def sheet(self) -> ComparisonSheet:
         """What is shown."""
         return self._sheet
 
-    def show_sheet(self, sheet: Sheet) -> None:
+    def show_sheet(self, sheet: ComparisonSheet) -> None:
         """Shows another comparison; the place one has scrolled to stays."""
         self._sheet = sheet
         self._current = min(self._current, len(sheet.heads) - 1)
@@ -227,7 +227,7 @@ class ComparisonTable(QAbstractScrollArea):
         if self.horizontalScrollBar().value():
             painter.fillRect(QRectF(NAME_PX - 1, 0, 1, view.height()), theme.line)
 
-    def _paint_head(self, painter: QPainter, theme: Theme, index: int, head: Head) -> None:
+    def _paint_head(self, painter: QPainter, theme: Theme, index: int, head: ConfigurationHead) -> None:
         box = self.column_box(index)
         if head.is_baseline:
             painter.fillRect(box, theme.alpha(theme.raised, 0.7))
@@ -349,5 +349,5 @@ def _height(row: SheetRow) -> float:
     return _SECTION if row.is_head else _LINE if row.is_setting else _FIGURE
 
 
-SIGNS = "▲ better, ▼ worse than the baseline; the ground grows with the change, up to a factor of 2."
+SIGNS = "▲ better, ▼ worse than the baseline; the colour grows with the change, up to a factor of 2."
 """What the signs and colours mean, to be said below the table."""

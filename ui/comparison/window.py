@@ -28,12 +28,12 @@ from evprof.metrics.comparison.document import compare_document
 from evprof.run.kept_repeatability import spread_for
 from ui.comparison.bar import ComparisonBar
 from ui.comparison.body import ComparisonBody
-from ui.comparison.book import OPEN_SESSION, ComparisonBook, Place, place_of, sessions_of
+from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace, place_of, sessions_of
 from ui.comparison.configuration_list import ConfigurationList
 from ui.comparison.export import FORMATS, write_comparison_as
 from ui.comparison.saved_views import SavedViews
 from ui.comparison.session_shelf import ReadSession, SessionShelf
-from ui.comparison.sheet import Sheet, sheet
+from ui.comparison.sheet import ComparisonSheet, sheet
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -177,13 +177,13 @@ class ComparisonDialog(QDialog):
         self._key = key
         if not listed:
             self.errand.forget()
-            self._show(Sheet())
+            self._show(ComparisonSheet())
             return
         basis, sessions, only = self.book.basis, dict(self.book.sessions), self.book.differences_only
         self.errand.ask(lambda: sheet(listed, baseline, basis, sessions, differences_only=only))
 
     def _show(self, found: object) -> None:
-        if isinstance(found, Sheet):
+        if isinstance(found, ComparisonSheet):
             self.body.show_sheet(found)
 
     def _take_basis(self, basis: str) -> None:
@@ -195,11 +195,11 @@ class ComparisonDialog(QDialog):
         self._fill()
 
     def _toggle(self, place: object) -> None:
-        if isinstance(place, Place):
+        if isinstance(place, ConfigurationPlace):
             self.book.toggle(place)
             self._fill()
 
-    def _place(self, index: int) -> Place:
+    def _place(self, index: int) -> ConfigurationPlace:
         return place_of(self.book.columns[index])
 
     def _choose_baseline(self, index: int) -> None:
@@ -289,7 +289,7 @@ class ComparisonDialog(QDialog):
         self._view = None
         missing = self.book.show_view(view)
         if missing:
-            self.messages.post(f"{missing} of its columns are not in these sessions any more.", "warn")
+            self.messages.post(f"{missing} of its configurations are no longer in these sessions.", "warn")
         self.bar.show_choice(self.book.basis, differences_only=self.book.differences_only)
 
     # Copying and writing.
@@ -311,7 +311,7 @@ class ComparisonDialog(QDialog):
         book = self.book
         listed, baseline, basis, only = book.columns, book.baseline_index, book.basis, book.differences_only
         if key != "chrome" and len(listed) < 2:
-            self.messages.post("A comparison needs at least two columns; tick another configuration.", "warn")
+            self.messages.post("A comparison needs at least two configurations; tick another one.", "warn")
             return
 
         def work() -> str:

@@ -15,12 +15,12 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations import baselines
 from evprof.metrics.configurations.baselines import is_counted
 from evprof.metrics.figures.decoding import token_gaps_ms
-from evprof.view.columns import Column
-from evprof.view.distributions import Position, by_position, percentile
+from evprof.view.columns import ShownModel
+from evprof.view.distributions import PlaceOutcomes, by_position, percentile
 from evprof.view.labels import model_title
-from ui.state.cells import cell_runs
+from ui.state.cells import configuration_runs
 
-Pair = tuple[Column | None, Column | None]
+Pair = tuple[ShownModel | None, ShownModel | None]
 
 PERCENTILES = (50, 95, 99)
 
@@ -42,7 +42,7 @@ class Pool:
         """Times between consecutive tokens in ms, none across two runs; see `token_gaps_ms`."""
         return [gap for run in self.runs for gap in token_gaps_ms(run)]
 
-    def positions(self) -> list[Position]:
+    def positions(self) -> list[PlaceOutcomes]:
         """Accepted of drafted tokens by position, over all rounds."""
         return by_position((entry.drafted, entry.accepted) for run in self.runs for entry in run.rounds)
 
@@ -52,7 +52,7 @@ def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> 
 
     `of_cells`: with all runs of the cells they stand for.
     """
-    shown: list[tuple[int, Column]] = []
+    shown: list[tuple[int, ShownModel]] = []
     for place, column in enumerate(pair):
         if column is not None and column.is_answer and all(column.run is not other.run for _, other in shown):
             shown.append((place, column))
@@ -62,7 +62,7 @@ def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> 
     for (place, column), title in zip(shown, titles, strict=True):
         # As in the timeline: pink for the draft, blue for the target, by side where both are the same.
         is_draft = place == 0 if len(roles) == 2 and roles[0] == roles[1] else column.role == DRAFT
-        in_cell = cell_runs(runs.values(), column.run) if of_cells and column.run.info.cell else ()
+        in_cell = configuration_runs(runs.values(), column.run) if of_cells and column.run.info.cell else ()
         mates = in_cell or repeats_of(column.run, runs)
         name = title if titles.count(title) == 1 else f"{title} · run {column.run.run_id}"
         name += f" · {len(mates):,} {'runs' if in_cell else 'repeats'}" if len(mates) > 1 else ""

@@ -24,7 +24,7 @@ _POSITIONS = "accepted / drafted at each position over all rounds; none is accep
 _NOT_SPECULATIVE = (
     "Which share of the tokens drafted at each position was accepted. A speculative run fills this: run or choose one."
 )
-_NO_ROUNDS = "The first verified round fills this."
+_NO_ROUNDS = "This fills with the first verified round."
 
 
 class DistributionsDialog(FollowingDialog):

@@ -13,7 +13,7 @@ import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.recording import NO_EVENTS, EventsInMemory, Recording, joined
+from evprof.loaders.events.recording import NO_EVENTS, EventRecording, EventsInMemory, joined
 
 HELD_EVENTS = 20_000_000
 """Blocks are kept up to so many events, 260 MB; recordings of up to as many are held whole where a format knows no
@@ -108,7 +108,7 @@ class BlockedEvents:
     Where only looking through all of a file tells how long it is, its beginning is shown first, and `prepare` looks.
     """
 
-    def __init__(self, recording: Recording, *, room_events: int = HELD_EVENTS) -> None:
+    def __init__(self, recording: EventRecording, *, room_events: int = HELD_EVENTS) -> None:
         """Takes the recording over. Raises UserError."""
         info = recording.info
         self._recording = recording
@@ -253,11 +253,11 @@ def open_windows(path: str, rectify_path: str | None = None) -> EventWindows:
         raise
 
 
-def _is_held(recording: Recording) -> bool:
+def _is_held(recording: EventRecording) -> bool:
     """Whether reading all of a recording at once is the better way to its windows."""
     if isinstance(recording, EventsInMemory):
         return True
-    has_windows = type(recording).read_time is not Recording.read_time
+    has_windows = type(recording).read_time is not EventRecording.read_time
     count = recording.info.events
     if count is not None:
         return count <= (SMALL_EVENTS if has_windows else HELD_EVENTS)

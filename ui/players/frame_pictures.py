@@ -6,13 +6,13 @@ from PySide6.QtGui import QImage
 
 from evprof.core.records import FrameRecord
 from evprof.metrics.configurations.settings_text import kind_read
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 
 
 class FramePictures:
     """Frames of one model of a run, in order; grows with the run."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: ShownModel) -> None:
         self.column = column
         self.records: list[FrameRecord] = []
         self.images: list[QImage] = []

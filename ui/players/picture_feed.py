@@ -134,9 +134,9 @@ class VideoPictures:
     is_length_known = True
 
     def __init__(self, given: PlayerInput) -> None:
-        from evprof.loaders.videos.player import VideoPlayer
+        from evprof.loaders.videos.player import SeekableVideo
 
-        self._player = VideoPlayer(given.path, longest_edge=LONGEST_EDGE, times_path=given.times_path)
+        self._player = SeekableVideo(given.path, longest_edge=LONGEST_EDGE, times_path=given.times_path)
         try:
             self.duration_us = self._player.duration_us
         except UserError:

@@ -12,11 +12,11 @@ from evprof.core.records import COVERS
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
-from evprof.metrics.comparison.document import Column as Repeats
 from evprof.metrics.comparison.document import (
-    column_generation,
-    column_token_match,
+    Configuration,
     comparison_rows,
+    configuration_generation,
+    configuration_token_match,
     generation,
     is_comparable,
     ratio_of,
@@ -26,7 +26,7 @@ from evprof.metrics.comparison.figures import READERS, on_basis
 from evprof.metrics.configurations.settings_text import differences
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.stages import BASES, END_TO_END
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 
 NOTHING = "–"
 BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
@@ -53,13 +53,15 @@ class FigureRow:
     spread: str = ""
 
 
-Cells = tuple[Repeats | None, Repeats | None]
+Cells = tuple[Configuration | None, Configuration | None]
 """All runs that a column stands for, where it stands for its cell."""
 
 NO_CELLS: Cells = (None, None)
 
 
-def compare(a: Column | None, b: Column | None, basis: str = END_TO_END, cells: Cells = NO_CELLS) -> list[FigureRow]:
+def compare(
+    a: ShownModel | None, b: ShownModel | None, basis: str = END_TO_END, cells: Cells = NO_CELLS
+) -> list[FigureRow]:
     """The lines for two columns, or for the cells they stand for: then means, and the interval of their ratio.
 
     Every line is there from the start: what is not measured yet is a dash.
@@ -86,7 +88,7 @@ def compare(a: Column | None, b: Column | None, basis: str = END_TO_END, cells: 
     return rows
 
 
-def _listed(basis: str, *columns: Column | None) -> list[str]:
+def _listed(basis: str, *columns: ShownModel | None) -> list[str]:
     """Metrics in order of presentation. What a file measured in one piece has a line of its own; the stages in it have
     none where no column measured them apart."""
     whole, apart = _intervals(columns)
@@ -101,7 +103,7 @@ def _listed(basis: str, *columns: Column | None) -> list[str]:
     return found
 
 
-def _intervals(columns: Sequence[Column | None]) -> tuple[list[tuple[str, ...]], set[str]]:
+def _intervals(columns: Sequence[ShownModel | None]) -> tuple[list[tuple[str, ...]], set[str]]:
     """What intervals over several stages account for, in order; and the stages whose time is told apart."""
     owned = [
         column.run.accounts_for(span)
@@ -112,17 +114,17 @@ def _intervals(columns: Sequence[Column | None]) -> tuple[list[tuple[str, ...]],
     return list(dict.fromkeys(part for part in owned if len(part) > 1)), {part[0] for part in owned if len(part) == 1}
 
 
-Reading = Callable[[Column], float | None]
+Reading = Callable[[ShownModel], float | None]
 _Value = tuple[tuple[float | None, float | None], float | None, Sequence[float] | None]
 """Figures of A and B, their ratio, and its interval."""
 
 _NO_VALUE: _Value = ((None, None), None, None)
 
 
-def _values(a: Column | None, b: Column | None, basis: str, cells: Cells) -> dict[str, _Value]:
+def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells) -> dict[str, _Value]:
     if a is not None and b is not None and a.run is not b.run:
         found = {metric: _means(figure, a, b, cells) for metric, figure in _pieces(a, b)}
-        listed = (cells[0] or Repeats((a.run,)), cells[1] or Repeats((b.run,)))
+        listed = (cells[0] or Configuration((a.run,)), cells[1] or Configuration((b.run,)))
         return found | {
             row.metric: ((row.values[0], row.values[1]), row.ratio[1], row.ci95[1] if row.ci95 else None)
             for row in comparison_rows(listed, 0, basis)
@@ -136,7 +138,7 @@ def _own(metric: str, basis: str) -> Reading:
     return lambda column: READERS[metric](column.run, column.role, basis)
 
 
-def _means(figure: Reading, a: Column | None, b: Column | None, cells: Cells) -> _Value:
+def _means(figure: Reading, a: ShownModel | None, b: ShownModel | None, cells: Cells) -> _Value:
     """A figure of each column: of its run, or the mean over the runs that it stands for. One run has one cell."""
     alone = next((cell for cell in cells if cell is not None), None)
     first, second = (
@@ -148,19 +150,19 @@ def _means(figure: Reading, a: Column | None, b: Column | None, cells: Cells) ->
     return (first, second), ratio_of(second, first), None
 
 
-def _mean(figure: Reading, column: Column, cell: Repeats | None) -> float | None:
-    columns = [column] if cell is None else [Column(run, column.role) for run in cell.runs]
+def _mean(figure: Reading, column: ShownModel, cell: Configuration | None) -> float | None:
+    columns = [column] if cell is None else [ShownModel(run, column.role) for run in cell.runs]
     known = [value for one in columns if (value := figure(one)) is not None]
     return sum(known) / len(known) if known else None
 
 
-def _pieces(*columns: Column | None) -> list[tuple[str, Reading]]:
+def _pieces(*columns: ShownModel | None) -> list[tuple[str, Reading]]:
     """How the time of pieces of several stages is read."""
     return [(f"{COVERS.join(part)}_ms", _piece(part)) for part in _intervals(columns)[0]]
 
 
 def _piece(part: tuple[str, ...]) -> Reading:
-    def read(column: Column) -> float | None:
+    def read(column: ShownModel) -> float | None:
         run, role = column
         return next((stages.span_ms(span) for span in run.stages(role) if run.accounts_for(span) == part), None)
 
@@ -194,7 +196,7 @@ def figure_text(value: float | None, unit: str) -> str:
     return f"{value:.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f}"
 
 
-def left_out(a: Column | None, b: Column | None) -> str:
+def left_out(a: ShownModel | None, b: ShownModel | None) -> str:
     """Why a pair is not compared; empty when it is."""
     for column in (a, b):
         if column is not None and not is_comparable(column.run):
@@ -203,16 +205,16 @@ def left_out(a: Column | None, b: Column | None) -> str:
     return ""
 
 
-def generation_sentence(a: Column | None, b: Column | None, cells: Cells = NO_CELLS) -> str:
+def generation_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> str:
     """`generation 3.2× = 1.9× tokens · 1.7× time per token`; empty while unknown."""
     if a is None or b is None or a.run is b.run:
         return ""
-    found = column_generation(cells[0], cells[1]) if cells[0] and cells[1] else generation(a.run, b.run)
+    found = configuration_generation(cells[0], cells[1]) if cells[0] and cells[1] else generation(a.run, b.run)
     parts = [ratio_text(found[key]) for key in ("product", "token_count_ratio", "time_per_token_ratio")]
     return f"generation {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 
 
-def cells_sentence(a: Column | None, b: Column | None, cells: Cells) -> str:
+def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> str:
     """`Means over runs: A 60 of EventGPT, B 58 of Video-LLaVA. The columns show typical ones.`; empty without cells."""
     named = zip("AB", (a, b), cells, strict=True)
     counts = [f"{side} {len(cell.runs):,} of {_family(column)}" for side, column, cell in named if cell is not None]
@@ -222,17 +224,17 @@ def cells_sentence(a: Column | None, b: Column | None, cells: Cells) -> str:
     return f"Means over runs: {', '.join(counts)}. {shown}"
 
 
-def match_sentence(a: Column | None, b: Column | None, cells: Cells = NO_CELLS) -> str:
+def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> str:
     """`9 of 26 tokens match by position, 35 %`; empty without two answers."""
     if a is None or b is None or a.run is b.run:
         return ""
-    found = column_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
+    found = configuration_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
     if found["rate"] is None:
         return ""
     return f"{found['matched']:,} of {found['compared']:,} tokens match by position, {found['rate']:.0%}"
 
 
-def column_heads(a: Column | None, b: Column | None) -> tuple[str, str]:
+def column_heads(a: ShownModel | None, b: ShownModel | None) -> tuple[str, str]:
     """Column heads: the families; when those are the same, the one setting that differs, else run numbers."""
     if a is not None and b is not None and a.run is not b.run and _family(a) == _family(b):
         found = differences(a, b)
@@ -242,7 +244,7 @@ def column_heads(a: Column | None, b: Column | None) -> tuple[str, str]:
     return _family(a), _family(b)
 
 
-def _family(column: Column | None) -> str:
+def _family(column: ShownModel | None) -> str:
     if column is None:
         return ""
     model = column.run.info.models.get(column.role)

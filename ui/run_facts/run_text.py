@@ -13,7 +13,7 @@ from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures.decoding import decode_throughput_tok_s
 from evprof.metrics.figures.kv_cache import live_bytes
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, is_drafting
 
 
@@ -109,7 +109,7 @@ class Counters:
     kv_bytes: int | None
 
 
-def counters(column: Column) -> Counters:
+def counters(column: ShownModel) -> Counters:
     """Counts of one model of a run: its answer's tokens, or those it drafted."""
     run, role = column
     if not column.is_answer:

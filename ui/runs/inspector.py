@@ -6,7 +6,7 @@ from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtWidgets import QLabel, QWidget
 
 from evprof.view.columns import columns_of
-from ui.runs.run_details import Section, range_sections, span_sections, token_sections
+from ui.runs.run_details import DetailSection, range_sections, span_sections, token_sections
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -31,7 +31,7 @@ class Inspector(QWidget):
         self._controller = controller
         self._themes = themes
         self._latest = ""
-        self._sections: list[Section] = []
+        self._sections: list[DetailSection] = []
         self._age = QElapsedTimer()
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -50,7 +50,7 @@ class Inspector(QWidget):
         selection.runs_changed.connect(self._fill)
 
     @property
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[DetailSection]:
         """What is shown."""
         return list(self._sections)
 
@@ -82,7 +82,7 @@ class Inspector(QWidget):
             self._latest = next((name for name, held in chosen.items() if held is not None), "")
         self._fill()
 
-    def _found(self) -> list[Section]:
+    def _found(self) -> list[DetailSection]:
         selection, controller = self._selection, self._controller
         if self._latest == "span" and selection.span is not None:
             run = controller.run(selection.span.run_id)
@@ -123,7 +123,7 @@ class Inspector(QWidget):
         self._parts.append((head, table, note))
 
 
-def _show(section: Section, head: QLabel, table: FigureTable, note: QLabel) -> None:
+def _show(section: DetailSection, head: QLabel, table: FigureTable, note: QLabel) -> None:
     head.setText(section.head.upper())
     note.setText(section.note)
     note.setContentsMargins(0, 0 if section.head else GRID, 0, 0)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.metrics.configurations.settings_text import difference_sentence
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts import figures
 from ui.state.newest_errand import NewestErrand
@@ -36,7 +36,7 @@ class ComparisonPanel(QWidget):
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._pair: tuple[Column | None, Column | None] = (None, None)
+        self._pair: tuple[ShownModel | None, ShownModel | None] = (None, None)
         self._cells: figures.Cells = figures.NO_CELLS
         self._versions: tuple[int, ...] = ()
         self._age = QElapsedTimer()
@@ -69,7 +69,7 @@ class ComparisonPanel(QWidget):
         stacked(head, self.basis, self._empty, *lines, on=self, spacing=GRID // 2)
         self._fill()
 
-    def show_columns(self, a: Column | None, b: Column | None, cells: figures.Cells = figures.NO_CELLS) -> None:
+    def show_columns(self, a: ShownModel | None, b: ShownModel | None, cells: figures.Cells = figures.NO_CELLS) -> None:
         """Compares another pair, or all runs of the cells it stands for."""
         if (a, b) == self._pair and _key(cells) == _key(self._cells):
             self.refresh()
@@ -127,15 +127,15 @@ class ComparisonPanel(QWidget):
 class _Answer(NamedTuple):
     """Figures and sentences, and whose they are."""
 
-    a: Column | None
-    b: Column | None
+    a: ShownModel | None
+    b: ShownModel | None
     cells: figures.Cells
     rows: list[figures.FigureRow]
     generation: str
     match: str
 
 
-def _answer(a: Column | None, b: Column | None, cells: figures.Cells, basis: str) -> _Answer:
+def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> _Answer:
     rows = figures.compare(a, b, basis, cells)
     return _Answer(a, b, cells, rows, figures.generation_sentence(a, b, cells), figures.match_sentence(a, b, cells))
 

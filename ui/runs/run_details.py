@@ -9,7 +9,7 @@ from itertools import pairwise
 from evprof.core.records import TensorRecord, TokenRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.run_facts.figures import NOTHING
 from ui.runs.loading_details import LOADING_LINES, grouped_parts, loading_of_column
@@ -32,7 +32,7 @@ class Detail:
 
 
 @dataclass(frozen=True)
-class Section:
+class DetailSection:
     """Details under a head."""
 
     head: str
@@ -41,7 +41,7 @@ class Section:
     heads: tuple[str, ...] = ()
 
 
-def span_sections(run: RunLog, span: Span) -> list[Section]:
+def span_sections(run: RunLog, span: Span) -> list[DetailSection]:
     """A span: when, how long, its share, its tensors and its parts."""
     zero = run.info.start_ns if run.info.start_ns is not None else span.start_ns
     model = run.info.models.get(span.role)
@@ -64,32 +64,34 @@ def span_sections(run: RunLog, span: Span) -> list[Section]:
             facts.append(
                 Detail("device behind host", ms_text(ms_from_ns(lag)), tip="end on the device less end on the host")
             )
-    sections = [Section(f"{stage_title(span.name)} · {model.name if model else span.role}", facts, _note(run, span))]
+    sections = [
+        DetailSection(f"{stage_title(span.name)} · {model.name if model else span.role}", facts, _note(run, span))
+    ]
     for head, direction in (("Inputs", "in"), ("Outputs", "out")):
         tensors = [record for record in span.tensors if record.direction == direction]
         if tensors:
-            sections.append(Section(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
+            sections.append(DetailSection(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
     sections += _loading(run, span)
     children = run.children(span.span_id)
     groups = grouped_parts(run, span)
     if groups is not None:
         sections.append(
-            Section("Parts", [Detail(_times(name, count), ms_text(time_ms)) for name, count, time_ms in groups])
+            DetailSection("Parts", [Detail(_times(name, count), ms_text(time_ms)) for name, count, time_ms in groups])
         )
     elif children:
         listed = [Detail(child.name, _duration_text(child), _swatch(child)) for child in children[:MAX_CHILDREN]]
         more = f"and {len(children) - MAX_CHILDREN} more" if len(children) > MAX_CHILDREN else ""
-        sections.append(Section("Parts", listed, more))
+        sections.append(DetailSection("Parts", listed, more))
     return sections
 
 
-def _loading(run: RunLog, span: Span) -> list[Section]:
+def _loading(run: RunLog, span: Span) -> list[DetailSection]:
     """What stage load read and how fast."""
     if span.name != "load" or not span.is_stage:
         return []
     lines = loading_of_column(run, span.role)
     details = [Detail(name, text, tip=LOADING_LINES[name]) for name, text in lines.items() if text]
-    return [Section("Loading", details)] if details else []
+    return [DetailSection("Loading", details)] if details else []
 
 
 def _times(name: str, count: int) -> str:
@@ -142,7 +144,7 @@ def _share(run: RunLog, span: Span) -> str:
     return f"{span.duration_ns / wall:.1%}" if wall > 0 else ""
 
 
-def token_sections(run: RunLog, position: int) -> list[Section]:
+def token_sections(run: RunLog, position: int) -> list[DetailSection]:
     """A token of the answer, and the rejected ones drafted for its place."""
     index = next((number for number, token in enumerate(run.tokens) if token.position == position), None)
     chosen = [token for token in run.rejected if token.position == position]
@@ -152,10 +154,10 @@ def token_sections(run: RunLog, position: int) -> list[Section]:
     if index is not None:
         token = run.tokens[index]
         before = run.tokens[index - 1] if index else None
-        sections.append(Section(f"Token {position}", _token_details(run, token, before)))
+        sections.append(DetailSection(f"Token {position}", _token_details(run, token, before)))
     if chosen:
         drafted = [Detail(_quoted(token), f"id {token.token_id} · round {token.round_index + 1}") for token in chosen]
-        sections.append(Section("Drafted for this place and rejected", drafted))
+        sections.append(DetailSection("Drafted for this place and rejected", drafted))
     return sections
 
 
@@ -184,10 +186,10 @@ def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) 
     return details
 
 
-def range_sections(columns: Sequence[Column | None], start_ns: int, end_ns: int) -> list[Section]:
+def range_sections(columns: Sequence[ShownModel | None], start_ns: int, end_ns: int) -> list[DetailSection]:
     """What happened between two moments since each run's zero."""
     sections = [
-        Section(
+        DetailSection(
             "Selected range",
             [
                 Detail("from", ms_text(ms_from_ns(start_ns))),
@@ -202,7 +204,7 @@ def range_sections(columns: Sequence[Column | None], start_ns: int, end_ns: int)
     return sections
 
 
-def _range_of(column: Column, start_ns: int, end_ns: int) -> Section:
+def _range_of(column: ShownModel, start_ns: int, end_ns: int) -> DetailSection:
     run, role = column
     details = []
     for span in run.stages(role):
@@ -219,7 +221,9 @@ def _range_of(column: Column, start_ns: int, end_ns: int) -> Section:
         grown = points[-1].nbytes - (earlier[-1].nbytes if earlier else 0)
         details.append(Detail("KV cache grew by", bytes_text(grown)))
     model = run.info.models.get(role)
-    return Section(model.name if model else role, details, "" if details else "Nothing of this model in the range.")
+    return DetailSection(
+        model.name if model else role, details, "" if details else "Nothing of this model in the range."
+    )
 
 
 def _tokens_in(run: RunLog, start_ns: int, end_ns: int) -> list[Detail]:

@@ -22,7 +22,7 @@ from evprof.metrics.speculation.verdicts import payoff_sentence
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import is_lossy, mode_name, run_title, stage_now
-from ui.state.cells import cell_counts
+from ui.state.cells import configuration_counts
 
 CLOSED, OPEN = "closed", "open"
 """Whether the runs of a cell are listed below it."""
@@ -106,7 +106,7 @@ class RunEntries:
         known = self._known.get((CELL, cell))
         if known is not None and known[0] == state:
             return known[1]
-        counts = cell_counts(members)
+        counts = configuration_counts(members)
         mean = self._mean_ms(members)
         lines = [cell, mode_name(members[0].info.mode), counts.sentence]
         lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []

@@ -15,7 +15,7 @@ from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 150
@@ -36,7 +36,7 @@ class RunList(QWidget):
         self._selection = selection
         self._controller = controller
         self._entries = RunEntries()
-        self._lines: dict[int, tuple[RunEntry, Line]] = {}
+        self._lines: dict[int, tuple[RunEntry, ListLine]] = {}
         self._opened: set[str] = set()
         self._age = QElapsedTimer()
         self._later = QTimer(self)
@@ -82,7 +82,7 @@ class RunList(QWidget):
         near = [entry for entry in found if not shown.isdisjoint(entry.run_ids)]
         return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
 
-    def _line(self, entry: RunEntry) -> Line:
+    def _line(self, entry: RunEntry) -> ListLine:
         known = self._lines.get(id(entry))
         if known is None or known[0] is not entry:
             if len(self._lines) > _MOST_KEPT:
@@ -127,8 +127,8 @@ class RunList(QWidget):
         self._selection.set_runs(*((run_id, b) if side == 0 else (a, run_id)))
 
 
-def _line(entry: RunEntry) -> Line:
-    return Line(
+def _line(entry: RunEntry) -> ListLine:
+    return ListLine(
         entry.key,
         entry.title,
         entry.outcome,

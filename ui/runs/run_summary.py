@@ -9,12 +9,12 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
 from evprof.metrics.figures import kv_cache
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 from ui.run_facts.figures import NOTHING, column_heads
 from ui.run_facts.provenance import provenance_lines
 from ui.run_facts.run_text import mode_name
 from ui.runs.loading_details import LOADING_LINES, SUMMARY, loading_of_column
-from ui.runs.run_details import Detail, Section
+from ui.runs.run_details import Detail, DetailSection
 from ui.samples.clip_choice import clip_of
 
 _PART = "the part of the sample that was taken, on the sample's clock"
@@ -49,7 +49,7 @@ _GPU = (
 _HINT = "Click a stage or a token, or drag over the time axis, for more."
 
 
-def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
+def summary_sections(a: ShownModel | None, b: ShownModel | None) -> list[DetailSection]:
     """What is set and taken in the columns, side by side where there are two; nothing without a run."""
     columns = [column for column in (a, b) if column is not None]
     if not columns:
@@ -59,17 +59,20 @@ def summary_sections(a: Column | None, b: Column | None) -> list[Section]:
     title = " and ".join(str(run.run_id) for run in runs)
     title = f"Run {title} · {mode_name(runs[0].info.mode)}" if len(runs) == 1 else f"Runs {title}"
     sections = [
-        Section(title, _models(columns), heads=heads),
-        *(Section(f"Imported · run {run.run_id}" if len(runs) > 1 else "Imported", *_imported(run)) for run in runs),
-        Section("Loading", _loadings(columns)),
-        Section("KV cache", _caches(columns)),
-        Section("GPU", _gpus(runs)),
-        Section("Warnings", note="\n".join(_warnings(runs))),
+        DetailSection(title, _models(columns), heads=heads),
+        *(
+            DetailSection(f"Imported · run {run.run_id}" if len(runs) > 1 else "Imported", *_imported(run))
+            for run in runs
+        ),
+        DetailSection("Loading", _loadings(columns)),
+        DetailSection("KV cache", _caches(columns)),
+        DetailSection("GPU", _gpus(runs)),
+        DetailSection("Warnings", note="\n".join(_warnings(runs))),
     ]
-    return [*(section for section in sections if section.details or section.note), Section("", note=_HINT)]
+    return [*(section for section in sections if section.details or section.note), DetailSection("", note=_HINT)]
 
 
-def _models(columns: Sequence[Column]) -> list[Detail]:
+def _models(columns: Sequence[ShownModel]) -> list[Detail]:
     """Weights and what computed, then every setting that is not at its default in one of the columns."""
     settings = [{setting.key: setting for setting in told_settings(*column)} for column in columns]
     parts = [clip_of(column.run.info.sample, 0) for column in columns]
@@ -103,7 +106,7 @@ def _weights(settings: dict[str, ToldSetting]) -> str:
     return settings["dtype"].text if kept.is_default else kept.text
 
 
-def _weight_bytes(column: Column) -> str:
+def _weight_bytes(column: ShownModel) -> str:
     model = column.run.info.models.get(column.role)
     return "" if model is None else bytes_text(model.weight_bytes)
 
@@ -119,21 +122,21 @@ def _beside(name: str, texts: Sequence[str], roles: Sequence[str] = (), tip: str
     return Detail(name, said[0], tip=tip, unit=unit, beside=said[1] if len(said) > 1 else None, roles=colours)
 
 
-def _loadings(columns: Sequence[Column]) -> list[Detail]:
+def _loadings(columns: Sequence[ShownModel]) -> list[Detail]:
     """What stage load read and how fast; lines that no column fills are left out."""
     loadings = [loading_of_column(*column) for column in columns]
     found = [(name, LOADING_LINES[name], [loading[name] for loading in loadings]) for name in SUMMARY]
     return [_beside(name, texts, tip=tip) for name, tip, texts in found if any(texts)]
 
 
-def _caches(columns: Sequence[Column]) -> list[Detail]:
+def _caches(columns: Sequence[ShownModel]) -> list[Detail]:
     """Bytes in use, stored and set aside, then what filled them; lines that no column fills are left out."""
     caches = [_cache_of(column) for column in columns]
     found = [(name, tip, [cache[name] for cache in caches]) for name, tip in _CACHE.items()]
     return [_beside(name, texts, tip=tip) for name, tip, texts in found if any(texts)]
 
 
-def _cache_of(column: Column) -> dict[str, str]:
+def _cache_of(column: ShownModel) -> dict[str, str]:
     facts = column.run.info.kv.get(column.role)
     filled = kv_cache.bytes_by_origin(*column)
     return {
@@ -154,7 +157,7 @@ def _size(count: int | None) -> str:
     return bytes_text(count) if count else ""
 
 
-def _per_frame(column: Column) -> str:
+def _per_frame(column: ShownModel) -> str:
     """`8 × 6.25 MiB`, of the most where frames differ."""
     frames = kv_cache.visual_bytes_per_frame(*column)
     if not frames:

@@ -11,7 +11,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.estimates.estimates import ProcessSpread
-from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, Ceiling, acceptance, ceiling_of
+from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, AcceptanceCeiling, acceptance, ceiling_of
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.kept_repeatability import spread_for
@@ -88,7 +88,7 @@ class SpeculationPanel(QWidget):
         return "good" if payoff.whole.speedup > 1 else "warn"
 
 
-def _rows(counts: Acceptance, ceiling: Ceiling | None) -> list[TableRow]:
+def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRow]:
     rate, length = counts.draft_acceptance_rate, counts.mean_acceptance_length
     hidden = counts.hidden_accepted / counts.hidden_drafted if counts.hidden_drafted else None
     of_window = TableRow(
@@ -120,7 +120,7 @@ def _rows(counts: Acceptance, ceiling: Ceiling | None) -> list[TableRow]:
     ]
 
 
-def _ceiling_tip(ceiling: Ceiling | None) -> str:
+def _ceiling_tip(ceiling: AcceptanceCeiling | None) -> str:
     if ceiling is None:
         return f"Fewer than {FEWEST_REJECTIONS} different rejections: too few to tell."
     low, high = ceiling.interval

@@ -62,7 +62,7 @@ def obstacle(shown: Sample | None, following: Sample, whole_us: int) -> str:
     if shown is None or (following.events_path is None and following.video_path is None):
         return "Open a sample first."
     if files_of(shown) != files_of(following):
-        return "This run had other files than the sample that is open; choose that one in the list."
+        return "This run used other files than the open sample; choose its sample in the list."
     if has_ready_frames(following):
         return "Event frames that were drawn elsewhere carry no times; all of them are taken."
     if whole_us <= 0:

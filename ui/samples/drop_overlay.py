@@ -9,7 +9,7 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from ui.run_facts.run_text import input_name
-from ui.samples.openings import Found, Opening
+from ui.samples.openings import Opening, OpeningPath
 from ui.style.icons import pixmap
 from ui.style.theme import GRID, SMALL_PX, ThemeHolder
 
@@ -44,7 +44,7 @@ class DropOverlay(QWidget):
     @property
     def lines(self) -> list[tuple[str, str, str]]:
         """Icon, name and what it is, of each thing dragged; the last line counts what has no room."""
-        entries: Sequence[Found] = self._opening.found if self._opening is not None else ()
+        entries: Sequence[OpeningPath] = self._opening.found if self._opening is not None else ()
         if self._opening is None:
             listed = [("", input_name(path), "") for path in self._paths]
         else:
@@ -118,6 +118,6 @@ class DropOverlay(QWidget):
         painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), text)
 
 
-def _icon(entry: Found) -> str:
+def _icon(entry: OpeningPath) -> str:
     known = {"events": "events", "video": "video", "sequence": "folder", "manifest": "info", "session": "trace"}
     return known.get(entry.kind, "trace") if entry.kind else "warning"

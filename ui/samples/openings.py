@@ -26,7 +26,7 @@ _TITLES = {
 
 
 @dataclass(frozen=True)
-class Found:
+class OpeningPath:
     """One path. `kind` is one of probe's, "" where nothing can be opened: `problem` says why, else what to know.
 
     `tone` is how the problem is meant: "bad", "warn" or "info".
@@ -61,11 +61,11 @@ class Opening:
     """
 
     samples: tuple[Sample, ...] = ()
-    half: Found | None = None
+    half: OpeningPath | None = None
     sessions: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
-    found: tuple[Found, ...] = ()
+    found: tuple[OpeningPath, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -85,7 +85,7 @@ class Opening:
         return ", ".join([*parts[:1], *(part[0].lower() + part[1:] for part in parts[1:])]) or "Nothing to open here"
 
 
-def look_at(path: str) -> Found:
+def look_at(path: str) -> OpeningPath:
     """What a path holds; reads as little as that takes, and of a list its first samples."""
     # Imported here: every kind of file has its reader, and none is needed for the window's first paint.
     from evprof.loaders.probe import probe
@@ -97,18 +97,18 @@ def look_at(path: str) -> Found:
             return _sequence(path)
         if kind == "manifest":
             samples, problem = listed_samples(path)
-            return Found(path, kind, tuple(samples), problem, "warn")
+            return OpeningPath(path, kind, tuple(samples), problem, "warn")
     except UserError as error:
         # The list of all that can be opened is for a terminal; the window's own dialogs and help show it.
         sentence, _, accepted = error.sentence.partition("; accepted are ")
-        return Found(path, problem=f"{sentence}." if accepted else sentence)
+        return OpeningPath(path, problem=f"{sentence}." if accepted else sentence)
     if kind not in _TITLES:
         sentence = f"{path} is a {kind}; the window opens events, videos, sequences, lists of samples, sessions and "
-        return Found(path, problem=f"{sentence}result files.")
-    return Found(path, kind)
+        return OpeningPath(path, problem=f"{sentence}result files.")
+    return OpeningPath(path, kind)
 
 
-def _sequence(path: str) -> Found:
+def _sequence(path: str) -> OpeningPath:
     """Opens both halves to see how their clocks relate."""
     from evprof.loaders.sequences.sequence import open_sequence
 
@@ -116,10 +116,10 @@ def _sequence(path: str) -> Found:
     told = [problem.replace(" (--video-offset-ms tells otherwise)", "") for problem in sequence.clock.problems]
     sentence = f"{sequence.name}: {' '.join(told)}" if told else ""
     is_certain = sequence.clock.is_exact or sequence.video_path is None
-    return Found(path, "sequence", (sequence.sample(),), sentence, "info" if is_certain else "warn")
+    return OpeningPath(path, "sequence", (sequence.sample(),), sentence, "info" if is_certain else "warn")
 
 
-def opening_of(found: Sequence[Found]) -> Opening:
+def opening_of(found: Sequence[OpeningPath]) -> Opening:
     """Puts together what belongs together: a recording and a video beside each other are one sample."""
     events = [entry for entry in found if entry.kind == "events"]
     videos = [entry for entry in found if entry.kind == "video"]
@@ -139,7 +139,7 @@ def opening_of(found: Sequence[Found]) -> Opening:
     )
 
 
-def _pairs(events: Sequence[Found], videos: Sequence[Found]) -> list[Sample]:
+def _pairs(events: Sequence[OpeningPath], videos: Sequence[OpeningPath]) -> list[Sample]:
     """One of each belong together; of several, those of one name. The rest stay by themselves."""
     if len(events) == len(videos) == 1:
         return [Sample(events[0].path, videos[0].path)]
@@ -152,7 +152,7 @@ def _pairs(events: Sequence[Found], videos: Sequence[Found]) -> list[Sample]:
     return [*made, *(Sample(None, entry.path) for entry in videos if entry.path not in paired)]
 
 
-def _stem(entry: Found) -> str:
+def _stem(entry: OpeningPath) -> str:
     return Path(entry.path).name.split(".")[0].lower()
 
 
@@ -161,7 +161,7 @@ class Search:
     """Paths that are looked at; `found` is there when all are."""
 
     paths: tuple[str, ...]
-    found: list[Found] | None = None
+    found: list[OpeningPath] | None = None
     is_wanted: bool = True
 
 
@@ -201,7 +201,7 @@ class Finder:
                     self._thread = None
                     return
                 search = self._waiting.popleft()
-            found: list[Found] = []
+            found: list[OpeningPath] = []
             try:
                 for path in search.paths:
                     if self._is_closed or not search.is_wanted:

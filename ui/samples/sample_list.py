@@ -14,7 +14,7 @@ from ui.samples.durations import Durations
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import section_head
 
 MOST_LINES = 10
@@ -122,7 +122,7 @@ class SampleList(QWidget):
         self.list.setVisible(bool(lines))
         self._empty.setVisible(not lines)
 
-    def _line(self, sample: Sample) -> Line:
+    def _line(self, sample: Sample) -> ListLine:
         duration = self._durations.known.get(sample)
         paths = [path for path in (sample.events_path, sample.video_path) if path]
         icons = tuple(
@@ -134,7 +134,9 @@ class SampleList(QWidget):
             figure = clip_of(sample, 0).words
             tip = f"{tip}\nClip: {sample.clip_text}"
         is_clip = sample.is_clip
-        return Line(identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons, tells_by_end=is_clip)
+        return ListLine(
+            identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons, tells_by_end=is_clip
+        )
 
     def _choose(self, key: object) -> None:
         sample = next((entry for entry in self._samples if identity(entry) == key), None)

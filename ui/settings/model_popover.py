@@ -34,7 +34,7 @@ from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
-from ui.widgets.line_list import Line, LineList
+from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import say, section_head, sentence
 
 WIDTH = 344
@@ -199,7 +199,7 @@ class ModelPopover(QFrame):
             if folder not in names and self._fits(folder):
                 offered.append((folder, FOLDER))
                 names.add(folder)
-        lines = [Line(name, input_name(name) if what == FOLDER else name, what, tip=name) for name, what in offered]
+        lines = [ListLine(name, input_name(name) if what == FOLDER else name, what, tip=name) for name, what in offered]
         self.list.show_lines(lines, self._choice.name)
 
     def _fit(self) -> None:

@@ -15,7 +15,7 @@ from evprof.view.labels import SHORT_DTYPES
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 LOOKING = "Looking…"
-WAITING = "Looked at when the run has ended."
+WAITING = "Examined when the run has ended."
 PENDING = "…"
 """Stands where a figure will be."""
 
@@ -23,7 +23,7 @@ _NAMES = ("Model", "On disk", "Weights", "KV cache", "Activations", "Needed", "F
 
 
 @dataclass(frozen=True)
-class Figure:
+class ReportLine:
     """One line: a name, a figure, and what it is judged to be ("", GOOD, WARN or BAD)."""
 
     name: str
@@ -36,7 +36,7 @@ class Figure:
 class ModelReport:
     """Figures, a verdict with its role, the reason for it, and what is wrong with the checkpoint itself."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[ReportLine, ...]
     verdict: str
     role: str
     reason: str = ""
@@ -45,7 +45,7 @@ class ModelReport:
 
 def pending_report(*, is_held: bool) -> ModelReport:
     """The same lines without figures, while nothing is known."""
-    figures = tuple(Figure(name, PENDING) for name in _NAMES)
+    figures = tuple(ReportLine(name, PENDING) for name in _NAMES)
     return ModelReport(figures, WAITING if is_held else LOOKING, "dim")
 
 
@@ -64,13 +64,13 @@ def model_report(document: dict[str, Any]) -> ModelReport:
     more = f" And {len(problems) - 1} more problems." if len(problems) > 2 else ""
     return ModelReport(
         figures=(
-            Figure(_NAMES[0], _content(document), tip=f"{document['parameters']:,} parameters"),
-            Figure(_NAMES[1], _stored(document)),
-            Figure(_NAMES[2], _weights(own)),
-            Figure(_NAMES[3], memory_text(own["kv_bytes"]), tip=_positions(own)),
-            Figure(_NAMES[4], memory_text(own["activation_bytes"]), tip="the largest moment of vision and prefill"),
-            Figure(_NAMES[5], _needed(own), BAD if own["total_bytes"] > free else "", tip=_host(own)),
-            Figure(_NAMES[6], f"{memory_text(free)} on {own['device']}"),
+            ReportLine(_NAMES[0], _content(document), tip=f"{document['parameters']:,} parameters"),
+            ReportLine(_NAMES[1], _stored(document)),
+            ReportLine(_NAMES[2], _weights(own)),
+            ReportLine(_NAMES[3], memory_text(own["kv_bytes"]), tip=_positions(own)),
+            ReportLine(_NAMES[4], memory_text(own["activation_bytes"]), tip="the largest moment of vision and prefill"),
+            ReportLine(_NAMES[5], _needed(own), BAD if own["total_bytes"] > free else "", tip=_host(own)),
+            ReportLine(_NAMES[6], f"{memory_text(free)} on {own['device']}"),
         ),
         verdict=verdict,
         role=role,

@@ -22,7 +22,7 @@ PLAIN, CHANGED, INEXACT, IDLE = "", "changed", "inexact", "idle"
 """What a mark says of a setting: at its default, not so, not so and the answer may change, set but not in use now."""
 
 
-class Mark(QWidget):
+class SettingMark(QWidget):
     """A dot for a changed setting, a ring for one that is not in use, a wave where the answer may change: told apart
     by shape and colour."""
 
@@ -81,7 +81,7 @@ class SettingRow(QWidget):
     def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.control = control
-        self.mark = Mark(themes)
+        self.mark = SettingMark(themes)
         self.name = in_role(QLabel(control.name), "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
         self.field.setFixedSize(self.field_px, FIELD_HEIGHT)

@@ -16,7 +16,7 @@ from evprof.loaders.adapters import read_adapter
 from ui.settings.controls import DRAFTER, columns
 from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
 from ui.settings.request_form import RequestForm
-from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, Mark, SettingRow
+from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingMark, SettingRow
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.layout import rule
@@ -82,7 +82,7 @@ class SettingsPopover(QFrame):
     def _footer(self) -> QHBoxLayout:
         row = beside(spacing=0)
         for state, meaning in _LEGEND:
-            mark = Mark(self._themes)
+            mark = SettingMark(self._themes)
             mark.show_state(state)
             label = in_role(QLabel(meaning), "small")
             row.addWidget(mark)

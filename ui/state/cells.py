@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import Column as Repeats
-from evprof.metrics.comparison.document import is_comparable, typical_run, warm_of
-from evprof.view.columns import Column, RunPair, pair_for
+from evprof.metrics.comparison.document import Configuration, is_comparable, typical_run, warm_of
+from evprof.view.columns import RunPair, ShownModel, pair_for
 
 
-def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
+def configuration_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
     """The finished runs in a cell's figures, of a run's mode and role; of a row begun again only the last."""
     same = (like.info.cell, like.info.mode, like.info.role)
     rows: dict[object, RunLog] = {}
@@ -27,12 +26,12 @@ def cell_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
     return tuple(warm_of(list(rows.values())))
 
 
-def cell_of(runs: Mapping[int, RunLog], column: Column | None) -> Repeats | None:
+def configuration_of(runs: Mapping[int, RunLog], column: ShownModel | None) -> Configuration | None:
     """Everything that stands behind a column when it is to be taken for its cell; None without a cell."""
     if column is None or not column.run.info.cell or not column.is_answer:
         return None
-    found = cell_runs(runs.values(), column.run)
-    return Repeats(found) if found else None
+    found = configuration_runs(runs.values(), column.run)
+    return Configuration(found) if found else None
 
 
 def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
@@ -40,7 +39,7 @@ def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
     for role in (TARGET, DRAFT):
         member = next((run for run in runs.values() if _is_row(run, cell) and run.info.role == role), None)
         if member is not None:
-            return pair_for(runs, typical_run(Repeats(cell_runs(runs.values(), member))).run_id)
+            return pair_for(runs, typical_run(Configuration(configuration_runs(runs.values(), member))).run_id)
     rest = [run_id for run_id, run in runs.items() if run.info.cell == cell]
     return pair_for(runs, rest[-1]) if rest else (None, None)
 
@@ -50,7 +49,7 @@ def _is_row(run: RunLog, cell: str) -> bool:
 
 
 @dataclass(frozen=True)
-class CellCounts:
+class ConfigurationCounts:
     """How much a cell holds: samples and repeats that finished, rows that did not, warm-ups, what still runs."""
 
     samples: int = 0
@@ -69,7 +68,7 @@ class CellCounts:
         return " · ".join(parts)
 
 
-def cell_counts(runs: Iterable[RunLog]) -> CellCounts:
+def configuration_counts(runs: Iterable[RunLog]) -> ConfigurationCounts:
     """Counts over all runs of a cell. A row of both models fails once, whichever of them failed."""
     last = {run.info.row: run for run in runs}
     samples: set[object] = set()
@@ -88,7 +87,7 @@ def cell_counts(runs: Iterable[RunLog]) -> CellCounts:
         else:
             samples.add(sample)
             repeats.add(info.repeat)
-    return CellCounts(len(samples), max(1, len(repeats)), len(failed), warmups, running)
+    return ConfigurationCounts(len(samples), max(1, len(repeats)), len(failed), warmups, running)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunBook, RunLog
@@ -37,7 +37,7 @@ class Host(Protocol):
     def stop(self) -> None:
         """Asks the running request to end."""
 
-    def attach(self, recording: Recording) -> None:
+    def attach(self, recording: RecordLog) -> None:
         """From now on fills another recording."""
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class RunController(QObject):
     ticked = Signal()
     session_replaced = Signal()
 
-    def __init__(self, recording: Recording, host: Host | None = None, parent: QObject | None = None) -> None:
+    def __init__(self, recording: RecordLog, host: Host | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._host = host
         self._is_busy = False
@@ -115,7 +115,7 @@ class RunController(QObject):
         """Takes an engine host made after the first paint."""
         self._host = host
 
-    def replace_recording(self, recording: Recording) -> None:
+    def replace_recording(self, recording: RecordLog) -> None:
         """Shows another session: everything known of the old one is forgotten. Raises UserError while a run goes on."""
         if self._host is not None:
             self._host.attach(recording)

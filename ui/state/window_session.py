@@ -15,7 +15,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
@@ -39,7 +39,7 @@ class WindowSession(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.recording = Recording()
+        self.recording = RecordLog()
         self.path: Path | None = None
         self.facts: dict[str, Any] = {}
         self.refusal: Callable[[], str] = lambda: ""
@@ -91,7 +91,7 @@ class WindowSession(QObject):
 
     def start_new(self) -> None:
         """An empty session; the one before stays where it was saved."""
-        self._take(None, Recording())
+        self._take(None, RecordLog())
 
     def on_disk(self) -> Path:
         """Where the session lies, with everything recorded so far. Waits; raises UserError when it lies nowhere."""
@@ -101,7 +101,7 @@ class WindowSession(QObject):
                 raise UserError(writer.problem or f"{writer.path} is not written yet; try again in a moment.")
             path = writer.path
         if path is None or not path.exists():
-            raise UserError("The session lies in no file yet; save it first (Ctrl+S).")
+            raise UserError("The session is not saved in a file yet; save it first (Ctrl+S).")
         return path
 
     def note(self, key: str, value: Any) -> None:
@@ -111,7 +111,7 @@ class WindowSession(QObject):
         if self._writer is not None:
             self._writer.note(key, value)
 
-    def _take(self, path: Path | None, recording: Recording, facts: dict[str, Any] | None = None) -> None:
+    def _take(self, path: Path | None, recording: RecordLog, facts: dict[str, Any] | None = None) -> None:
         # Asked again here: a run may have begun while the file was read.
         if refusal := self.refusal():
             self.failed.emit(refusal)

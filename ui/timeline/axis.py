@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from evprof.view.timescale import tick_step, tick_unit, time_text
 from ui.style.theme import SMALL_PX
-from ui.timeline.scene import GUTTER_PX, Scene
+from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.widgets.boxes import beside
 
 HEIGHT_PX = 30
@@ -17,7 +17,7 @@ HEIGHT_PX = 30
 class AxisHead(QWidget):
     """Time ticks over the lanes. `chip` is the button "Follow" (live) or "Fit"; the TimelineView wires it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TimelineScene) -> None:
         super().__init__()
         self.scene = scene
         self.pointer_ns: int | None = None

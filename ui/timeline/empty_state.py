@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from evprof.core.records import STAGES
 from ui.style.theme import GRID, SMALL_PX
-from ui.timeline.scene import GUTTER_PX, Scene
+from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.widgets.boxes import beside, in_role, stacked
 
 _NAME_PX = 320
@@ -20,7 +20,7 @@ _SHARES = (
 )
 
 
-class EmptyState(QWidget):
+class EmptyTimeline(QWidget):
     """A faint picture of what a run will look like, with words over it.
 
     Signals:
@@ -29,13 +29,13 @@ class EmptyState(QWidget):
 
     run_requested = Signal()
 
-    def __init__(self, scene: Scene, parent: QWidget) -> None:
+    def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
         super().__init__(parent)
         self.scene = scene
         title = in_role(QLabel("Nothing has been measured yet"), "title")
         words = in_role(
             QLabel(
-                "A run draws itself here while it happens: the five stages of both models on one time axis,\n"
+                "A run is drawn here while it happens: the five stages of both models on one time axis,\n"
                 "draft tokens accepted and rejected, time per token, KV cache and memory."
             ),
             "dim",

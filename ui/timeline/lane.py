@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.view.lanes import News
 from ui.style.theme import SMALL_PX
-from ui.timeline.scene import GUTTER_PX, Hit, Scene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 
 
 class Lane(QWidget):
@@ -22,7 +22,7 @@ class Lane(QWidget):
     grows = False
     """Whether the lane takes a share of the room that is left."""
 
-    def __init__(self, scene: Scene, parent: QWidget | None = None) -> None:
+    def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.scene = scene
         self.hovered: Hit | None = None

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from ui.timeline.lane import Lane
 from ui.timeline.overlay import HoverCard, Overlay
-from ui.timeline.scene import GUTTER_PX, Hit, Scene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import stacked
 
 DRAG_BEGINS_PX = 4.0
@@ -37,7 +37,7 @@ class LaneStack(QWidget):
     double_clicked = Signal(object)
     resized = Signal()
 
-    def __init__(self, scene: Scene, lanes: list[Lane], card_parent: QWidget) -> None:
+    def __init__(self, scene: TimelineScene, lanes: list[Lane], card_parent: QWidget) -> None:
         super().__init__()
         self.scene = scene
         self.lanes = lanes

@@ -15,7 +15,7 @@ from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TokenRef
 from ui.timeline.lane import Lane
-from ui.timeline.scene import Hit, Scene
+from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
 
@@ -26,7 +26,7 @@ class LatencyLane(Lane):
     lane_height_px = 52
     grows = True
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)
         self._ceiling: tuple[object, float] = (None, 1.0)
 

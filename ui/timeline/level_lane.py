@@ -20,7 +20,7 @@ from ui.timeline.scene import Hit
 _TOP, _BOTTOM = 12.0, 7.0
 
 
-class Series(NamedTuple):
+class LevelSeries(NamedTuple):
     """One line: whose it is, its rows, where it ends, and how it is drawn."""
 
     name: str
@@ -41,7 +41,7 @@ class LevelLane(Lane):
     lack = ""
     """What a file without these rows does not give."""
 
-    def series(self) -> list[Series]:
+    def series(self) -> list[LevelSeries]:
         """The lines to draw."""
         raise NotImplementedError
 
@@ -49,10 +49,10 @@ class LevelLane(Lane):
         """The lane and its unit."""
         raise NotImplementedError
 
-    def _drawn(self) -> list[Series]:
+    def _drawn(self) -> list[LevelSeries]:
         return [one for one in self.series() if len(one.times)]
 
-    def _top_bytes(self, drawn: list[Series]) -> float:
+    def _top_bytes(self, drawn: list[LevelSeries]) -> float:
         highest = max((float(one.levels.max()) for one in drawn), default=0.0)
         unit = MIB if highest < 1024 * MIB else 1024 * MIB
         if highest < MIB:
@@ -84,7 +84,7 @@ class LevelLane(Lane):
         for one in drawn:
             self._paint_name(painter, one, top, taken)
 
-    def _paint_series(self, painter: QPainter, one: Series, top: float) -> None:
+    def _paint_series(self, painter: QPainter, one: LevelSeries, top: float) -> None:
         x, levels = step_line(one.times, one.levels, self.scene.scale)
         if not len(x):
             return
@@ -106,7 +106,7 @@ class LevelLane(Lane):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawPolyline(QPolygonF(points))
 
-    def _paint_name(self, painter: QPainter, one: Series, top: float, taken: list[QRectF]) -> None:
+    def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
         scale = self.scene.scale
         seen = int(np.searchsorted(one.times, scale.end_ns, side="right")) - 1
         if seen < 0:
@@ -156,10 +156,10 @@ class KvLane(LevelLane):
         """New cache lengths."""
         return news.kv
 
-    def series(self) -> list[Series]:
+    def series(self) -> list[LevelSeries]:
         """One line per column."""
         return [
-            Series(
+            LevelSeries(
                 self.scene.title(column),
                 *track.kv_bytes(),
                 track.end_ns(self.scene.clock_ns),
@@ -183,9 +183,9 @@ class MemoryLane(LevelLane):
         """New samples."""
         return news.memory
 
-    def series(self) -> list[Series]:
+    def series(self) -> list[LevelSeries]:
         """Process and GPU of each shown run; one run in both columns is drawn once."""
-        lines: list[Series] = []
+        lines: list[LevelSeries] = []
         seen: set[int] = set()
         for column, track in self.scene.shown:
             if track.run.run_id in seen:
@@ -195,6 +195,6 @@ class MemoryLane(LevelLane):
             alone = len({shown.run.run_id for _, shown in self.scene.shown}) == 1
             color = self.scene.theme.text_dim if alone else self.scene.column_color(column)
             name = "process" if alone else self.scene.title(column)
-            lines.append(Series(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
-            lines.append(Series("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
+            lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
+            lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
         return lines

@@ -13,13 +13,13 @@ from evprof.view.overlap import Overlap, overlap_of
 from evprof.view.timescale import time_text
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane
-from ui.timeline.scene import Hit, Scene
+from ui.timeline.scene import Hit, TimelineScene
 
 BAR_TOP, BAR_HEIGHT = 5.0, 18.0
 _GROUND = 0.10
 
 
-def shown_overlap(scene: Scene) -> tuple[Track, Overlap] | None:
+def shown_overlap(scene: TimelineScene) -> tuple[Track, Overlap] | None:
     """The window of the run whose answer is shown, with its track."""
     for _, track in reversed(scene.shown):
         if track.is_answer:
@@ -29,7 +29,7 @@ def shown_overlap(scene: Scene) -> tuple[Track, Overlap] | None:
     return None
 
 
-def paint_overlap_ground(painter: QPainter, scene: Scene, height: float) -> None:
+def paint_overlap_ground(painter: QPainter, scene: TimelineScene, height: float) -> None:
     """The window as a light ground with thin edges, behind a lane's bars."""
     found = shown_overlap(scene)
     if found is None:

@@ -8,14 +8,14 @@ from PySide6.QtWidgets import QWidget
 
 from ui.state.selection import TimeRange
 from ui.style.theme import BASE_PX, SMALL_PX
-from ui.timeline.scene import GUTTER_PX, Hit, Scene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.stage_fill import paint_swatch
 
 
 class Overlay(QWidget):
     """Range and pointer line; lets the mouse through. Only the strips that changed are repainted."""
 
-    def __init__(self, scene: Scene, parent: QWidget) -> None:
+    def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
         super().__init__(parent)
         self.scene = scene
         self._pointer_px: float | None = None
@@ -64,7 +64,7 @@ class HoverCard(QWidget):
 
     _PAD, _LINE, _GAP = 10, 18, 16
 
-    def __init__(self, scene: Scene, parent: QWidget) -> None:
+    def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
         super().__init__(parent)
         self.scene = scene
         self.ground = parent

@@ -18,7 +18,7 @@ GUTTER_PX = 144
 
 
 @dataclass
-class Scene:
+class TimelineScene:
     """Shared by the lanes; written by the TimelineView alone. `tracks` are column A's and B's."""
 
     theme: Theme

@@ -18,7 +18,7 @@ from ui.state.selection import SpanRef
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
-from ui.timeline.scene import Hit, Scene
+from ui.timeline.scene import Hit, TimelineScene
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
 BAR_TOP, BAR_HEIGHT = 7.0, 22.0
@@ -35,7 +35,7 @@ class StageLane(Lane):
 
     lane_height_px = 50
 
-    def __init__(self, scene: Scene, column: int) -> None:
+    def __init__(self, scene: TimelineScene, column: int) -> None:
         self.column = column
         super().__init__(scene)
 

@@ -17,7 +17,7 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.axis import AxisHead
-from ui.timeline.empty_state import EmptyState
+from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.keys import cross_key
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
@@ -25,7 +25,7 @@ from ui.timeline.latency_lane import LatencyLane
 from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.round_lane import RoundLane
-from ui.timeline.scene import GUTTER_PX, Hit, Scene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -53,7 +53,7 @@ class TimelineView(QWidget):
         self.controller = controller
         self.selection = selection
         self._clock = clock
-        self.scene = Scene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
+        self.scene = TimelineScene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
         self._make_widgets()
         self._held_keys: set[str] = set()
         self._glide = QTimer(self)
@@ -95,7 +95,7 @@ class TimelineView(QWidget):
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll_area.setWidget(self.stack)
-        self.empty = EmptyState(self.scene, self)
+        self.empty = EmptyTimeline(self.scene, self)
         self.empty.run_requested.connect(self.run_requested)
         stacked(self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
         self.stack.zoomed.connect(self.zoom)

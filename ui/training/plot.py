@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QWidget
 
 from ui.style.theme import ThemeHolder
 from ui.training.curves import TrainingCurve
-from ui.widgets.plots import Plot
+from ui.widgets.plots import PlotView
 
 
-class TrainingPlot(Plot):
+class TrainingPlot(PlotView):
     """One training at a time."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:

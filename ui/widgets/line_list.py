@@ -30,7 +30,7 @@ _Index = QModelIndex | QPersistentModelIndex
 
 
 @dataclass(frozen=True)
-class Line:
+class ListLine:
     """One line. `key` is what a click reports; `icons` stand before `second`, on a line of their own below.
 
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
@@ -68,7 +68,7 @@ class _Lines(QAbstractListModel):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.lines: list[Line] = []
+        self.lines: list[ListLine] = []
 
     def rowCount(self, _parent: _Index | None = None) -> int:
         return len(self.lines)
@@ -85,7 +85,7 @@ class _Lines(QAbstractListModel):
             return line
         return None
 
-    def show(self, lines: Sequence[Line]) -> None:
+    def show(self, lines: Sequence[ListLine]) -> None:
         """Replaces the lines."""
         fresh = list(lines)
         if [line.key for line in fresh] != [line.key for line in self.lines]:
@@ -105,11 +105,11 @@ class _LineDelegate(QStyledItemDelegate):
         self._themes = themes
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
-        line: Line | None = index.data(Qt.ItemDataRole.UserRole)
+        line: ListLine | None = index.data(Qt.ItemDataRole.UserRole)
         return QSize(80, line.height if line is not None else LINE)
 
     def paint(self, painter: QPainter, option: Any, index: _Index) -> None:
-        line: Line | None = index.data(Qt.ItemDataRole.UserRole)
+        line: ListLine | None = index.data(Qt.ItemDataRole.UserRole)
         if line is None:
             return
         theme = self._themes.theme
@@ -168,7 +168,7 @@ class _LineDelegate(QStyledItemDelegate):
             painter.drawPolyline(QPolygonF([middle + QPointF(x, y) for x, y in ((-3, 0), (-1, 2.5), (3.2, -2.5))]))
         painter.restore()
 
-    def _paint_second(self, painter: QPainter, line: Line, below: QRectF, color: QColor) -> None:
+    def _paint_second(self, painter: QPainter, line: ListLine, below: QRectF, color: QColor) -> None:
         """Badges, then the words."""
         theme = self._themes.theme
         ratio = painter.device().devicePixelRatioF()
@@ -215,17 +215,17 @@ class LineList(QListView):
         themes.changed.connect(self._redraw)
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ListLine]:
         """What is shown."""
         return list(self._lines.lines)
 
     @property
     def current_key(self) -> object:
         """The key of the marked line, None without one."""
-        line: Line | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
+        line: ListLine | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
         return None if line is None else line.key
 
-    def show_lines(self, lines: Sequence[Line], current: object = None) -> None:
+    def show_lines(self, lines: Sequence[ListLine], current: object = None) -> None:
         """Shows lines and marks the one whose key is `current`, without reporting it."""
         self._is_setting = True
         try:
@@ -244,7 +244,7 @@ class LineList(QListView):
 
     def _tell(self, index: QModelIndex, _before: QModelIndex | None = None) -> None:
         if not self._is_setting and index.isValid():
-            line: Line = index.data(Qt.ItemDataRole.UserRole)
+            line: ListLine = index.data(Qt.ItemDataRole.UserRole)
             self.picked.emit(line.key)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -264,7 +264,7 @@ class LineList(QListView):
         super().mouseDoubleClickEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        line: Line | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
+        line: ListLine | None = self.currentIndex().data(Qt.ItemDataRole.UserRole)
         wanted = {Qt.Key.Key_Right: "closed", Qt.Key.Key_Left: "open"}.get(Qt.Key(event.key()))
         if line is not None and line.fold and wanted is not None:
             if line.fold == wanted:
@@ -275,14 +275,14 @@ class LineList(QListView):
             return
         super().keyPressEvent(event)
 
-    def _line_at(self, point: QPoint) -> Line | None:
-        line: Line | None = self.indexAt(point).data(Qt.ItemDataRole.UserRole)
+    def _line_at(self, point: QPoint) -> ListLine | None:
+        line: ListLine | None = self.indexAt(point).data(Qt.ItemDataRole.UserRole)
         return line
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         index = self.indexAt(event.pos())
         if index.isValid():
-            line: Line = index.data(Qt.ItemDataRole.UserRole)
+            line: ListLine = index.data(Qt.ItemDataRole.UserRole)
             self.menu_asked.emit(line.key, event.globalPos())
 
     def _redraw(self) -> None:

@@ -69,7 +69,7 @@ class MessageBar(QFrame):
     def post(
         self, sentence: str, kind: str = FAILURE, action: str = "", on_action: Callable[[], None] | None = None
     ) -> None:
-        """Shows a sentence, or queues it behind the one on show."""
+        """Shows a sentence, or queues it after the one on show."""
         notice = Notice(sentence, kind, action, on_action)
         if any(waiting.sentence == sentence for waiting in (*self._waiting, *([self._shown] if self._shown else []))):
             return

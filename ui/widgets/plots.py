@@ -16,7 +16,15 @@ from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QToolTip, QWidget
 
 from evprof.core.units import ms_text
-from evprof.view.distributions import Floats, Position, Steps, cumulative, log_bounds, log_ticks, staircase
+from evprof.view.distributions import (
+    CumulativeShares,
+    Floats,
+    PlaceOutcomes,
+    cumulative,
+    log_bounds,
+    log_ticks,
+    staircase,
+)
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder, points
 
 PERCENT_TICKS = tuple((float(percent), f"{percent} %") for percent in (0, 25, 50, 75, 100))
@@ -36,7 +44,7 @@ class Curve(NamedTuple):
     title: str
 
 
-class Plot(pg.GraphicsView):
+class PlotView(pg.GraphicsView):
     """Two thin axes around a box, in the theme's colours. What is drawn inside is remade by `draw`."""
 
     def __init__(self, themes: ThemeHolder, bottom_label: str, parent: QWidget | None = None) -> None:
@@ -117,7 +125,7 @@ class Plot(pg.GraphicsView):
         self.box.addItem(pg.PlotCurveItem(x, y, pen=pen, antialias=not is_dotted))
 
 
-class BarPlot(Plot):
+class BarPlot(PlotView):
     """Bars at whole numbers with words above them, where there is room for those."""
 
     def resizeEvent(self, event: object) -> None:
@@ -144,13 +152,13 @@ class BarPlot(Plot):
         self.bottom.setTicks([list(zip(map(float, places), texts, strict=True))])
 
 
-class LatencyPlot(Plot):
+class LatencyPlot(PlotView):
     """Cumulative distributions of times in ms on a logarithmic axis, one curve each."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         self.curves: tuple[Curve, ...] = ()
         self.bounds_ms: tuple[float, float] = _UNKNOWN_MS
-        self._steps: list[tuple[Curve, Steps]] = []
+        self._steps: list[tuple[Curve, CumulativeShares]] = []
         super().__init__(themes, "ms since the token before", parent)
         self.setAccessibleName("Time per token, cumulative")
 
@@ -192,11 +200,11 @@ class AcceptancePlot(BarPlot):
     """How many percent of the tokens drafted at each position were accepted, as bars with their counts above."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        self.positions: tuple[Position, ...] = ()
+        self.positions: tuple[PlaceOutcomes, ...] = ()
         super().__init__(themes, "position in the round's draft", parent)
         self.setAccessibleName("Accepted drafts by position")
 
-    def show_positions(self, positions: Sequence[Position]) -> None:
+    def show_positions(self, positions: Sequence[PlaceOutcomes]) -> None:
         """Shows other counts."""
         self.positions = tuple(positions)
         self.setAccessibleDescription(", ".join(f"{_counts(position)} at {position.place}" for position in positions))
@@ -215,5 +223,5 @@ class AcceptancePlot(BarPlot):
             self._words(places, shares, list(map(_counts, self.positions)), count + 0.2)
 
 
-def _counts(position: Position) -> str:
+def _counts(position: PlaceOutcomes) -> str:
     return f"{position.accepted} / {position.drafted}"

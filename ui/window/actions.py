@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 
 @dataclass(frozen=True)
-class Entry:
+class ActionEntry:
     """One action: its name in the code, what the menu calls it, its keys."""
 
     name: str
@@ -18,32 +18,32 @@ class Entry:
     keys: str = ""
 
 
-ENTRIES: tuple[Entry | None, ...] = (
-    Entry("new_session", "New session", "Ctrl+N"),
-    Entry("open_session", "Open session…", "Ctrl+O"),
-    Entry("save_session", "Save session as…", "Ctrl+S"),
-    Entry("import_results", "Import results…", "Ctrl+Shift+I"),
-    Entry("write_report", "Write report…", "Ctrl+Shift+R"),
+ENTRIES: tuple[ActionEntry | None, ...] = (
+    ActionEntry("new_session", "New session", "Ctrl+N"),
+    ActionEntry("open_session", "Open session…", "Ctrl+O"),
+    ActionEntry("save_session", "Save session as…", "Ctrl+S"),
+    ActionEntry("import_results", "Import results…", "Ctrl+Shift+I"),
+    ActionEntry("write_report", "Write report…", "Ctrl+Shift+R"),
     None,
-    Entry("open_events", "Open events…", "Ctrl+E"),
-    Entry("open_video", "Open video…", "Ctrl+Shift+E"),
-    Entry("open_sequence", "Open sequence…", "Ctrl+Shift+O"),
-    Entry("settings", "Settings…", "Ctrl+,"),
-    Entry("run", "Run", "Ctrl+R"),
-    Entry("stop", "Stop", "Ctrl+."),
-    Entry("demo", "Run the bundled demo"),
+    ActionEntry("open_events", "Open events…", "Ctrl+E"),
+    ActionEntry("open_video", "Open video…", "Ctrl+Shift+E"),
+    ActionEntry("open_sequence", "Open sequence…", "Ctrl+Shift+O"),
+    ActionEntry("settings", "Settings…", "Ctrl+,"),
+    ActionEntry("run", "Run", "Ctrl+R"),
+    ActionEntry("stop", "Stop", "Ctrl+."),
+    ActionEntry("demo", "Run the bundled demo"),
     None,
-    Entry("left", "Samples and runs", "Ctrl+B"),
-    Entry("right", "Comparison and selection", "Ctrl+I"),
-    Entry("distributions", "Distributions…", "Ctrl+D"),
-    Entry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
-    Entry("training", "Training curves…", "Ctrl+Shift+T"),
-    Entry("compare", "Compare…", "Ctrl+K"),
-    Entry("theme", "Light or dark", "Ctrl+Shift+L"),
+    ActionEntry("left", "Samples and runs", "Ctrl+B"),
+    ActionEntry("right", "Comparison and selection", "Ctrl+I"),
+    ActionEntry("distributions", "Distributions…", "Ctrl+D"),
+    ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
+    ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
+    ActionEntry("compare", "Compare…", "Ctrl+K"),
+    ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     None,
-    Entry("keys", "Keys and mouse", "?"),
-    Entry("about", "About evprof"),
-    Entry("quit", "Quit", "Ctrl+Q"),
+    ActionEntry("keys", "Keys and mouse", "?"),
+    ActionEntry("about", "About evprof"),
+    ActionEntry("quit", "Quit", "Ctrl+Q"),
 )
 """In menu order; None is a line."""
 

@@ -28,7 +28,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QGuiApplication, QImage, QImageWriter
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
@@ -72,7 +72,7 @@ def run_window(
     net = DefectNet(window, report)
     net.spread()
 
-    def make_host(recording: Recording) -> Host:
+    def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
 
         host = EngineHost(engine_argv, recording)
@@ -208,7 +208,7 @@ class DefectNet(QObject):
         logger.error("unexpected", exc_info=(kind, error, trace))
         where = self._report(error, "the window") if self._report is not None else None
         details = f"the details are in {where}" if where else "the details are in the log"
-        self.caught.emit(f"A defect of evprof: {type(error).__name__}: {error} ({details}). The window goes on.")
+        self.caught.emit(f"A defect of evprof: {type(error).__name__}: {error} ({details}). The window keeps running.")
 
     def _catch_of_thread(self, arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.sample import Sample
@@ -29,7 +29,7 @@ from ui.samples.clip_choice import identity, sample_name
 from ui.samples.drop_overlay import DropOverlay
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
-from ui.state.cells import cell_of
+from ui.state.cells import configuration_of
 from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
@@ -51,7 +51,7 @@ from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 
-MakeHost = Callable[[Recording], Host]
+MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
 
 
@@ -210,7 +210,7 @@ class MainWindow(QMainWindow):
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
         runs = self.controller.runs
-        cells = (cell_of(runs, a), cell_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        cells = (configuration_of(runs, a), configuration_of(runs, b)) if self.selection.of_cells else NO_CELLS
         self.comparison.show_columns(a, b, cells)
         self._show_speculation()
 
@@ -273,7 +273,7 @@ class MainWindow(QMainWindow):
     def _refusal_to_change(self) -> str:
         return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
 
-    def _show_recording(self, recording: Recording) -> None:
+    def _show_recording(self, recording: RecordLog) -> None:
         try:
             self.controller.replace_recording(recording)
         except UserError as error:

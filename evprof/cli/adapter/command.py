@@ -10,7 +10,7 @@ from evprof.cli.command import Command
 from evprof.cli.terminal.console import Console
 
 
-class Adapter(Command):
+class AdapterCommand(Command):
     """Teach drafters on your own data: collect, train, evaluate.
 
     collect has the target answer every sample of a list and keeps what both models held in mind meanwhile, in a folder

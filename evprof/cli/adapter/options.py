@@ -15,11 +15,11 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
     """Adds what is collected, of whom, and where it goes."""
     parser.add_argument("manifest", metavar="MANIFEST", help="list of samples (CSV, JSON, TOML, instruction JSON)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of the examples")
-    parser.add_argument("--overwrite", action="store_true", help="begin anew in a folder that holds examples")
+    parser.add_argument("--overwrite", action="store_true", help="start over in a folder that holds examples")
     group = parser.add_argument_group("samples")
     _add_list(group)
     group.add_argument(
-        "--prompt", metavar="T", action="append", help="ask this instead of the list's questions (may come again)"
+        "--prompt", metavar="T", action="append", help="ask this instead of the list's questions (repeatable)"
     )
     group = parser.add_argument_group("models")
     group.add_argument("--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="default: %(default)s")
@@ -54,19 +54,19 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
         "--validate-every", type=int, metavar="N", default=0, help="steps (default: a twentieth of them)"
     )
     group.add_argument(
-        "--patience", type=int, metavar="N", default=5, help="judgements without a better one (default: %(default)s)"
+        "--patience", type=int, metavar="N", default=5, help="validations without improvement (default: %(default)s)"
     )
     group.add_argument("--seed", type=int, metavar="N", default=0, help="of weights, order and split (default: 0)")
     group.add_argument(
-        "--size", metavar="NAME=N", action="append", default=[], help="of the kind, such as rank=32 (may come again)"
+        "--size", metavar="NAME=N", action="append", default=[], help="a size of the kind, such as rank=32 (repeatable)"
     )
     group.add_argument("--session", metavar="S.evprof", type=Path, help="session that the curves are saved in")
     group = parser.add_argument_group("evaluation", "as evprof adapter evaluate does it; without, the card says so")
     group.add_argument("--evaluate", metavar="MANIFEST|DIR", help="samples to measure the trained adapter on")
     _add_pairs(group)
-    group = parser.add_argument_group("models", "by themselves those the examples were collected with")
-    group.add_argument("--draft", metavar="MODEL", help="where the draft lies now")
-    group.add_argument("--target", metavar="MODEL", help="where the target lies now")
+    group = parser.add_argument_group("models", "default: those the examples were collected with")
+    group.add_argument("--draft", metavar="MODEL", help="path of the draft, if it was moved")
+    group.add_argument("--target", metavar="MODEL", help="path of the target, if it was moved")
     _add_machine(group, "float32")
     add_json_option(parser)
 
@@ -79,8 +79,8 @@ def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("runs")
     _add_pairs(group)
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="default: as when it was trained")
-    group.add_argument("--draft", metavar="MODEL", help="where the draft lies (default: as when it was trained)")
-    group.add_argument("--target", metavar="MODEL", help="where the target lies (default: as when it was trained)")
+    group.add_argument("--draft", metavar="MODEL", help="path of the draft (default: as when it was trained)")
+    group.add_argument("--target", metavar="MODEL", help="path of the target (default: as when it was trained)")
     _add_machine(group, "auto")
     parser.add_argument("--no-write", action="store_true", help="leave the adapter's folder as it is")
     add_json_option(parser)
@@ -88,13 +88,15 @@ def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_list(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
+    group.add_argument(
+        "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
+    )
     group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
 
 
 def _add_pairs(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--gamma", type=int, metavar="N", default=5, help="tokens drafted per round (default: 5)")
-    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs a sample (default: 3)")
+    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs per sample (default: 3)")
 
 
 def _add_machine(group: argparse._ArgumentGroup, dtype: str) -> None:

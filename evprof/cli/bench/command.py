@@ -33,7 +33,7 @@ BENCHMARKS = (
 _ROUNDS = {"engine": 15, "switches": 15, "events": 5, "video": 7, "parts": 7}
 
 
-class Bench(Command):
+class BenchCommand(Command):
     """Measure evprof itself.
 
     engine: how fast models with random weights decode, beside transformers' generate in interleaved turns, and how near
@@ -99,7 +99,7 @@ class Bench(Command):
 
 
 def _in_sessions(options: argparse.Namespace, console: Console) -> int:
-    """Several fresh processes: each told by itself, then what they come to."""
+    """Several fresh processes: each summarized alone, then all together."""
     from evprof.cli.bench.sessions import measure_in_sessions, spread_lines, together
     from evprof.cli.run.text import facts_lines
 
@@ -353,10 +353,10 @@ def measure_engine_process(timeout_s: float = 120.0) -> dict[str, Any]:
     from evprof.cli.terminal.program import engine_argv
     from evprof.core.errors import UserError
     from evprof.core.messages import EngineChanged
-    from evprof.core.recording import Recording
+    from evprof.core.recording import RecordLog
     from evprof.run.processes.engine_host import EngineHost
 
-    recording = Recording()
+    recording = RecordLog()
     cursor = recording.cursor()
     host = EngineHost(engine_argv(), recording)
     began = time.monotonic()
@@ -383,14 +383,14 @@ def arrival_ms() -> float:
     from evprof.cli.terminal.program import engine_argv
     from evprof.core.clock import monotonic_ns
     from evprof.core.messages import RequestEnded
-    from evprof.core.recording import Recording
+    from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
     from evprof.core.sample import Sample
     from evprof.core.vocabulary.generation import ModelChoice
     from evprof.run.processes.engine_process import EngineProcess
     from evprof.run.processes.wire import Submit, apply_part
 
-    recording = Recording()
+    recording = RecordLog()
     ages_ns: list[int] = []
     process = EngineProcess([*engine_argv(), "--synthetic", "200", "2"])
     try:
@@ -402,5 +402,5 @@ def arrival_ms() -> float:
             ages_ns += (monotonic_ns() - recording.streams["tokens"].column("t_ns", before)).tolist()
     finally:
         process.kill()
-        process.bury()
+        process.reap()
     return float(median(ages_ns)) / 1e6

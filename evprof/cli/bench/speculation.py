@@ -12,7 +12,7 @@ from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.benches.drafting import Contender, contenders
+from evprof.run.benches.drafting import DraftingContender, contenders
 
 
 def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
         return measure_speculation(make_engine(), plan, stop, console.note)
 
 
-def _chosen(options: argparse.Namespace) -> list[Contender]:
+def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
     from evprof.loaders.adapters import bundled_adapters, read_adapter
 
     adapters = [adapter for adapter in bundled_adapters() if _fits(adapter.target, options.target)]

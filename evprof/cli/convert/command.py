@@ -12,12 +12,12 @@ from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
     from evprof.core.sample import Sample
-    from evprof.run.conversion.recipe import Recipe
+    from evprof.run.conversion.recipe import ConversionRecipe
     from evprof.run.conversion.task import Task
     from evprof.run.conversion.workers import Outcome
 
 
-class Convert(Command):
+class ConvertCommand(Command):
     """Turn recordings and videos into other formats: one file, or every row of a list of samples.
 
     frames: PNG pictures, EventGPT's renderings of an event recording or the frames of a video. npy, npz, h5 (as DSEC),
@@ -135,7 +135,7 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
     return 0
 
 
-def _check_output(output: Path, recipe: Recipe, *, overwrite: bool) -> None:
+def _check_output(output: Path, recipe: ConversionRecipe, *, overwrite: bool) -> None:
     """Raises UserError when something else is there that must stay."""
     is_folder = recipe.suffix == ""
     if not output.exists() and not output.is_symlink():

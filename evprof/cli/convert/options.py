@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.run.conversion.recipe import COMPRESSIONS, FRAMES, LAYOUTS, PRESETS, RAW_FORMATS, SUFFIXES, TARGETS, Recipe
+from evprof.run.conversion.recipe import (
+    COMPRESSIONS,
+    FRAMES,
+    LAYOUTS,
+    PRESETS,
+    RAW_FORMATS,
+    SUFFIXES,
+    TARGETS,
+    ConversionRecipe,
+)
 
 
 def add_convert_options(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +27,7 @@ def add_convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", help="a recording, a video, a folder, or a list of samples")
     parser.add_argument("-o", "--output", metavar="OUT", type=_place, required=True, help="file or folder to write")
     parser.add_argument("--to", choices=TARGETS, help="what to make (default: by the name of OUT; a folder is frames)")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there; of a list: begin anew")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files; for a list, start over")
     _add_part(parser.add_argument_group("which part"))
     _add_list(parser.add_argument_group("of a list of samples, or a folder with events and video"))
     _add_events(parser.add_argument_group("event recordings"))
@@ -40,7 +49,9 @@ def _add_part(group: argparse._ArgumentGroup) -> None:
 def _add_list(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--only", choices=("events", "video"), help="read only this half of every sample")
     group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
+    group.add_argument(
+        "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
+    )
     group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
     group.add_argument("--jobs", type=int, metavar="N", default=1, help="files written at a time (default: 1)")
 
@@ -56,7 +67,7 @@ def _add_events(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_pictures(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--frames", type=int, metavar="N", help="so many (events: 5, as EventGPT; a video: every one)")
+    group.add_argument("--frames", type=int, metavar="N", help="how many (default: 5 of events, every one of a video)")
     group.add_argument("--every", type=int, metavar="N", help="a video: every Nth frame")
     group.add_argument("--fps", type=_rate, metavar="F", help="frames per second of the result; fractions: 30000/1001")
     group.add_argument("--window-ms", type=float, metavar="W", help="events: a picture for every W ms")
@@ -84,11 +95,11 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--threshold-off", type=float, metavar="C", help="the same for darker (default: as --threshold)")
     group.add_argument("--threshold-spread", type=float, metavar="S", help="its spread over pixels (default: 0.03)")
     group.add_argument("--refractory-us", type=int, metavar="T", help="a pixel's rest after an event (default: 0)")
-    group.add_argument("--seed", type=int, metavar="N", help="of the spread (default: 0)")
+    group.add_argument("--seed", type=int, metavar="N", help="seed of the spread (default: 0)")
     group.add_argument("--simulate-width", type=int, metavar="W", help="scale the video to W pixels (default: its own)")
 
 
-def recipe_of(options: argparse.Namespace, *, is_list: bool) -> Recipe:
+def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe:
     """The validated recipe. Raises UserError, exit code 2, for what cannot be meant."""
     output: Path = options.output
     named = SUFFIXES.get(output.suffix.lower())
@@ -100,14 +111,14 @@ def recipe_of(options: argparse.Namespace, *, is_list: bool) -> Recipe:
         to = _guessed(output, named)
     elif named is not None and named != to:
         raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
-    names = [field.name for field in fields(Recipe) if field.name not in ("to", "window_us")]
+    names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
     given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.window_ms is not None:
         given["window_us"] = _us("--window-ms", options.window_ms)
     is_dat = not is_list and output.suffix.lower() == ".dat"
     if is_dat and given.setdefault("raw_format", "dat") != "dat":
         raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
-    return Recipe.of(to, given)
+    return ConversionRecipe.of(to, given)
 
 
 def _guessed(output: Path, named: str | None) -> str:

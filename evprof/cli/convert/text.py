@@ -8,7 +8,7 @@ from typing import Any
 
 from evprof.core.units import bytes_text, ms_text
 from evprof.run.conversion.dataset import MANIFEST, DatasetEnd
-from evprof.run.conversion.plan import Plan
+from evprof.run.conversion.plan import ConversionPlan
 from evprof.run.conversion.task import Task, Written
 from evprof.run.conversion.workers import Outcome
 
@@ -34,7 +34,7 @@ def one_document(task: Task, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def list_lines(plan: Plan, end: DatasetEnd, seconds: float) -> list[str]:
+def list_lines(plan: ConversionPlan, end: DatasetEnd, seconds: float) -> list[str]:
     """The counts of a list, the list of the results last."""
     new = [written for output, written in end.written.items() if output not in end.kept]
     total = Written("", sum(written.bytes for written in new), _sum(new, "events"), _sum(new, "frames"))
@@ -48,7 +48,9 @@ def list_lines(plan: Plan, end: DatasetEnd, seconds: float) -> list[str]:
     return [f"{plan.folder / MANIFEST}: {samples}; files: {', '.join(counts)}{made}"]
 
 
-def list_document(path: str, plan: Plan, end: DatasetEnd, problems: Iterable[str], seconds: float) -> dict[str, Any]:
+def list_document(
+    path: str, plan: ConversionPlan, end: DatasetEnd, problems: Iterable[str], seconds: float
+) -> dict[str, Any]:
     """The `convert` document of a list of samples."""
     to = next((task.recipe.to for task in plan.tasks.values()), None)
     return _head(path, plan.folder, to) | {

@@ -28,7 +28,7 @@ _DATA_SUFFIXES = {
 }
 
 
-class Inspect(Command):
+class InspectCommand(Command):
     """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
 
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
@@ -45,7 +45,7 @@ class Inspect(Command):
         parser.add_argument("path", metavar="PATH", help="a file, a folder, or a model's name")
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
-        parser.add_argument("--at-ms", metavar="T,T,…", help="of a video those on show at these times instead")
+        parser.add_argument("--at-ms", metavar="T,T,…", help="for a video: the frames shown at these times")
         parser.add_argument("--against", metavar="TARGET", help="how a draft's vocabulary meets this model's")
         parser.add_argument(
             "--features", action="store_true", help="with --against: how alike both models' visual features are"

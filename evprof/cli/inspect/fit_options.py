@@ -22,7 +22,9 @@ def add_fit_options(parser: argparse.ArgumentParser) -> None:
     for key in _OF_MODEL:
         add_setting(group, SETTINGS[key])
         add_setting(group, SETTINGS[key], "with")
-    group.add_argument("--memory", metavar="SIZE", help="answer for devices with so much free (24GB), not for this one")
+    group.add_argument(
+        "--memory", metavar="SIZE", help="answer for a device with this much free (24GB), not for this one"
+    )
     for key in ("clip", *_OF_RUN):
         add_setting(group, SETTINGS[key])
 

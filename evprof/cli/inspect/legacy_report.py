@@ -9,11 +9,11 @@ from evprof.metrics.document import SCHEMA_VERSION
 
 def describe_legacy(path: str) -> dict[str, Any]:
     """The `inspect` document: family, rows, what each key really covers, and what is wrong. Raises UserError."""
-    from evprof.loaders.legacy.checks import Problems
+    from evprof.loaders.legacy.checks import FileProblems
     from evprof.loaders.legacy.family import open_legacy
 
     file = open_legacy(path)
-    problems = Problems()
+    problems = FileProblems()
     reader, rows = file.read(problems)
     found = failed = 0
     cells: dict[str, None] = {}

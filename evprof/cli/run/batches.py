@@ -1,4 +1,4 @@
-"""`--batches` of `evprof run`: the sizes asked for, their measurement behind the runs, and the rows for people."""
+"""`--batches` of `evprof run`: the sizes asked for, their measurement after the runs, and the rows for people."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.terminal.console import Console
 
 
-class Run(Command):
+class RunCommand(Command):
     """Run models on a sample and save what was measured.
 
     Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever
@@ -39,7 +39,7 @@ class Run(Command):
             help="session to write or to append to (default: a new one in the user's data folder)",
         )
         parser.add_argument(
-            "--batches", metavar="N,N,…", help="behind the runs: the models' speed with so many prompts at once"
+            "--batches", metavar="N,N,…", help="after the runs, measure the speed with that many prompts at once"
         )
         add_json_option(parser)
 

@@ -61,14 +61,14 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Question:
+class RunInputs:
     """A sample whose inputs exist, and the mode that fits it."""
 
     sample: Sample
     mode: str
 
 
-def question_of(options: argparse.Namespace) -> Question:
+def question_of(options: argparse.Namespace) -> RunInputs:
     """Inputs, prompt and mode. Without any input the bundled sample; it never fills in for a missing half.
 
     Raises UserError for a missing file (exit code 1), and for a prompt that is empty or no text (2).
@@ -76,7 +76,7 @@ def question_of(options: argparse.Namespace) -> Question:
     if options.prompt is not None:
         _check_prompt(options.prompt)
     sample = clip_of(_whole(options), options)
-    return Question(sample, options.mode or mode_by_drafter(options) or inferred_mode(sample))
+    return RunInputs(sample, options.mode or mode_by_drafter(options) or inferred_mode(sample))
 
 
 def _whole(options: argparse.Namespace) -> Sample:

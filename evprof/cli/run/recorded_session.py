@@ -17,7 +17,7 @@ from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
 from evprof.core.errors import FAILURE, UserError
 from evprof.core.protocols import Engine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
@@ -49,7 +49,7 @@ class RecordedSession:
         self.problem: str | None = None
         self.is_stopped = False
         self.environment: dict[str, Any] = {}
-        self.recording = Recording()
+        self.recording = RecordLog()
         self.book = RunBook(self.recording)
         self._console = console
         # A new file only comes with its first run: a request that cannot start leaves nothing behind.
@@ -149,7 +149,7 @@ def check_place(path: Path) -> None:
             raise UserError(f"-o: '{place}' may not be written to; name a file in another folder.")
 
 
-def saved_runs(recording: Recording) -> list[RunLog]:
+def saved_runs(recording: RecordLog) -> list[RunLog]:
     """Runs of a recording that is complete, in order of their numbers."""
     book = RunBook(recording)
     book.update()

@@ -13,7 +13,7 @@ from evprof.core.errors import USAGE, UserError
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
-    from evprof.metrics.comparison.document import Column
+    from evprof.metrics.comparison.document import Configuration
     from evprof.metrics.configurations.saved_view import SavedView
     from evprof.session.reading import Session
 
@@ -23,7 +23,7 @@ MOST_NAMED, MOST_SHOWN = 10, 200
 """Runs that a sentence lists by number, and letters of a name in it."""
 
 
-class Compare(Command):
+class CompareCommand(Command):
     """Compare runs of one or more sessions.
 
     Repeats of one request are one column (median), and so are all samples and repeats of a suite's configuration (mean
@@ -85,7 +85,9 @@ class Compare(Command):
         return 0
 
 
-def _chosen(options: argparse.Namespace, console: Console, noted: list[Any]) -> tuple[list[Column], Column, str, bool]:
+def _chosen(
+    options: argparse.Namespace, console: Console, noted: list[Any]
+) -> tuple[list[Configuration], Configuration, str, bool]:
     """Columns, baseline, basis and whether only differences are told: as asked for, or else as saved.
 
     `noted` takes in what the sessions note of the repeatability of their machines.
@@ -119,23 +121,23 @@ def _session(path: Path) -> Session:
     return load_session(path)
 
 
-def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Column]:
-    """The columns of a session; tells what was left out of them."""
+def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Configuration]:
+    """The configurations of a session; prints which runs they skip."""
     from evprof.cli.run.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
-    from evprof.metrics.comparison.document import columns
+    from evprof.metrics.comparison.document import configurations_of
     from evprof.run.kept_repeatability import REPEATABILITY
 
     session = session or _session(Path(path))
     noted.append(session.facts.get(REPEATABILITY))
     runs = saved_runs(session.recording)
     _tell_left_out(path, runs, console)
-    return columns([run for run in runs if run.info.status != RUNNING], path)
+    return configurations_of([run for run in runs if run.info.status != RUNNING], path)
 
 
 def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     from evprof.core.run_info import CANCELLED, FAILED, RUNNING
-    from evprof.metrics.comparison.document import columns, failed_only, is_comparable
+    from evprof.metrics.comparison.document import configurations_of, failed_only, is_comparable
     from evprof.metrics.configurations.attempts import last_attempts
 
     kept = last_attempts(runs)
@@ -147,7 +149,7 @@ def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     warmups = sum(run.info.warmup for run in kept)
     again = len(runs) - len(kept)
     profiled = sum(run.info.profiled and not run.info.warmup for run in kept)
-    taken = {run.run_id for column in columns(kept) for run in column.runs}
+    taken = {run.run_id for column in configurations_of(kept) for run in column.runs}
     cold = sum(run.info.is_cold and is_comparable(run) and run.run_id not in taken for run in kept)
     for count, what in ((warmups, "warm-up"), (cold, "cold"), (profiled, "profiled"), (again, "begun again later")):
         if count:
@@ -160,7 +162,7 @@ def _numbers(run_ids: Iterable[int]) -> str:
     return ", ".join(listed[:MOST_NAMED]) + more
 
 
-def _check_count(listed: Sequence[Column], sessions: Sequence[str]) -> None:
+def _check_count(listed: Sequence[Configuration], sessions: Sequence[str]) -> None:
     if len(listed) < 2:
         raise UserError(
             f"A comparison needs two finished runs that are neither warm-up nor profiled, or two configurations; "
@@ -168,7 +170,7 @@ def _check_count(listed: Sequence[Column], sessions: Sequence[str]) -> None:
         )
 
 
-def _baseline(listed: Sequence[Column], asked: str | None) -> Column:
+def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configuration:
     """The column of that run, looked for in the order of the sessions, or else of that name."""
     if asked is None:
         return listed[0]

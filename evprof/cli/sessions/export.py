@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evprof.export.report.data import Source
 
 
-class Export(Command):
+class ExportCommand(Command):
     """Write runs of one or more sessions in another format.
 
     chrome: a trace that Perfetto and chrome://tracing open (name it .json or .json.gz); named .pt.trace.json or
@@ -36,7 +36,7 @@ class Export(Command):
         parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
         parser.add_argument("--runs", metavar="LIST", type=_numbers, help="only these runs of each session: 1,2,5-8")
         parser.add_argument(
-            "--cell", metavar="NAME", action="append", help="only runs of this configuration (may be given again)"
+            "--cell", metavar="NAME", action="append", help="only runs of this configuration (repeatable)"
         )
 
     def run(self, options: argparse.Namespace, console: Console) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evprof.run.legacy_import import ImportedFile, Progress
 
 
-class Import(Command):
+class ImportCommand(Command):
     """Read result files of earlier benchmark scripts into a session.
 
     Every row becomes a run that opens, compares and reports like one measured here, labelled by what its times really

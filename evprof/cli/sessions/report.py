@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BASES = ("end-to-end", "without-load", "model-only")
 
 
-class Report(Command):
+class ReportCommand(Command):
     """Write what runs say as Markdown or as one HTML file.
 
     Of one or more sessions: stages, shapes, statistics with intervals, scaling, theory beside measurement, texts,

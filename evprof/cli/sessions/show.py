@@ -9,7 +9,7 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.terminal.console import Console
 
 
-class Show(Command):
+class ShowCommand(Command):
     """Print the runs of a saved session.
 
     Stages, tokens, figures, caches and texts, as they were measured; with --json the same document that `run` prints.

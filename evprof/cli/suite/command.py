@@ -14,7 +14,7 @@ from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
 from evprof.core.sample import Sample
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.ready import DOCUMENTS
 from evprof.run.suites.spec import SuiteSpec
@@ -22,7 +22,7 @@ from evprof.run.suites.spec import SuiteSpec
 REPORTS = ("report.md", "report.html")
 
 
-class Suite(Command):
+class SuiteCommand(Command):
     """Measure many configurations on many samples, and write a session and reports.
 
     MANIFEST is a ready-made suite (stages, shapes, one-vs-eight, token-scaling, loading, speculation, drafters,
@@ -60,7 +60,7 @@ class _Measurement:
     def conclude(self) -> int:
         """Plans, measures, reports."""
         from evprof.cli.suite.options import check_counts, question_of, samples_of, spec_of
-        from evprof.run.suites.record import SUITE, Progress, check_same, suite_fact
+        from evprof.run.suites.record import SUITE, RowOutcomes, check_same, suite_fact
         from evprof.run.suites.suite import check_folder
 
         if self._options.retry_failed and not self._options.resume:
@@ -81,7 +81,7 @@ class _Measurement:
         told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
         fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *told, *drawn])
         fact["left_out"] = left_out
-        return self._report(session, plan, self._measure(plan, session, fact, Progress(infos), facts))
+        return self._report(session, plan, self._measure(plan, session, fact, RowOutcomes(infos), facts))
 
     def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
         """Facts and runs of a suite that is continued; nothing of a new one."""
@@ -175,14 +175,14 @@ def within_context(spec: SuiteSpec, past_context: Any) -> tuple[SuiteSpec, list[
     if not spec.within_context:
         return spec, []
     reasons = {cell.label: past_context(cell) for cell in spec.cells}
-    kept: tuple[SuiteCell, ...] = tuple(cell for cell in spec.cells if reasons[cell.label] is None)
+    kept: tuple[SuiteConfiguration, ...] = tuple(cell for cell in spec.cells if reasons[cell.label] is None)
     if not kept:
         raise UserError(f"No cell is left: {next(iter(reasons.values()))}.")
     left_out = [_left_out(cell, reasons[cell.label]) for cell in spec.cells if reasons[cell.label]]
     return replace(spec, cells=kept), left_out
 
 
-def _left_out(cell: SuiteCell, reason: str) -> dict[str, Any]:
+def _left_out(cell: SuiteConfiguration, reason: str) -> dict[str, Any]:
     """What a report tells of a cell that is not measured."""
     return {
         "cell": cell.label,

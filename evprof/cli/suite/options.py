@@ -31,11 +31,11 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     _add_data(parser.add_argument_group("samples"))
     _add_overrides(parser)
     group = parser.add_argument_group("how often, and where to")
-    group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every cell and sample")
-    group.add_argument("--warmup", type=int, metavar="N", help="runs of every cell that do not count (default: 1)")
+    group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every configuration and sample")
+    group.add_argument("--warmup", type=int, metavar="N", help="warm-up runs of every configuration (default: 1)")
     add_sessions_option(group)
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
-    group.add_argument("--resume", action="store_true", help="go on with the suite in DIR after its last finished row")
+    group.add_argument("--resume", action="store_true", help="continue the suite in DIR after its last finished row")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
 
 
@@ -43,7 +43,9 @@ def _add_data(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--suite", dest="named", metavar="NAME", help=f"for a list of samples: {', '.join(READY)}")
     group.add_argument("--data", metavar="MANIFEST", help="list of samples for a suite (default: the bundled ones)")
     group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument("--questions", choices=("first", "all"), help="of an entry with several (default: first)")
+    group.add_argument(
+        "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
+    )
     group.add_argument("--clip-ms", type=float, metavar="N", help="cut the sequences of a folder into clips of N ms")
     group.add_argument("--clip-step-ms", type=float, metavar="N", help="a clip every N ms (default: end to end)")
     group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
@@ -58,7 +60,7 @@ def _add_overrides(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Question:
+class SuiteChoice:
     """What is asked: a grid by its name, the list or folder of samples (None: the bundled ones), where paths start.
 
     `clip_us` and `step_us` cut the sequences of a folder into clips.
@@ -73,7 +75,7 @@ class Question:
     step_us: int | None = None
 
 
-def question_of(options: argparse.Namespace) -> Question:
+def question_of(options: argparse.Namespace) -> SuiteChoice:
     """What the words mean. Raises UserError for what is neither a suite, nor a grid, nor holds samples."""
     found = replace(_question(options), clip_us=clip_us(options, "clip_ms"), step_us=clip_us(options, "clip_step_ms"))
     if found.step_us is not None and found.clip_us is None:
@@ -97,12 +99,12 @@ def clip_us(options: argparse.Namespace, name: str) -> int | None:
     return round(value * 1000)
 
 
-def _question(options: argparse.Namespace) -> Question:
+def _question(options: argparse.Namespace) -> SuiteChoice:
     word: str = options.suite
     if word in READY:
         if options.named is not None:
             raise UserError(f"--suite: '{word}' names the suite already; give one of both.", exit_code=USAGE)
-        return Question(word, READY[word], options.data, options.root, options.questions or "first")
+        return SuiteChoice(word, READY[word], options.data, options.root, options.questions or "first")
     path = Path(word)
     if path.is_dir():
         return _of_samples(word, options)
@@ -118,7 +120,7 @@ def _question(options: argparse.Namespace) -> Question:
     return _of_samples(word, options)
 
 
-def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -> Question:
+def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -> SuiteChoice:
     """A grid file names its samples relative to itself; the command line comes first."""
     data, root = grid.get("data"), grid.get("root")
     manifest = options.data or (str(path.parent / data) if isinstance(data, str) else None)
@@ -126,10 +128,10 @@ def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -
     asked = options.questions or grid.get("questions") or "first"
     if asked not in ("first", "all"):
         raise UserError(f"questions must be first or all, not {asked!r}.", exit_code=USAGE)
-    return Question(path.stem, grid, manifest, place, asked)
+    return SuiteChoice(path.stem, grid, manifest, place, asked)
 
 
-def _of_samples(word: str, options: argparse.Namespace) -> Question:
+def _of_samples(word: str, options: argparse.Namespace) -> SuiteChoice:
     from evprof.loaders.manifests.manifest import is_manifest
 
     if not Path(word).is_dir() and not is_manifest(word):
@@ -142,7 +144,7 @@ def _of_samples(word: str, options: argparse.Namespace) -> Question:
     name = options.named or DEFAULT_SUITE
     if name not in READY:
         raise UserError(f"--suite must be one of {', '.join(READY)}, not {name}.", exit_code=USAGE)
-    return Question(name, READY[name], word, options.root, options.questions or "first")
+    return SuiteChoice(name, READY[name], word, options.root, options.questions or "first")
 
 
 def _grid(path: Path) -> Mapping[str, Any] | None:
@@ -160,7 +162,7 @@ def _grid(path: Path) -> Mapping[str, Any] | None:
     return raw if is_grid(raw) else None
 
 
-def spec_of(question: Question, options: argparse.Namespace, family_of: FamilyOf) -> SuiteSpec:
+def spec_of(question: SuiteChoice, options: argparse.Namespace, family_of: FamilyOf) -> SuiteSpec:
     """The cells, with what the command line fixes for all. Raises UserError, exit code 2, for what cannot work."""
     given = {**given_models(options), **given_settings(options)}
     spec = parse_suite(
@@ -182,7 +184,7 @@ def check_counts(options: argparse.Namespace) -> None:
             raise UserError(f"--{name} must be at least {least}, not {count}.", exit_code=USAGE)
 
 
-def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:
+def samples_of(question: SuiteChoice, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:
     """The samples, and what is wrong with their list. Raises UserError when there is none."""
     if question.manifest is not None and Path(question.manifest).is_dir():
         listed, problems = _of_sequences(question)
@@ -203,7 +205,7 @@ def samples_of(question: Question, spec: SuiteSpec) -> tuple[list[Sample], list[
     return samples, [*problems, *renamed]
 
 
-def _of_sequences(question: Question) -> tuple[list[Sample], list[str]]:
+def _of_sequences(question: SuiteChoice) -> tuple[list[Sample], list[str]]:
     """The sequences of a folder, whole or in clips; one that cannot be cut is told and left out."""
     from evprof.loaders.sequences.sequence import open_sequences
 

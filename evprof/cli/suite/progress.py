@@ -8,7 +8,7 @@ from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress, time_text
 from evprof.core.run_info import FAILED
 from evprof.core.run_log import RunBook, RunLog
-from evprof.run.suites.plan import Row
+from evprof.run.suites.plan import SuiteRow
 
 
 class SuiteProgress(Progress):
@@ -17,17 +17,17 @@ class SuiteProgress(Progress):
     kept = "what was measured"
     line_s = 1.0
 
-    def __init__(self, console: Console, rows: Sequence[Row], done_before: int) -> None:
+    def __init__(self, console: Console, rows: Sequence[SuiteRow], done_before: int) -> None:
         """`rows` are those that are left, `done_before` how many of the plan are done already."""
         super().__init__(console, unit="rows")
         self.start(len(rows) + done_before, done_before)
         self._shown_at = 0.0
         self._left = [row.cell.label for row in rows]
         self._failures = 0
-        self._pace = Pace()
+        self._pace = SuitePace()
         self._said: set[tuple[str, str]] = set()
 
-    def begin(self, row: Row, warmup: int) -> None:
+    def begin(self, row: SuiteRow, warmup: int) -> None:
         """Shows what is measured."""
         self._title = f"{_title(row)}{' · warm-up first' if warmup else ''}"
         if self._bar is not None:
@@ -38,7 +38,7 @@ class SuiteProgress(Progress):
         if self._bar is not None:
             self.draw()
 
-    def end(self, row: Row, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
         """Counts it and says what there is to say."""
         self._pace.note(row.cell.label, duration_s, is_plain=not warmup)
         self._done += 1
@@ -52,7 +52,7 @@ class SuiteProgress(Progress):
         if self._bar is None and self.is_due(at_once=not self._remaining):
             self.tell("", [self.counts(), _title(row), *self.speed()])
 
-    def skip(self, row: Row) -> None:
+    def skip(self, row: SuiteRow) -> None:
         """A row less to wait for."""
         self._done += 1
 
@@ -70,13 +70,13 @@ class SuiteProgress(Progress):
     def _remaining(self) -> list[str]:
         return self._left[self._done :]
 
-    def _say_once(self, row: Row, sentence: str, where: str) -> None:
+    def _say_once(self, row: SuiteRow, sentence: str, where: str) -> None:
         if (row.cell.label, sentence) not in self._said:
             self._said.add((row.cell.label, sentence))
             self.say(f"{where}: {sentence}")
 
 
-class Pace:
+class SuitePace:
     """How long rows take, by cell, and so how long the others will; rows with a warm-up count only until others do."""
 
     def __init__(self) -> None:
@@ -106,6 +106,6 @@ class Pace:
         return f"{count / total:.1f} rows/s" if count >= total else f"{total / count:.1f} s/row"
 
 
-def _title(row: Row) -> str:
+def _title(row: SuiteRow) -> str:
     half = f" ({row.roles[0]})" if row.is_half else ""
     return f"{row.cell.label}{half} · {row.sample.name} · {row.repeat + 1}"

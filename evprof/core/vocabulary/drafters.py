@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Drafter:
+class DrafterKind:
     """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
     `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
@@ -35,22 +35,22 @@ class Drafter:
 
 
 _ALL = (
-    Drafter("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
-    Drafter(
+    DrafterKind("model", "event model", "draft model as it is", "the draft model as it is", takes_draft=True),
+    DrafterKind(
         "lookup",
         "prompt lookup",
         "prompt lookup",
         "what followed the same words earlier in prompt and answer",
         absence="The drafts were taken from the prompt and from what the target had said before.",
     ),
-    Drafter(
+    DrafterKind(
         "self",
         "target itself",
         "the target itself",
         "the target itself over a second cache: shows what a round costs",
         absence="The target drafted for itself: every draft is accepted, and nothing can be saved.",
     ),
-    Drafter(
+    DrafterKind(
         "eagle",
         "EAGLE",
         "EAGLE-style head",
@@ -63,7 +63,7 @@ _ALL = (
         "the target's frozen embeddings and head. It needs no draft model.",
         sizes={"window": (1, 4096), "steps": (1, 8)},
     ),
-    Drafter(
+    DrafterKind(
         "hidden",
         "hidden",
         "hidden-state adapter",
@@ -75,7 +75,7 @@ _ALL = (
         "and head, in the target's vocabulary.",
         sizes={"bottleneck": (1, 16384), "heads": (0, 128), "head_dim": (1, 512)},
     ),
-    Drafter(
+    DrafterKind(
         "lora",
         "LoRA",
         "LoRA-tuned draft",
@@ -85,7 +85,7 @@ _ALL = (
         card="Low-rank changes of the draft's projections, distilled on the target's own answers.",
         sizes={"rank": (1, 512)},
     ),
-    Drafter(
+    DrafterKind(
         "ngram",
         "n-gram",
         "n-grams of its answers",
@@ -97,7 +97,7 @@ _ALL = (
         "draft model.",
         sizes={"order": (1, 8)},
     ),
-    Drafter(
+    DrafterKind(
         "kv",
         "KV map",
         "cache of the draft, mapped",
@@ -109,10 +109,10 @@ _ALL = (
         sizes={"bottleneck": (1, 16384)},
     ),
 )
-KINDS: dict[str, Drafter] = {drafter.key: drafter for drafter in _ALL}
+KINDS: dict[str, DrafterKind] = {drafter.key: drafter for drafter in _ALL}
 """All of them by name: drafters, and the map of caches."""
 
-DRAFTERS: dict[str, Drafter] = {key: drafter for key, drafter in KINDS.items() if not drafter.maps_cache}
+DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items() if not drafter.maps_cache}
 """Those that draft."""
 
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.comparison.document import Column
+from evprof.metrics.comparison.document import Configuration
 from evprof.metrics.configurations.settings_text import run_label
 
 SEPARATOR = " · "
 """Between the parts of a name."""
 
 
-def configuration_names(columns: Sequence[Column]) -> list[str]:
+def configuration_names(columns: Sequence[Configuration]) -> list[str]:
     """One name per column, in order; no two are equal.
 
     The name of the suite's cell, or else mode, model and what is not at its default; what is needed to tell two apart
@@ -59,26 +59,26 @@ def _have_in_common(names: list[list[str]], place: int) -> bool:
     return len(names) > 1 and len({parts[place] for parts in names}) == 1 and all(len(parts) > 1 for parts in names)
 
 
-def _name(column: Column) -> str:
+def _name(column: Configuration) -> str:
     run = column.runs[0]
     if run.info.cell:
         return run.info.cell
     return SEPARATOR.join(part for part in (run.info.mode, _model(column), run_label([run])) if part)
 
 
-def _model(column: Column) -> str:
+def _model(column: Configuration) -> str:
     run = column.runs[0]
     model = run.info.models.get(run.info.role)
     return model.name if model else run.info.role
 
 
-def _role(column: Column) -> str:
+def _role(column: Configuration) -> str:
     return column.runs[0].info.role
 
 
-def _session(column: Column) -> str:
+def _session(column: Configuration) -> str:
     return Path(column.session).stem
 
 
-def _run(column: Column) -> str:
+def _run(column: Configuration) -> str:
     return f"run {column.run_id}"

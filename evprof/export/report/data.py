@@ -14,9 +14,9 @@ from evprof.core.run_log import RunLog
 from evprof.export.report.configurations import configuration_names
 from evprof.export.report.figures import figure_cell
 from evprof.export.report.parts import Badge, Cell
-from evprof.export.report.readings import Reading
+from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
-from evprof.metrics.comparison.document import Column, columns
+from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.estimates.repeatability import read_repeatability
@@ -50,7 +50,7 @@ class ReportData:
     """
 
     sources: tuple[Source, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Configuration, ...]
     failures: tuple[RunLog, ...]
     warmups: tuple[RunLog, ...]
     basis: str = END_TO_END
@@ -63,7 +63,7 @@ class ReportData:
         """What each of `columns` is called, in order; no two are equal."""
         return configuration_names(self.columns)
 
-    def values(self, place: int, reading: Reading) -> list[float]:
+    def values(self, place: int, reading: ReportReading) -> list[float]:
         """A figure of every run of the configuration at `place` that has it, in order of the runs; read once."""
         known = self._read.get((place, reading.name))
         if known is None:
@@ -71,7 +71,7 @@ class ReportData:
             known = self._read[place, reading.name] = [float(value) for value in found if value is not None]
         return known
 
-    def summary(self, place: int, reading: Reading) -> Summary | None:
+    def summary(self, place: int, reading: ReportReading) -> Summary | None:
         """What is to be said of `values`; None over nothing. Mean and interval are over samples (`estimates`)."""
         if (place, reading.name) not in self._summaries:
             found = summarize(self.values(place, reading))
@@ -82,7 +82,7 @@ class ReportData:
             self._summaries[place, reading.name] = found
         return self._summaries[place, reading.name]
 
-    def cell(self, place: int, reading: Reading) -> Cell:
+    def cell(self, place: int, reading: ReportReading) -> Cell:
         """The figure as it is told."""
         return figure_cell(self.summary(place, reading), reading.unit, reading.badge(self.badge(place)))
 
@@ -95,7 +95,7 @@ class ReportData:
         """All comparable runs."""
         return [run for column in self.columns for run in column.runs]
 
-    def beside(self, column: Column) -> list[RunLog]:
+    def beside(self, column: Configuration) -> list[RunLog]:
         """The comparable runs of a configuration's session: run numbers mean nothing in another."""
         return [run for other in self.columns if other.session == column.session for run in other.runs]
 
@@ -125,7 +125,7 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
     found = [
         column
         for source, runs in kept
-        for column in columns([run for run in runs if run.info.status == FINISHED], str(source.path))
+        for column in configurations_of([run for run in runs if run.info.status == FINISHED], str(source.path))
     ]
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
     if not found and not any(map(_holds_statistics, listed)):
@@ -144,7 +144,7 @@ def _holds_statistics(source: Source) -> bool:
     )
 
 
-def widest_basis(listed: Sequence[Column]) -> str:
+def widest_basis(listed: Sequence[Configuration]) -> str:
     """The first of `BASES` on which every configuration has a total; failing that, on which any has one."""
     for holds in (all, any):
         for basis in BASES:

@@ -112,9 +112,9 @@ def ratio_cell(
 
 
 def number_text(value: float, decimals: int | None = None) -> str:
-    """Four significant digits, at most three of them behind the point: `66.16`, `568.1`, `0.012`.
+    """Four significant digits, at most three of them after the point: `66.16`, `568.1`, `0.012`.
 
-    `decimals` sets the digits behind the point. What is too small for them is given in powers of ten, never as 0.
+    `decimals` sets the digits after the point. What is too small for them is given in powers of ten, never as 0.
     """
     if not math.isfinite(value):
         return NOT_AVAILABLE if math.isnan(value) else ("∞" if value > 0 else "-∞")
@@ -126,7 +126,7 @@ def number_text(value: float, decimals: int | None = None) -> str:
 
 
 def count_text(value: float) -> str:
-    """A count; a mean of counts with up to two digits behind the point."""
+    """A count; a mean of counts with up to two digits after the point."""
     if not math.isfinite(value):
         return number_text(value)
     if value == int(value):
@@ -137,7 +137,7 @@ def count_text(value: float) -> str:
 def spread_text(mean: float, std: float | None) -> str:
     """`66.2 ± 1.1`: the spread to two significant digits, the mean to the same place (GUM 7.2.6).
 
-    Nothing is rounded before the point, and no more than a µs is told behind it.
+    Nothing is rounded before the point, and no more than a µs is told after it.
     """
     if std is None or not math.isfinite(std):
         return number_text(mean)
@@ -171,7 +171,7 @@ def ratio_text(value: float) -> str:
 def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
     """`[65.9, 66.4] ms`, to the place where the ends differ by two digits; "" without an interval.
 
-    Without a unit it is of a ratio, and has at least two digits behind the point.
+    Without a unit it is of a ratio, and has at least two digits after the point.
     """
     if interval is None:
         return ""
@@ -183,7 +183,7 @@ def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:
 
 
 def interval_decimals(interval: Sequence[float]) -> int:
-    """Digits behind the point to which an interval is worth telling."""
+    """Digits after the point to which an interval is worth telling."""
     low, high = interval[0], interval[1]
     width = abs(high - low)
     decimals = 2 if not width else min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(width))))

@@ -19,8 +19,8 @@ from evprof.export.report.parts import (
     Cell,
     Heading,
     Paragraph,
-    Plot,
     Report,
+    ReportPlot,
     Section,
     Table,
     Verbatim,
@@ -99,10 +99,10 @@ class _Page:
             case Verbatim():
                 kind = {} if block.language == "sh" else {"class": "wrap"}
                 SubElement(place, "pre", kind | {"dir": "ltr"}).text = plain(block.text)
-            case Plot():
+            case ReportPlot():
                 self._plot(place, block)
 
-    def _plot(self, place: Element, plot: Plot) -> None:
+    def _plot(self, place: Element, plot: ReportPlot) -> None:
         self._pictures += 1
         figure = SubElement(place, "figure")
         _add(figure, "figcaption", plot.title)

@@ -12,8 +12,8 @@ from evprof.export.report.parts import (
     Cell,
     Heading,
     Paragraph,
-    Plot,
     Report,
+    ReportPlot,
     Section,
     Table,
     Verbatim,
@@ -22,7 +22,7 @@ from evprof.export.report.plots.bars import plot_text
 from evprof.export.report.safe_text import one_line, plain
 
 MARKS: dict[Badge, str] = {Badge.MEASURED: "ᵐ", Badge.DERIVED: "ᵈ", Badge.THEORETICAL: "ᵗ", Badge.IMPORTED: "ⁱ"}
-"""The letter behind a figure."""
+"""The letter after a figure."""
 
 SYMBOLS = {"good": "▲", "bad": "▼", "warn": "⚠"}
 """Tones as characters."""
@@ -75,7 +75,7 @@ class _Notes:
         self._numbers: dict[str, int] = {}
 
     def mark(self, note: str) -> str:
-        """The number to put behind a cell; empty without a note."""
+        """The number to put after a cell; empty without a note."""
         if not note:
             return ""
         return f" ({self._numbers.setdefault(note, len(self._numbers) + 1)})"
@@ -98,7 +98,7 @@ def _block(block: Block, notes: _Notes) -> list[str]:
             return _table(block, notes)
         case Verbatim():
             return fenced(block.text, block.language)
-        case Plot():
+        case ReportPlot():
             return _plot(block)
 
 
@@ -125,7 +125,7 @@ def _cell(cell: Cell, notes: _Notes) -> str:
     return " ".join(part for part in parts if part) + notes.mark(cell.note)
 
 
-def _plot(plot: Plot) -> list[str]:
+def _plot(plot: ReportPlot) -> list[str]:
     lines = [f"**{escaped(plot.title)}**", "", *fenced(plot_text(plot))]
     return [*lines, "", escaped(plot.caption)] if plot.caption else lines
 

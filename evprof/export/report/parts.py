@@ -101,7 +101,7 @@ class Verbatim:
 
 
 @dataclass(frozen=True)
-class Series:
+class PlotSeries:
     """One named row of values of a plot, `y[i]` at `x[i]`; None where nothing was measured.
 
     `color` names a stage ("prefill"), a role ("draft", "target") or "" (the next free one). `low` and `high` are ends
@@ -122,13 +122,13 @@ STACKED, GROUPED, POINTS = "stacked", "grouped", "points"
 
 
 @dataclass(frozen=True)
-class Plot:
+class ReportPlot:
     """A picture of series. `kind`: STACKED bars (lying, one per label, series are its parts), GROUPED bars (lying), or
     POINTS and lines over a numeric x. `labels` name the bars; `unit` is the values'."""
 
     kind: str
     title: str
-    series: tuple[Series, ...]
+    series: tuple[PlotSeries, ...]
     labels: tuple[str, ...] = ()
     x_title: str = ""
     y_title: str = ""
@@ -138,7 +138,7 @@ class Plot:
     is_log_y: bool = False
 
 
-Block = Heading | Paragraph | Bullets | Table | Verbatim | Plot
+Block = Heading | Paragraph | Bullets | Table | Verbatim | ReportPlot
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ UNATTRIBUTED = "unattributed"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReportReading:
     """A figure: what the report's data keeps it under, how it is read off one run (None: not measured), and its unit.
 
     `is_derived`: it is never clocked or counted itself.
@@ -34,29 +34,29 @@ class Reading:
         return Badge.DERIVED if self.is_derived else own
 
 
-def figure(key: str, basis: str = END_TO_END) -> Reading:
+def figure(key: str, basis: str = END_TO_END) -> ReportReading:
     """A figure of the vocabulary, of the answering model."""
     unit = FIGURES[key].unit
     is_derived = unit == "tok/s" or key == "decode_ms_per_token"
-    return Reading(f"{key} {basis}", lambda run: READERS[key](run, run.info.role, basis), unit, is_derived)
+    return ReportReading(f"{key} {basis}", lambda run: READERS[key](run, run.info.role, basis), unit, is_derived)
 
 
-def total(basis: str) -> Reading:
+def total(basis: str) -> ReportReading:
     """The total on a basis, ms."""
     return figure("total_ms", basis)
 
 
-def part(name: str) -> Reading:
+def part(name: str) -> ReportReading:
     """One of `parts_of` a run, ms: a stage, several measured in one piece, or what no stage covers."""
     if name == UNATTRIBUTED:
         return figure("unattributed_ms")
-    return Reading(name, lambda run: part_ms(run, name))
+    return ReportReading(name, lambda run: part_ms(run, name))
 
 
 TIME_PER_TOKEN = figure("decode_ms_per_token")
-TEXT_TOKENS = Reading("text tokens", decoding.text_tokens, "tokens")
-GENERATION_RATE = Reading("generation rate", decoding.generation_throughput_tok_s, "tok/s", is_derived=True)
-KV_BYTES = Reading("KV bytes", kv_cache.measured_bytes, "bytes")
+TEXT_TOKENS = ReportReading("text tokens", decoding.text_tokens, "tokens")
+GENERATION_RATE = ReportReading("generation rate", decoding.generation_throughput_tok_s, "tok/s", is_derived=True)
+KV_BYTES = ReportReading("KV bytes", kv_cache.measured_bytes, "bytes")
 
 
 def parts_of(run: RunLog, basis: str) -> list[str]:

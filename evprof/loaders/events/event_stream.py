@@ -18,7 +18,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, Recording, RecordingInfo, joined
+from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
 
 _KINDS = {0: "generic", 1: "DVS", 2: "ATIS", 4: "colour"}
 _DVS = 1
@@ -36,7 +36,7 @@ def open_recording(path: str | Path) -> EventStream:
     return EventStream(path)
 
 
-class EventStream(Recording):
+class EventStream(EventRecording):
     """Reads in blocks from the start; where each began is kept, so that later windows begin near their place."""
 
     def __init__(self, path: str | Path) -> None:
@@ -144,7 +144,7 @@ class EventStream(Recording):
 def split(content: bytes) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64], int]:
     """Tells events from the bytes between them.
 
-    Returns the N whole events, int64 [N + 1] how much time the bytes ahead of each (and behind the last) let pass, and
+    Returns the N whole events, int64 [N + 1] how much time the bytes ahead of each (and after the last) let pass, and
     how many bytes these are. Coordinates may look like such bytes, so that only an event's end tells what follows it.
     """
     values = np.frombuffer(content, np.uint8)
@@ -167,7 +167,7 @@ def split(content: bytes) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64], 
 def _between(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """The places of bytes that stand between events.
 
-    Behind one of them the next is the first high byte a multiple of 5 away. Where that would be is found for all high
+    After one of them the next is the first high byte a multiple of 5 away. Where that would be is found for all high
     bytes at once; only the way from one to the next is walked.
     """
     high = np.flatnonzero(values >= _LOWEST_BETWEEN)

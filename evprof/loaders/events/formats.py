@@ -16,7 +16,7 @@ from evprof.loaders.events.file_head import NPY_MAGIC, ZIP_MAGIC
 from evprof.loaders.events.hdf5.container import begins_as_hdf5
 from evprof.loaders.events.ncaltech import begins_as_ncaltech
 from evprof.loaders.events.prophesee.header import names
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.events.scratch import keep_scratch
 from evprof.loaders.events.text.recording import begins_as_text
 
@@ -26,7 +26,7 @@ class Format:
     """One way of keeping events in a file.
 
     `begins` looks at the first HEAD_BYTES and says whether the file claims to be one. `module` has a function
-    `open_recording(path) -> Recording` that raises UserError when the claim does not hold. `title` is for people.
+    `open_recording(path) -> EventRecording` that raises UserError when the claim does not hold. `title` is for people.
     """
 
     name: str
@@ -34,10 +34,10 @@ class Format:
     begins: Callable[[bytes], bool]
     module: str
 
-    def open(self, path: str | Path) -> Recording:
+    def open(self, path: str | Path) -> EventRecording:
         """Opens a file of this format. Raises UserError."""
         keep_scratch()
-        opened: Recording = importlib.import_module(self.module).open_recording(path)
+        opened: EventRecording = importlib.import_module(self.module).open_recording(path)
         return opened
 
 

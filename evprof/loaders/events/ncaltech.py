@@ -19,7 +19,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, EventsInMemory, Recording, RecordingInfo
+from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, EventsInMemory, RecordingInfo
 
 _RECORD = np.dtype([("x", "u1"), ("rest", ">u4")])
 _WIDTH, _HEIGHT = 240, 180
@@ -45,7 +45,7 @@ def begins_as_ncaltech(head: bytes, whole: int = HEAD_BYTES) -> bool:
     return len(head) >= _FEWEST_RECORDS * _RECORD.itemsize and _is_plausible(_records(head))
 
 
-def open_recording(path: str | Path) -> Recording:
+def open_recording(path: str | Path) -> EventRecording:
     """An N-Caltech101 or N-MNIST recording. Raises UserError where the whole of the file does not look like one."""
     recording = Ncaltech(path)
     if recording.records > _HELD_RECORDS:
@@ -54,7 +54,7 @@ def open_recording(path: str | Path) -> Recording:
         return EventsInMemory(path, "n-caltech", recording.read())
 
 
-class Ncaltech(Recording):
+class Ncaltech(EventRecording):
     """Reads from the start, because every overflow row moves all that follows."""
 
     def __init__(self, path: str | Path) -> None:

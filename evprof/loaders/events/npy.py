@@ -26,7 +26,7 @@ from evprof.loaders.events.columns import check_shape, column_keys, events_from_
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import find_pickled_columns, read_pickled_columns
-from evprof.loaders.events.recording import EventsInMemory, Recording
+from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
 from evprof.loaders.paths import reason
 
@@ -56,7 +56,7 @@ class NpyHeader:
         return 0 if self.dtype is None else math.prod(self.shape) * self.dtype.itemsize
 
 
-def open_recording(path: str | Path) -> Recording:
+def open_recording(path: str | Path) -> EventRecording:
     """A `.npy` recording, read in windows. Raises UserError.
 
     Short pickled dicts, and those with arrays of another kind, are read whole: memory is at most about four times the

@@ -25,7 +25,7 @@ from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import ZIP_MAGIC
 from evprof.loaders.events.npy import LONGEST_START, array_strips, check_length, read_npy_header, shaped
 from evprof.loaders.events.pickled import read_pickled_columns
-from evprof.loaders.events.recording import EventsInMemory, Recording
+from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.tables import Strip, open_table
 from evprof.loaders.paths import readable_file, reason
 
@@ -40,7 +40,7 @@ _MAX_MEMBERS = 1_000
 _CHUNK_BYTES = 1 << 20
 
 
-def open_recording(path: str | Path) -> Recording:
+def open_recording(path: str | Path) -> EventRecording:
     """A `.npz` recording: arrays that were stored uncompressed are read in windows, others whole. Raises UserError."""
     found = readable_file(path)
     name = str(path)

@@ -8,7 +8,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import Format, format_of, format_titles
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.paths import readable_file, reason
 
 
@@ -30,7 +30,7 @@ def form_of(path: str | Path) -> Format:
     return form
 
 
-def open_recording(path: str | Path) -> Recording:
+def open_recording(path: str | Path) -> EventRecording:
     """An open recording of a file, its format told by content. Raises UserError."""
     return form_of(path).open(path)
 

@@ -216,7 +216,7 @@ def find_pickled_columns(source: PlacedSource, name: str) -> dict[str, FoundColu
         described = {key: _described(value) for key, value in found.items() if _is_array(value)}
     columns: dict[str, FoundColumn | None] = {}
     for key, (dtype, shape, _, content) in described.items():
-        is_column = isinstance(content, Place) and len(shape) == 1
+        is_column = isinstance(content, SkippedBytes) and len(shape) == 1
         columns[key] = FoundColumn(content.offset, shape[0], dtype) if is_column else None
     return columns
 
@@ -230,7 +230,7 @@ class FoundColumn:
     dtype: np.dtype[Any]
 
 
-class Place:
+class SkippedBytes:
     """Bytes of a file that were passed over; pickletools asks for no more than how many they are."""
 
     def __init__(self, offset: int, length: int) -> None:
@@ -265,7 +265,7 @@ class _Skipping:
         if size < _LONG or start + size > self._source.size():
             return self._source.read(size)
         self._source.seek(start + size)
-        return Place(start, size)
+        return SkippedBytes(start, size)
 
 
 _LONG = 1 << 16
@@ -330,7 +330,7 @@ def _described(call: _Call) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
             raise _Refusal("one of its arrays has no content")
         _, shape, dtype_note, is_fortran, data = call.state
     dtype = _dtype(dtype_note)
-    content = data if isinstance(data, Place) else _bytes(data)
+    content = data if isinstance(data, SkippedBytes) else _bytes(data)
     if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
         raise _Refusal("one of its arrays has a shape that makes no sense")
     if len(shape) > 4 or math.prod(shape) * dtype.itemsize != len(content):

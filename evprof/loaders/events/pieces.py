@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, Recording, joined
+from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, EventRecording, joined
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Pieces:
         return range(max(0, int(first) - 2), min(len(self), int(last) + 1)) if stop_us > start_us else range(0)
 
 
-class PiecedRecording(Recording):
+class PiecedRecording(EventRecording):
     """A recording that decodes any run of its pieces by themselves."""
 
     _file: FileBytes
@@ -71,11 +71,11 @@ class PiecedRecording(Recording):
 
     @property
     def bytes_read(self) -> int:
-        """See `Recording`."""
+        """See `EventRecording`."""
         return self._file.bytes_read
 
     def close(self) -> None:
-        """See `Recording`."""
+        """See `EventRecording`."""
         self._file.close()
 
     def read(self) -> EventArray:

@@ -42,7 +42,7 @@ class RecordingInfo:
     problems: tuple[str, ...] = ()
 
 
-class Recording(ABC):
+class EventRecording(ABC):
     """An open event recording, a context manager. Not for two threads at once. Every call may raise UserError.
 
     Formats override what they can do better than reading from the start.
@@ -111,7 +111,7 @@ class Recording(ABC):
             yield chunk
 
 
-class EventsInMemory(Recording):
+class EventsInMemory(EventRecording):
     """A recording of a format that can only be read whole: read at once, held while open."""
 
     def __init__(self, path: str | Path, format_name: str, events: EventArray) -> None:

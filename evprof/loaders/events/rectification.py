@@ -17,7 +17,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
 from evprof.loaders.events.hdf5.container import begins_as_hdf5, find, is_dataset, listing, open_file, sentences
 from evprof.loaders.events.hdf5.stored import StoredArray
-from evprof.loaders.events.recording import NO_EVENTS, Recording, RecordingInfo
+from evprof.loaders.events.recording import NO_EVENTS, EventRecording, RecordingInfo
 from evprof.loaders.paths import readable_file, reason
 
 _PLACE = "/rectify_map"
@@ -82,14 +82,14 @@ class RectifyMap:
         return EventArray(x[inside], self.y[pixel[inside]], events.t_us[inside], events.p[inside])
 
 
-class Rectified(Recording):
+class Rectified(EventRecording):
     """A recording seen through a rectification map; closes what it wraps.
 
     Numbers of `read_count` are those of the file, so fewer events may come back. The clock's origin stays the file's
     too: rectified or not, a clip is the same time.
     """
 
-    def __init__(self, recording: Recording, rectify_map: RectifyMap) -> None:
+    def __init__(self, recording: EventRecording, rectify_map: RectifyMap) -> None:
         self.path = recording.path
         self._recording = recording
         self._map = rectify_map

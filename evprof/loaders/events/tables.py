@@ -19,7 +19,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.columns import Columns, are_seconds, checked_events, column_keys, column_order
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
-from evprof.loaders.events.recording import CHUNK_EVENTS, EventsInMemory, Recording, RecordingInfo, joined
+from evprof.loaders.events.recording import CHUNK_EVENTS, EventRecording, EventsInMemory, RecordingInfo, joined
 
 _LEAST_PIECE = 1 << 14
 _MOST_PIECES = 4096
@@ -67,8 +67,8 @@ def column_strips(offset: int, count: int, dtype: np.dtype[Any]) -> dict[str, St
     return {str(index): Strip(offset + index * count * dtype.itemsize, count, dtype) for index in range(4)}
 
 
-def open_table(file: FileBytes, format_name: str, strips: Mapping[str, Strip]) -> Recording:
-    """A recording of these strips, read whole at once when it is short. See `Table`.
+def open_table(file: FileBytes, format_name: str, strips: Mapping[str, Strip]) -> EventRecording:
+    """A recording of these strips, read whole at once when it is short. See `TableRecording`.
 
     Raises UserError also when they differ in length or are empty.
     """
@@ -78,14 +78,14 @@ def open_table(file: FileBytes, format_name: str, strips: Mapping[str, Strip]) -
         raise UserError(f"{file.path}: the columns have different lengths ({listed}); the file is damaged.")
     if not all(counts.values()):
         raise UserError(f"{file.path}: the recording holds no events.")
-    table = Table(file, format_name, strips)
+    table = TableRecording(file, format_name, strips)
     if table.count > _READ_WHOLE:
         return table
     with table:
         return EventsInMemory(file.path, format_name, table.read())
 
 
-class Table(PiecedRecording):
+class TableRecording(PiecedRecording):
     """An open recording of one or several strips, which have the same count above zero and lie inside the file.
 
     Strips are columns by name, by number ("0"…"3"), or one strip of rows. Raises UserError when x, y, t and p are not

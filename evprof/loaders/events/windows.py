@@ -9,14 +9,14 @@ import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.recording import NO_EVENTS, Recording, joined
+from evprof.loaders.events.recording import NO_EVENTS, EventRecording, joined
 
 MOST_WINDOWS = 10_000_000
 """Time windows that one recording may make: 2.8 hours of milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class EventWindow:
     """Events of start_us <= t < stop_us, in file order; there may be none."""
 
     start_us: int
@@ -24,7 +24,7 @@ class Window:
     events: EventArray
 
 
-def windows_by_time(source: Recording | EventArray, window_us: int) -> Iterator[Window]:
+def windows_by_time(source: EventRecording | EventArray, window_us: int) -> Iterator[EventWindow]:
     """Windows of `window_us` each from the earliest event on, empty ones included, up to the one with the last event.
 
     An open recording is read once, in chunks, and only two windows and a chunk are held. Times may run backwards by as
@@ -32,7 +32,7 @@ def windows_by_time(source: Recording | EventArray, window_us: int) -> Iterator[
     """
     if window_us < 1:
         raise UserError(f"Time windows must be at least 1 µs long, not {window_us}.")
-    if isinstance(source, Recording):
+    if isinstance(source, EventRecording):
         origin = source.origin_us()
         return _streamed(source.chunks(), origin, window_us, source.path)
     if len(source) == 0:
@@ -40,12 +40,12 @@ def windows_by_time(source: Recording | EventArray, window_us: int) -> Iterator[
     return _in_memory(source, window_us)
 
 
-def windows_by_count(source: Recording | EventArray, count: int) -> Iterator[Window]:
+def windows_by_count(source: EventRecording | EventArray, count: int) -> Iterator[EventWindow]:
     """Windows of `count` events each in file order; the last one has what is left. Times span what is in the window."""
     if count < 1:
         raise UserError(f"Windows must hold at least 1 event, not {count}.")
-    chunks = source.chunks() if isinstance(source, Recording) else iter((source,))
-    return (Window(int(part.t_us.min()), int(part.t_us.max()) + 1, part) for part in _counted(chunks, count))
+    chunks = source.chunks() if isinstance(source, EventRecording) else iter((source,))
+    return (EventWindow(int(part.t_us.min()), int(part.t_us.max()) + 1, part) for part in _counted(chunks, count))
 
 
 def _counted(chunks: Iterable[EventArray], count: int) -> Iterator[EventArray]:
@@ -65,14 +65,14 @@ def _counted(chunks: Iterable[EventArray], count: int) -> Iterator[EventArray]:
         yield joined(kept)
 
 
-def _in_memory(events: EventArray, window_us: int) -> Iterator[Window]:
+def _in_memory(events: EventArray, window_us: int) -> Iterator[EventWindow]:
     origin = int(events.t_us.min())
     windows = (int(events.t_us.max()) - origin) // window_us + 1
     _check_number(windows, "The recording")
     return _split(_by_window(events, origin, window_us), origin, window_us, range(windows))
 
 
-def _streamed(chunks: Iterable[EventArray], origin: int, window_us: int, name: str) -> Iterator[Window]:
+def _streamed(chunks: Iterable[EventArray], origin: int, window_us: int, name: str) -> Iterator[EventWindow]:
     """Holds back the window that is filling and the one before, for events that come a little late."""
     done = 0
     held = NO_EVENTS
@@ -102,13 +102,13 @@ def _by_window(events: EventArray, origin_us: int, window_us: int) -> EventArray
     return events.taken(np.argsort((events.t_us - origin_us) // window_us, kind="stable"))
 
 
-def _split(events: EventArray, origin_us: int, window_us: int, numbers: range) -> Iterator[Window]:
+def _split(events: EventArray, origin_us: int, window_us: int, numbers: range) -> Iterator[EventWindow]:
     """The windows of these numbers, of events that `_by_window` has put in order and that begin with the first."""
     first = 0
     for number in numbers:
         last = first + _first_of(events.slice_count(first, len(events)), origin_us, window_us, number + 1)
         start = origin_us + number * window_us
-        yield Window(start, start + window_us, events.slice_count(first, last))
+        yield EventWindow(start, start + window_us, events.slice_count(first, last))
         first = last
 
 

@@ -42,7 +42,7 @@ class _Note:
 
 
 @dataclass
-class Problems:
+class FileProblems:
     """Sentences about a file, each with how many rows it holds for. In order of appearance."""
 
     _notes: dict[str, _Note] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class RowCheck:
 
     raw: Mapping[str, Any]
     row: int
-    problems: Problems
+    problems: FileProblems
     name: str
 
     def number(self, key: str, *, is_expected: bool = True) -> float | None:

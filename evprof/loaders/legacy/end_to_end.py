@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck, finite, mapping
 from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic
@@ -46,7 +46,7 @@ class EndToEnd(AnswerReader):
         """By its lists of rows."""
         return _BASELINE in preview.counts or any(place[:1] == (_SPECULATIVE,) for place in preview.counts)
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self.covers = _COVERS
         self._models = {DRAFT: eventgpt_model(_KIND), TARGET: video_llava_model(_KIND)}

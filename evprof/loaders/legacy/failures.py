@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import Problems, RowCheck, sample_name
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, sample_name
 from evprof.loaders.legacy.rows import SIDE_BY_SIDE, LegacyModel, LegacyRow
 
 _ERRORS = {"egpt_error": DRAFT, "vl_error": TARGET}
@@ -17,7 +17,7 @@ UNKNOWN_MODEL = "both models"
 
 
 def failed_rows(
-    raw: Any, number: int, problems: Problems, cells: Mapping[str, tuple[str, LegacyModel]]
+    raw: Any, number: int, problems: FileProblems, cells: Mapping[str, tuple[str, LegacyModel]]
 ) -> list[LegacyRow]:
     """The rows of one entry of `errors`: one per model that the entry names, one in all when it names none.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.end_to_end import EndToEnd
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.five_stages import FiveStages
@@ -55,12 +55,12 @@ class LegacyFile:
     family: type[RowReader]
     preview: Preview
 
-    def read(self, problems: Problems) -> tuple[RowReader, Iterator[LegacyRow]]:
+    def read(self, problems: FileProblems) -> tuple[RowReader, Iterator[LegacyRow]]:
         """A reader and its rows; what is wrong with the file is in `problems` when the rows are at their end."""
         reader = self.family(self.preview, problems)
         return reader, self._rows(reader, problems)
 
-    def _rows(self, reader: RowReader, problems: Problems) -> Iterator[LegacyRow]:
+    def _rows(self, reader: RowReader, problems: FileProblems) -> Iterator[LegacyRow]:
         for place, number, raw in JsonRows(self.path).rows():
             rows = reader.read(place, number, raw)
             told = problems.taken()
@@ -73,7 +73,7 @@ class LegacyFile:
 
     def first_rows(self) -> list[LegacyRow]:
         """The first rows of each list, for a look ahead."""
-        reader = self.family(self.preview, Problems())
+        reader = self.family(self.preview, FileProblems())
         return [
             row
             for place, raws in self.preview.first.items()

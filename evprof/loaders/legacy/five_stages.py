@@ -13,7 +13,7 @@ from evprof.core.records import DRAFT, STAGES, TARGET
 from evprof.loaders.legacy.checks import (
     MS_PER_S,
     SUM_TOLERANCE,
-    Problems,
+    FileProblems,
     RowCheck,
     finite,
     mapping,
@@ -58,7 +58,7 @@ class FiveStages(AnswerReader):
         """By a row with a model that has a `stage4_time`."""
         return any("stage4_time" in mapping(row.get(side)) for row in preview.objects(("results",)) for side in SIDES)
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         rows = preview.objects(("results",))
         self._sides = [side for side in SIDES if any(isinstance(row.get(side), dict) for row in rows)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import (
     NO_SAMPLE,
@@ -60,7 +60,7 @@ class FourStages(AnswerReader):
         """By the rows of either model."""
         return any("stage4_time" in preview.first_row((name,)) for name in _LISTS)
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self._sides = {name: role for name, role in _LISTS.items() if (name,) in preview.counts}
         self._models = {DRAFT: eventgpt_model(), TARGET: llava_model()}
@@ -122,7 +122,7 @@ class FourStages(AnswerReader):
             return 0, ids
         self._problems.of_row(
             f"{check.name}: token_ids begin with the {end} ids of the prompt, so tokens counts both; ours are those "
-            "behind it",
+            "after it",
             check.row,
         )
         self._rows_with_prompt += 1

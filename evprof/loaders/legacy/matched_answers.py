@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import TARGET
-from evprof.loaders.legacy.checks import MS_PER_S, SUM_TOLERANCE, Problems, RowCheck, finite, sample_name
+from evprof.loaders.legacy.checks import MS_PER_S, SUM_TOLERANCE, FileProblems, RowCheck, finite, sample_name
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.matched_shapes import WORD_ESTIMATES, Answer, shape_of
+from evprof.loaders.legacy.matched_shapes import WORD_ESTIMATES, MatchedAnswer, shape_of
 from evprof.loaders.legacy.reading import AnswerReader, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import NO_TIME, LegacyRow
 from evprof.loaders.legacy.speculation_formula import Again
@@ -31,7 +31,7 @@ class MatchedAnswers(AnswerReader):
         """By the keys of the rows."""
         return shape_of(preview) is not None
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         shape = shape_of(preview)
         assert shape is not None
@@ -57,11 +57,15 @@ class MatchedAnswers(AnswerReader):
 
     def _answers(self, place: Place, number: int, raw: dict[str, Any]) -> list[LegacyRow]:
         ids = {
-            answer.side: RowCheck(raw, number, Problems(), "").ids(answer.ids) for answer in self._kinds if answer.ids
+            answer.side: RowCheck(raw, number, FileProblems(), "").ids(answer.ids)
+            for answer in self._kinds
+            if answer.ids
         }
         return [self._row(answer, number, raw, ids) for answer in self._kinds]
 
-    def _row(self, answer: Answer, number: int, raw: dict[str, Any], ids: dict[str, tuple[int, ...]]) -> LegacyRow:
+    def _row(
+        self, answer: MatchedAnswer, number: int, raw: dict[str, Any], ids: dict[str, tuple[int, ...]]
+    ) -> LegacyRow:
         check = RowCheck(raw, number, self._problems, answer.side)
         intervals = check.intervals({answer.time: answer.covers} if answer.covers else {}, answer.role)
         text, own = check.text(answer.text), check.ids(answer.ids) if answer.ids else ()

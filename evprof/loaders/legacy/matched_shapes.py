@@ -15,7 +15,7 @@ Kind = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Answer:
+class MatchedAnswer:
     """Where a row keeps one answer. `covers` is empty where it is not known what its time holds."""
 
     role: str
@@ -30,13 +30,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Shape:
+class MatchedShape:
     """One kind of row: its list, the keys that tell it, its answers, the keys of its counts (equal tokens, compared
     ones), where the file keeps its statistics and how they come about, and what is to be said of its times."""
 
     place: Place
     marks: frozenset[str]
-    answers: tuple[Answer, ...]
+    answers: tuple[MatchedAnswer, ...]
     told: tuple[str, ...]
     statistics: Mapping[str, Kind]
     sentence: str
@@ -53,11 +53,13 @@ _DRAFT, _TARGET = eventgpt_model("4bit"), video_llava_model("4bit")
 _GENERATED, _DECODED = ("vision", "prefill", "decode"), ("prefill", "decode")
 
 
-def _answer(role: str, side: str, cell: str, model: LegacyModel, covers: tuple[str, ...]) -> Answer:
-    return Answer(role, side, cell, model, f"{side}_output", f"{side}_tokens", time=f"{side}_time", covers=covers)
+def _answer(role: str, side: str, cell: str, model: LegacyModel, covers: tuple[str, ...]) -> MatchedAnswer:
+    return MatchedAnswer(
+        role, side, cell, model, f"{side}_output", f"{side}_tokens", time=f"{side}_time", covers=covers
+    )
 
 
-WHOLE_ANSWERS = Shape(
+WHOLE_ANSWERS = MatchedShape(
     ("samples",),
     frozenset({"eventgpt_tokens", "videollava_tokens"}),
     (
@@ -79,7 +81,7 @@ WHOLE_ANSWERS = Shape(
     "id",
 )
 
-SHARED_DECODER = Shape(
+SHARED_DECODER = MatchedShape(
     ("samples",),
     frozenset({"draft_tokens", "target_tokens"}),
     (
@@ -100,12 +102,12 @@ SHARED_DECODER = Shape(
     "id",
 )
 
-WORD_ESTIMATES = Shape(
+WORD_ESTIMATES = MatchedShape(
     ("results",),
     frozenset({"acceptance_estimate", "egpt_text"}),
     (
-        Answer(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, "egpt_text", "", "egpt_tokens", "egpt_time"),
-        Answer(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, "vl_text", "", "vl_tokens", "vl_time"),
+        MatchedAnswer(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, "egpt_text", "", "egpt_tokens", "egpt_time"),
+        MatchedAnswer(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, "vl_text", "", "vl_tokens", "vl_time"),
     ),
     ("statistics",),
     {
@@ -121,13 +123,15 @@ WORD_ESTIMATES = Shape(
     "Its script is not public, so what egpt_time and vl_time cover is not known; they are figures, no stages",
 )
 
-TOKEN_LISTS = Shape(
+TOKEN_LISTS = MatchedShape(
     ("results",),
     frozenset({"egpt_tokens", "vl_tokens", "egpt_text"}),
     (
-        Answer(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, "egpt_text", "egpt_tokens"),
-        Answer(DRAFT, "adapter", "EventGPT 4bit, through a token adapter", _DRAFT, "adapter_text", "adapter_tokens"),
-        Answer(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, "vl_text", "vl_tokens"),
+        MatchedAnswer(DRAFT, "egpt", "EventGPT 4bit", _DRAFT, "egpt_text", "egpt_tokens"),
+        MatchedAnswer(
+            DRAFT, "adapter", "EventGPT 4bit, through a token adapter", _DRAFT, "adapter_text", "adapter_tokens"
+        ),
+        MatchedAnswer(TARGET, "vl", "Video-LLaVA 4bit", _TARGET, "vl_text", "vl_tokens"),
     ),
     ("summary", "eventgpt_success", "videollava_success", "total_samples"),
     {
@@ -148,6 +152,6 @@ SHAPES = (WHOLE_ANSWERS, SHARED_DECODER, WORD_ESTIMATES, TOKEN_LISTS)
 """In order of asking."""
 
 
-def shape_of(preview: Preview) -> Shape | None:
+def shape_of(preview: Preview) -> MatchedShape | None:
     """The kind of a file's rows, by the keys of the first; None where they are none of these."""
     return next((shape for shape in SHAPES if shape.marks <= set(preview.first_row(shape.place))), None)

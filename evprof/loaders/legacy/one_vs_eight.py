@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping, mib_bytes, sample_name
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping, mib_bytes, sample_name
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import NO_SAMPLE, AnswerReader, Covers, Preview, Published, Statistic, averages
 from evprof.loaders.legacy.rows import (
@@ -60,7 +60,7 @@ class OneVersusEight(AnswerReader):
         has_times = any("s4_time" in preview.first_row(place) for place in places)
         return bool(places) and (has_times or "eventgpt_frames" in preview.config)
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self.covers = _COVERS
         self._stats = {

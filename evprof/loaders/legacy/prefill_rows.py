@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck, finite, mapping, sample_name
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck, finite, mapping, sample_name
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic, averages
@@ -87,7 +87,7 @@ class PrefillRows(AnswerReader):
         )
         return not preview.counts.get(("results",)) and has_errors
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self._models = {
             DRAFT: eventgpt_model(preview.quantization),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from evprof.loaders.legacy.checks import Problems, RowCheck, finite, mapping
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping
 from evprof.loaders.legacy.failures import failed_rows
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, NO_TIME, SIDE_BY_SIDE, Interval, LegacyModel, LegacyRow
@@ -87,7 +87,7 @@ def averages(head: str, side: str, keys: Iterable[str], *kinds: str) -> dict[str
 
 
 @dataclass(frozen=True)
-class Series:
+class StepSeries:
     """Numbers of a file step by step, each list under its name; `axis` says what a step is: "epoch", "position"."""
 
     axis: str
@@ -109,7 +109,7 @@ class Published:
     computed: dict[str, float] = field(default_factory=dict)
     told: dict[str, float] | None = None
     over_nothing: frozenset[str] = frozenset()
-    series: Series | None = None
+    series: StepSeries | None = None
 
 
 class RowReader:
@@ -122,7 +122,7 @@ class RowReader:
     name: ClassVar[str]
     looks_for: ClassVar[str]
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         self._preview = preview
         self._problems = problems
         self.covers: Covers = {}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import Problems, RowCheck, mib_bytes
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, mib_bytes
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Preview, Published
 from evprof.loaders.legacy.rows import (
@@ -46,7 +46,7 @@ class SampleRows(AnswerReader):
         """By the keys of the rows."""
         return bool(_prefixes(preview))
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self._prefixes = _prefixes(preview)
         rows = preview.objects(())

@@ -12,7 +12,7 @@ from typing import Any
 
 from evprof.loaders.legacy.checks import finite, mapping
 from evprof.loaders.legacy.reading import Preview, Published, flattened
-from evprof.loaders.legacy.summary import Steps, SummaryReader, difference, known, ratio, series_of
+from evprof.loaders.legacy.summary import StepList, SummaryReader, difference, known, ratio, series_of
 
 _PREFILL_MS, _TOKEN_MS, _ADAPTER_MS, _OWN_PREFILL_MS, _GAMMA = 310.0, 25.0, 1.5, 130.0, 5
 """The constants of the scripts: the target's prefill, a token of either model, the adapter, EventGPT's prefill, and how
@@ -34,7 +34,7 @@ class FeatureSimilarity(SummaryReader):
 
     name = "feature similarity"
     looks_for = "before_adapter or before_alignment with mean_cosine_similarity"
-    _steps = Steps(("sample_results",), "sample", "id")
+    _steps = StepList(("sample_results",), "sample", "id")
 
     @staticmethod
     def recognises(preview: Preview) -> bool:
@@ -163,7 +163,7 @@ class PositionRows(SummaryReader):
 
     name = "position statistics"
     looks_for = "a list of rows with position, num_samples and accept_80"
-    _steps = Steps((), "position", "position")
+    _steps = StepList((), "position", "position")
 
     @staticmethod
     def recognises(preview: Preview) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evprof.loaders.legacy.checks import Problems
+from evprof.loaders.legacy.checks import FileProblems
 from evprof.loaders.legacy.reading import Statistic
 from evprof.loaders.legacy.rows import LegacyRow
 
@@ -93,7 +93,7 @@ class Recomputed:
         spreads = {name.removesuffix(end) + "_std" for name in empty for end in ("_avg", "_mean") if name.endswith(end)}
         return empty | {name for name in spreads if told.get(name) == 0.0}
 
-    def compare(self, told: Mapping[str, float], problems: Problems) -> None:
+    def compare(self, told: Mapping[str, float], problems: FileProblems) -> None:
         """Tells what does not agree with the rows, and what warm-up moved."""
         everything, steady = self.values(is_steady=False), self.values(is_steady=True)
         for name, value in told.items():
@@ -103,7 +103,7 @@ class Recomputed:
         self._tell_warmup(told, everything, steady, problems)
 
     def _tell_warmup(
-        self, told: Mapping[str, float], everything: dict[str, float], steady: dict[str, float], problems: Problems
+        self, told: Mapping[str, float], everything: dict[str, float], steady: dict[str, float], problems: FileProblems
     ) -> None:
         moved: dict[str, tuple[float, str]] = {}
         for name, statistic in self.wanted.items():

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from evprof.loaders.legacy.checks import Problems, finite
+from evprof.loaders.legacy.checks import FileProblems, finite
 from evprof.loaders.legacy.json_rows import Place
-from evprof.loaders.legacy.reading import Preview, Published, RowReader, Series
+from evprof.loaders.legacy.reading import Preview, Published, RowReader, StepSeries
 from evprof.loaders.legacy.rows import LegacyRow
 
 MOST_STEPS, MOST_SERIES = 5_000, 40
@@ -17,7 +17,7 @@ MOST_STEPS, MOST_SERIES = 5_000, 40
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepList:
     """A list whose entries are steps of something: where it stands, of what, and the key that only counts them."""
 
     place: Place
@@ -28,9 +28,9 @@ class Steps:
 class SummaryReader(RowReader):
     """The reader of such a file: its statistics, some of them worked out again, and sentences about them."""
 
-    _steps: Steps | None = None
+    _steps: StepList | None = None
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self.published, self._sentences = self._summary(preview)
         self._rows: list[object] = []
@@ -70,14 +70,14 @@ def difference(one: object, other: object) -> float | None:
     return None if first is None or second is None else first - second
 
 
-def series_of(axis: str, lists: Mapping[str, object]) -> Series | None:
+def series_of(axis: str, lists: Mapping[str, object]) -> StepSeries | None:
     """The lists of numbers among these, shortened to what is kept; None without one."""
     values = {
         str(name)[:80]: [finite(entry) for entry in listed[:MOST_STEPS]]
         for name, listed in lists.items()
         if isinstance(listed, list) and any(finite(entry) is not None for entry in listed)
     }
-    return Series(axis, dict(list(values.items())[:MOST_SERIES])) if values else None
+    return StepSeries(axis, dict(list(values.items())[:MOST_SERIES])) if values else None
 
 
 def columns_of(rows: Iterable[object], counter: str = "") -> dict[str, list[object]]:

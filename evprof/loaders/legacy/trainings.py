@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.loaders.legacy.checks import MS_PER_S, SHORTEST_MS, finite, mapping
-from evprof.loaders.legacy.reading import Preview, Published, Series, flattened
+from evprof.loaders.legacy.reading import Preview, Published, StepSeries, flattened
 from evprof.loaders.legacy.summary import SummaryReader, columns_of, difference, known, ratio, series_of
 
 _MATCHES = "“acceptance” is the share of tokens guessed right at their places in a known text; no draft was verified"
@@ -37,7 +37,7 @@ def _final_lists(preview: Preview) -> dict[str, object]:
     return {name: stats[name] for name in _LISTS if isinstance(stats.get(name), list)}
 
 
-def _oddities(series: Series) -> list[str]:
+def _oddities(series: StepSeries) -> list[str]:
     """What the lists say of themselves: different lengths, and values that never moved."""
     found = []
     lengths = {len(values) for values in series.values.values()}
@@ -74,7 +74,7 @@ class TokenAdapterTraining(SummaryReader):
         return published, _sentences(head)
 
 
-def _computed(head: dict[str, Any], series: Series | None) -> dict[str, float]:
+def _computed(head: dict[str, Any], series: StepSeries | None) -> dict[str, float]:
     found: dict[str, float | None] = {
         "improvement": difference(head.get("final_acceptance"), head.get("baseline_acceptance"))
     }

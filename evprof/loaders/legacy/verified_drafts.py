@@ -1,7 +1,7 @@
 """Files of EventGPT's drafts through a token adapter, verified by the target in one pass, beside the target alone.
 
 Read in their script: the draft is of a fixed length and is verified once; EventGPT's prefill and drafting are timed and
-left out of the total; the first token that the target decodes itself is not kept.
+not in the total; the first token that the target decodes itself is not kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, Problems, RowCheck
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow, eventgpt_model, video_llava_model
@@ -46,7 +46,7 @@ class VerifiedDrafts(AnswerReader):
         """By the time of the verifying pass."""
         return _VERIFY in preview.first_row(("results",))
 
-    def __init__(self, preview: Preview, problems: Problems) -> None:
+    def __init__(self, preview: Preview, problems: FileProblems) -> None:
         super().__init__(preview, problems)
         self.covers = _COVERS
         self._models = {DRAFT: eventgpt_model("4bit"), TARGET: video_llava_model("4bit")}
@@ -132,5 +132,5 @@ class VerifiedDrafts(AnswerReader):
         """What these files measure and what they do not."""
         tell = self._problems.of_file
         tell("sd_time_ms and speedup leave out EventGPT's prefill and draft; our totals hold them")
-        tell("vl_time_ms begins before preprocessing, the times with a draft behind it")
+        tell("vl_time_ms begins before preprocessing, the times with a draft after it")
         tell("The script drops the target's first own token, so its answers with a draft are not the target's")

@@ -12,8 +12,8 @@ from evprof.core.errors import UserError
 from evprof.core.sample import Sample, clip_name
 from evprof.loaders.manifests.clip_cells import TIMES, time_columns, time_us
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
-from evprof.loaders.manifests.problems import Problems, shown
-from evprof.loaders.manifests.rows import Row
+from evprof.loaders.manifests.problems import ManifestProblems, shown
+from evprof.loaders.manifests.rows import ManifestRow
 from evprof.loaders.sequences.sequence import Sequence, find_sequence, open_sequence
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -59,7 +59,7 @@ def known_columns(keys: Mapping[str, object]) -> set[str]:
 class Names:
     """Gives every row a name of its own."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: ManifestProblems) -> None:
         self._problems = problems
         self._next: dict[str, int] = {}
 
@@ -68,7 +68,7 @@ class Names:
         return name in self._next
 
     def unique(self, number: int, name: str, *, is_given: bool) -> str:
-        """The name, or the name with the first free number behind it when another row has it.
+        """The name, or the name with the first free number after it when another row has it.
 
         That is told when the name `is_given` by the row: many questions about one recording are nothing odd.
         """
@@ -90,7 +90,7 @@ class Names:
 class SampleTexts:
     """Prompts, reference answers and names as rows give them, cleaned; what cannot be one is told."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: ManifestProblems) -> None:
         self._problems = problems
         self._same: dict[str, str] = {}
 
@@ -137,7 +137,7 @@ def path_name(path: str) -> str:
     return "/".join(parts[-3:] if path.startswith("/") or len(parts) > 4 else parts)
 
 
-def usable(row: int, events: Half, video: Half, problems: Problems) -> bool:
+def usable(row: int, events: Half, video: Half, problems: ManifestProblems) -> bool:
     """Whether a row has a half at all; what is missing is told."""
     clauses = [half.missing for half in (events, video) if half.missing]
     if events.path is None and video.path is None:
@@ -160,7 +160,7 @@ def _cut(sample: Sample, clip: Mapping[str, int]) -> Sample:
     )
 
 
-def left_out(row: Row, problems: Problems) -> None:
+def left_out(row: ManifestRow, problems: ManifestProblems) -> None:
     """Tells a row that is no table of names and values."""
     problems.add(
         LEFT_OUT,
@@ -171,7 +171,7 @@ def left_out(row: Row, problems: Problems) -> None:
 class ListedSamples:
     """Converts rows that say events, video, prompt, reference and name themselves."""
 
-    def __init__(self, files: Counterparts, texts: SampleTexts, names: Names, problems: Problems) -> None:
+    def __init__(self, files: Counterparts, texts: SampleTexts, names: Names, problems: ManifestProblems) -> None:
         self._files, self._texts, self._names, self._problems = files, texts, names, problems
         self._sequences: dict[str, Sequence | None] = {}
         self._unknown: set[str] = set()
@@ -179,7 +179,7 @@ class ListedSamples:
         self.has_prompts = False
         self.has_columns = False
 
-    def samples(self, row: Row) -> Iterator[Sample]:
+    def samples(self, row: ManifestRow) -> Iterator[Sample]:
         """The sample of a row, if it is one."""
         if not isinstance(row.values, dict):
             left_out(row, self._problems)

@@ -18,8 +18,8 @@ from evprof.core.sample import Sample
 from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
 from evprof.loaders.manifests.columns import SYNONYMS as OWN
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
-from evprof.loaders.manifests.problems import Problems, shown
-from evprof.loaders.manifests.rows import Row
+from evprof.loaders.manifests.problems import ManifestProblems, shown
+from evprof.loaders.manifests.rows import ManifestRow
 from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 
 EventsFrom = Literal["auto", "npy", "image", "image_1f"]
@@ -55,7 +55,7 @@ class InstructionSamples:
     """Converts entries of an instruction JSON."""
 
     def __init__(
-        self, files: Counterparts, texts: SampleTexts, names: Names, problems: Problems, choices: Choices
+        self, files: Counterparts, texts: SampleTexts, names: Names, problems: ManifestProblems, choices: Choices
     ) -> None:
         self._files, self._texts, self._names, self._problems = files, texts, names, problems
         self._choices = choices
@@ -65,7 +65,7 @@ class InstructionSamples:
         self.has_columns = True
         self.later_questions = 0
 
-    def samples(self, row: Row) -> Iterator[Sample]:
+    def samples(self, row: ManifestRow) -> Iterator[Sample]:
         """One sample per question that is asked; none when the entry has no files."""
         if not isinstance(row.values, dict):
             left_out(row, self._problems)

@@ -23,8 +23,8 @@ from evprof.loaders.manifests.instruction_json import (
     Questions,
     VideoFrom,
 )
-from evprof.loaders.manifests.problems import Problems
-from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, Row, first_row, read_rows, text_format
+from evprof.loaders.manifests.problems import ManifestProblems
+from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, ManifestRow, first_row, read_rows, text_format
 from evprof.loaders.paths import readable_file, reason
 
 INSTRUCTION = "instruction"
@@ -71,7 +71,7 @@ def read_manifest(
     form = text_format(_head(found))
     if form is None:
         raise UserError(f"{path}: is no text; a list of samples is a CSV, JSON or TOML file.")
-    problems = Problems()
+    problems = ManifestProblems()
     folder = os.path.abspath(found.parent if root is None else root)
     reading = _Reading(folder, problems, Choices(questions, events_from, video_from))
     try:
@@ -124,7 +124,7 @@ def is_manifest(path: str | Path) -> bool:
 class _Reading:
     """Turns rows into samples; the first row decides whose keys they have."""
 
-    def __init__(self, root: str, problems: Problems, choices: Choices) -> None:
+    def __init__(self, root: str, problems: ManifestProblems, choices: Choices) -> None:
         self.samples: list[Sample] = []
         self.rows = 0
         self._problems = problems
@@ -142,7 +142,7 @@ class _Reading:
         """Whether any row says where events or a video are."""
         return self._source is not None and self._source.has_columns
 
-    def take(self, row: Row) -> None:
+    def take(self, row: ManifestRow) -> None:
         """One more row."""
         self.rows += 1
         if self._source is None and isinstance(row.values, dict):

@@ -14,7 +14,7 @@ class _Kind:
     count: int = 0
 
 
-class Problems:
+class ManifestProblems:
     """Sentences by kind, in the order in which the kinds were first met. Memory does not grow with the file."""
 
     def __init__(self) -> None:

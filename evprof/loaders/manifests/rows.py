@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TextIO
 
 from evprof.core.errors import UserError
 from evprof.loaders.json_text import JsonText, MendedJson
-from evprof.loaders.manifests.problems import Problems, shown
+from evprof.loaders.manifests.problems import ManifestProblems, shown
 from evprof.loaders.paths import reason
 from evprof.loaders.toml_text import parse_toml
 
@@ -42,7 +42,7 @@ Step = tuple[str, Any]
 
 
 @dataclass(frozen=True)
-class Row:
+class ManifestRow:
     """One entry: its number from 1 (a CSV's header is none) and what stands there, a dict where it is as it should."""
 
     number: int
@@ -65,7 +65,7 @@ def text_format(head: bytes) -> str | None:
     return JSON if first.startswith("[") else CSV
 
 
-def read_rows(path: Path, form: str, problems: Problems) -> Generator[Row, None, None]:
+def read_rows(path: Path, form: str, problems: ManifestProblems) -> Generator[ManifestRow, None, None]:
     """The rows of a file in one of the three formats. Raises UserError, also while rows are being taken."""
     size = path.stat().st_size
     limit = MAX_TOML_BYTES if form == TOML else MAX_FILE_BYTES
@@ -79,7 +79,7 @@ def read_rows(path: Path, form: str, problems: Problems) -> Generator[Row, None,
         case _:
             values = _csv_rows(path, problems)
     for number, entry in enumerate(values, start=1):
-        yield Row(number, entry)
+        yield ManifestRow(number, entry)
 
 
 def first_row(head: bytes, form: str) -> dict[str, Any] | None:
@@ -105,14 +105,14 @@ def first_row(head: bytes, form: str) -> dict[str, Any] | None:
 # CSV
 
 
-def _csv_rows(path: Path, problems: Problems) -> Iterator[dict[str, str]]:
+def _csv_rows(path: Path, problems: ManifestProblems) -> Iterator[dict[str, str]]:
     with path.open("rb") as file:
         encoding = _encoding(file.read(4))
     with path.open(encoding=encoding, newline="") as text:
         yield from _parsed_csv(path, text, problems)
 
 
-def _parsed_csv(path: Path, text: TextIO, problems: Problems) -> Iterator[dict[str, str]]:
+def _parsed_csv(path: Path, text: TextIO, problems: ManifestProblems) -> Iterator[dict[str, str]]:
     number = 1
     try:
         first = next((line for line in text if line.strip()), "")

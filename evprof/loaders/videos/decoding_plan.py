@@ -29,7 +29,7 @@ _FRAMES_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
-class Run:
+class DecodingRun:
     """Decode from key frame `start` on until the last of `targets` (ascending), which are kept."""
 
     start: int
@@ -41,23 +41,23 @@ class Run:
         return self.targets[-1] - self.start + 1
 
 
-def plan_runs(table: FrameTable, targets: Sequence[int]) -> list[Run]:
-    """Runs that pass the fewest frames: a new one starts only where a key frame lies behind the place reached.
+def plan_runs(table: FrameTable, targets: Sequence[int]) -> list[DecodingRun]:
+    """Runs that pass the fewest frames: a new one starts only where a key frame lies after the place reached.
 
     `targets` ascend without repeats. A file without usable times has a single run, from its start.
     """
-    runs: list[Run] = []
+    runs: list[DecodingRun] = []
     for target in targets:
         key = table.key_before(target) if table.is_timed else 0
         # What is inside the decoder by now is lost in a seek.
         if runs and key - runs[-1].targets[-1] <= table.reorder_frames + 1:
-            runs[-1] = Run(runs[-1].start, (*runs[-1].targets, target))
+            runs[-1] = DecodingRun(runs[-1].start, (*runs[-1].targets, target))
         else:
-            runs.append(Run(key, (target,)))
+            runs.append(DecodingRun(key, (target,)))
     return runs
 
 
-def decoders_for(runs: Sequence[Run], pixels: int, threads: int) -> int:
+def decoders_for(runs: Sequence[DecodingRun], pixels: int, threads: int) -> int:
     """How many decoders share the runs: as many as keep all of them busy, within threads and memory.
 
     One decoder with many threads serves a single long run; several with few serve many runs better, because each
@@ -77,7 +77,7 @@ def decoders_for(runs: Sequence[Run], pixels: int, threads: int) -> int:
     )
 
 
-def threads_for(runs: Sequence[Run], decoders: int, threads: int) -> int:
+def threads_for(runs: Sequence[DecodingRun], decoders: int, threads: int) -> int:
     """Threads of each decoder: its share, but no more than its longest run can feed."""
     longest = max(run.frames for run in runs)
     return max(1, min(threads // decoders, longest // _FRAMES_PER_THREAD, MAX_THREADS))

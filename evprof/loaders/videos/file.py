@@ -20,7 +20,14 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.paths import readable_file
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.decoding_plan import MAX_THREADS, Run, decoders_for, plan_runs, threads_for, usable_threads
+from evprof.loaders.videos.decoding_plan import (
+    MAX_THREADS,
+    DecodingRun,
+    decoders_for,
+    plan_runs,
+    threads_for,
+    usable_threads,
+)
 from evprof.loaders.videos.frame_finder import FrameFinder, FrameMissingError
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow
 from evprof.loaders.videos.source import PYAV, Choice, VideoFrames, VideoInfo, VideoSource
@@ -261,7 +268,9 @@ class VideoFile(VideoSource):
 class _Reading:
     """Runs that several decoders take from a queue, and the pictures they bring."""
 
-    def __init__(self, runs: deque[Run], skip: frozenset[int], to_rgb: Callable[[VideoFrame, int], Picture]) -> None:
+    def __init__(
+        self, runs: deque[DecodingRun], skip: frozenset[int], to_rgb: Callable[[VideoFrame, int], Picture]
+    ) -> None:
         self.runs = runs
         self.pictures: dict[int, Picture] = {}
         self.errors: list[Exception] = []

@@ -30,7 +30,7 @@ class ShownFrame:
     picture: Picture
 
 
-class VideoPlayer:
+class SeekableVideo:
     """Opens the file or folder (see `open_video`) at once and indexes it on first use, in whichever thread asks.
 
     Raises UserError.

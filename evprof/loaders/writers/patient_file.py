@@ -80,15 +80,15 @@ class PatientFile(io.RawIOBase):
         return wanted
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Whether it can: always true."""
         return True
 
     def readable(self) -> bool:
-        """Yes."""
+        """Whether it can: always true."""
         return True
 
     def writable(self) -> bool:
-        """Yes."""
+        """Whether it can: always true."""
         return True
 
     def close(self) -> None:

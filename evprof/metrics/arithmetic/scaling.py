@@ -26,7 +26,7 @@ MIN_POINTS = 3
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedLine:
     """y = intercept + slope · x over `count` points from `low_x` to `high_x`.
 
     `slope_interval` holds the slope with 95 % confidence; None for two points, which any line meets. `mean_y` is the
@@ -69,7 +69,7 @@ class Line:
         return self.holds_zero and self.is_small
 
 
-def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] | None = None) -> Line | None:
+def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] | None = None) -> FittedLine | None:
     """The line of least squares through points; None unless at least two different x are there.
 
     `groups` names what each point belongs to (its sample): every group then has a level of its own, which takes no part
@@ -100,7 +100,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     elif freedom >= 1:
         reach = student_quantile(freedom) * math.sqrt(unexplained / freedom / spread)
         interval = (slope - reach, slope + reach)
-    return Line(
+    return FittedLine(
         slope=slope,
         intercept=float(up.mean()) - slope * float(across.mean()),
         count=len(across),

@@ -13,8 +13,8 @@ from typing import Any
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.gathering import Column
-from evprof.metrics.limits.sizes import Ceiling, ModelSizes, is_7b
+from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 
@@ -28,13 +28,13 @@ _16_BIT = ("float16", "bfloat16")
 class Evidence:
     """Configurations, which of them form draft-target pairs, the finished warm-up runs, and what suites noted."""
 
-    columns: Sequence[Column]
-    pairs: Sequence[tuple[Column, Column]] = ()
+    columns: Sequence[Configuration]
+    pairs: Sequence[tuple[Configuration, Configuration]] = ()
     warmups: Sequence[RunLog] = ()
     models: Mapping[str, ModelSizes] = field(default_factory=dict)
-    ceilings: Sequence[Ceiling] = ()
+    ceilings: Sequence[DeviceCeiling] = ()
 
-    def plain(self, family: str | None = None) -> list[Column]:
+    def plain(self, family: str | None = None) -> list[Configuration]:
         """Configurations without speculation, of one family of models or of all."""
         plain = (column for column in self.columns if not mode_of(column.runs[0].info.mode).is_paired)
         return [
@@ -43,7 +43,7 @@ class Evidence:
             if family is None or ((model := answering_model(column)) is not None and model.family == family)
         ]
 
-    def twins(self, key: str) -> Iterator[tuple[Column, Column]]:
+    def twins(self, key: str) -> Iterator[tuple[Configuration, Configuration]]:
         """Every two configurations that differ in one setting and nothing else, the earlier first."""
         for place, one in enumerate(self.columns):
             for other in self.columns[place + 1 :]:
@@ -75,7 +75,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CheckedClaim:
     """A claim with what was found."""
 
     claim: Claim
@@ -87,7 +87,9 @@ def nothing(sentence: str = "Nothing here measures it.") -> Finding:
     return Finding(NOT_MEASURED, sentence)
 
 
-def found(is_so: bool, sentence: str, *columns: Column, needs_text: bool = False, needs_times: bool = True) -> Finding:
+def found(
+    is_so: bool, sentence: str, *columns: Configuration, needs_text: bool = False, needs_times: bool = True
+) -> Finding:
     """Confirmed or refuted where the measurements are of the claim's models; of others the sentence says so."""
     if are_claims_models(*columns, needs_text=needs_text, needs_times=needs_times):
         return Finding(CONFIRMED if is_so else REFUTED, sentence)
@@ -121,7 +123,7 @@ def within(
     interval: tuple[float, float] | None,
     wanted: tuple[float, float],
     sentence: str,
-    *columns: Column,
+    *columns: Configuration,
     needs_text: bool = False,
 ) -> Finding:
     """Confirmed when a ratio lies in the claimed range and is told from 1, refuted when its interval lies outside,
@@ -136,13 +138,13 @@ def within(
     return nothing(f"{sentence} Too few samples to tell.")
 
 
-def answering_model(column: Column) -> ModelFacts | None:
+def answering_model(column: Configuration) -> ModelFacts | None:
     """The model that answers; None where a file names none."""
     info = column.runs[0].info
     return info.models.get(info.role)
 
 
-def are_claims_models(*columns: Column, needs_text: bool = False, needs_times: bool = True) -> bool:
+def are_claims_models(*columns: Configuration, needs_text: bool = False, needs_times: bool = True) -> bool:
     """Whether every model of these is one of the documents': EventGPT-7B or LLaVA-1.5-7B, weights not quantized.
 
     Where times matter they compute in 16 bit, and where texts do the weights are trained ones. (What the documents call
@@ -160,7 +162,7 @@ def are_claims_models(*columns: Column, needs_text: bool = False, needs_times: b
     return bool(columns)
 
 
-def are_claims_times(*columns: Column) -> bool:
+def are_claims_times(*columns: Configuration) -> bool:
     """Whether absolute times are of the claims' kind: those models on a GPU, or in the documents' files."""
     return are_claims_models(*columns) and all(
         info.imported is not None or info.models[info.role].device.startswith("cuda")
@@ -168,7 +170,7 @@ def are_claims_times(*columns: Column) -> bool:
     )
 
 
-def models_text(*columns: Column) -> str:
+def models_text(*columns: Configuration) -> str:
     """`evprof-tiny-eventgpt and evprof-tiny-video-llava on cpu`."""
     answering = ((answering_model(column), column.runs[0].info.role) for column in columns)
     names = dict.fromkeys(model.name if model else role for model, role in answering)
@@ -181,13 +183,13 @@ def models_text(*columns: Column) -> str:
     return " and ".join(names) + (f" on {' and '.join(devices)}" if devices else "")
 
 
-def differing(one: Column, other: Column) -> set[str]:
+def differing(one: Configuration, other: Configuration) -> set[str]:
     """The settings and facts of the models in which two configurations differ."""
     first, second = _traits(one), _traits(other)
     return {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
 
 
-def _traits(column: Column) -> dict[str, Any]:
+def _traits(column: Configuration) -> dict[str, Any]:
     info = column.runs[0].info
     traits: dict[str, Any] = {**info.settings.flat(), "role": info.role, "mode": info.mode}
     for role, model in info.models.items():

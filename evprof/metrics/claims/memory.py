@@ -22,7 +22,7 @@ from evprof.metrics.claims.evidence import (
     on_others,
     within,
 )
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import answer_text, decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import stage_ms
@@ -114,7 +114,7 @@ def tokenizers(evidence: Evidence) -> Finding:
     return nothing("No two answers to one sample have token ids and enough words in common.")
 
 
-def _answers(draft: Column, target: Column) -> Iterator[tuple[RunLog, RunLog]]:
+def _answers(draft: Configuration, target: Configuration) -> Iterator[tuple[RunLog, RunLog]]:
     others = target.samples()
     pairs = ((runs[0], others[key][0]) for key, runs in draft.samples().items() if key in others)
     for _, pair in zip(range(MOST_ANSWERS), pairs, strict=False):
@@ -122,7 +122,7 @@ def _answers(draft: Column, target: Column) -> Iterator[tuple[RunLog, RunLog]]:
             yield pair
 
 
-def _piece_check(draft: Column, target: Column) -> tuple[int, int] | None:
+def _piece_check(draft: Configuration, target: Configuration) -> tuple[int, int] | None:
     """(ids with the same text, ids used by both); None where texts of tokens are not known or too few are shared."""
     known: tuple[dict[int, str], dict[int, str]] = {}, {}
     for pair in _answers(draft, target):
@@ -134,7 +134,7 @@ def _piece_check(draft: Column, target: Column) -> tuple[int, int] | None:
     return sum(known[0][number] == known[1][number] for number in shared), len(shared)
 
 
-def _longest_common(draft: Column, target: Column) -> tuple[int, int] | None:
+def _longest_common(draft: Configuration, target: Configuration) -> tuple[int, int] | None:
     """The longest run of words that two answers share, and the longest run of ids that the same two share."""
     best: tuple[int, int] | None = None
     for one, other in _answers(draft, target):

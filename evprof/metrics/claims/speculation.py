@@ -13,14 +13,14 @@ from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
 from evprof.metrics.configurations.baselines import baseline_over, is_counted, runs_text
-from evprof.metrics.configurations.gathering import Column, sample_key
+from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.pace import pace_of
-from evprof.metrics.speculation.what_if import ParallelPrefill, parallel_prefill
+from evprof.metrics.speculation.what_if import ParallelPrefillEstimate, parallel_prefill
 
 EQUIVALENT, TOLERANCE = 0.137, 0.005
 ADAPTER_SPEEDUP, PARALLEL_SPEEDUP, ADAPTER_RATE = (2.7, math.inf), (1.9, math.inf), 0.8
@@ -75,10 +75,10 @@ class Speed:
     plain runs that the common rule chooses, sample by sample."""
 
     estimate: Estimate
-    column: Column
-    base: Column
+    column: Configuration
+    base: Configuration
 
-    def bases(self, columns: Iterable[Column]) -> list[Column]:
+    def bases(self, columns: Iterable[Configuration]) -> list[Configuration]:
         """The configurations that these plain runs are of."""
         ids = {id(run) for run in self.base.runs}
         return [column for column in columns if any(id(run) in ids for run in column.runs)]
@@ -130,14 +130,14 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
     return rows
 
 
-def _speed(column: Column, others: Sequence[RunLog]) -> Speed | None:
+def _speed(column: Configuration, others: Sequence[RunLog]) -> Speed | None:
     base = baseline_over((run for run in column.runs if is_counted(run.info)), others)
     if base is None:
         return None
     asked = {sample_key(run) for run in base.runs}
     own = (run for run in column.runs if is_counted(run.info) and sample_key(run) in asked)
     estimate = ratio_of(observe(own, _whole_ms), observe(base.runs, _whole_ms))
-    return None if estimate is None else Speed(estimate, column, Column(base.runs, column.session))
+    return None if estimate is None else Speed(estimate, column, Configuration(base.runs, column.session))
 
 
 def _kind(run: RunLog) -> str:
@@ -148,7 +148,7 @@ def _kind(run: RunLog) -> str:
     return HIDDEN if run.info.imported is not None else MODEL
 
 
-def _who(column: Column) -> str:
+def _who(column: Configuration) -> str:
     """The drafter in words, and whether it drafts chains or trees."""
     run = column.runs[0]
     facts = run.info.speculation
@@ -234,7 +234,7 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     return found(accepted / drafted >= ADAPTER_RATE, sentence, column, needs_text=True, needs_times=False)
 
 
-def _rate(column: Column) -> tuple[float, float, Interval | None] | None:
+def _rate(column: Configuration) -> tuple[float, float, Interval | None] | None:
     """Accepted and drafted tokens over one run of every sample, and the 95 % interval of their quotient."""
     counted = [_counts_of(runs[0]) for runs in column.samples().values()]
     accepted, drafted = [one[0] for one in counted], [one[1] for one in counted]
@@ -279,7 +279,7 @@ def parallel_prefill_doubles(evidence: Evidence) -> Finding:
     return found(False, sentence, draft, target)
 
 
-def _most(draft: Column, target: Column) -> list[ParallelPrefill] | None:
+def _most(draft: Configuration, target: Configuration) -> list[ParallelPrefillEstimate] | None:
     """The most that drafting inside the prefill can give at 002's acceptance, by output length."""
     paces = pace_of(draft), pace_of(target)
     if paces[0] is None or paces[1] is None:

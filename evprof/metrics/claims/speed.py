@@ -23,7 +23,7 @@ from evprof.metrics.claims.evidence import (
     models_text,
     nothing,
 )
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.generation import fewer_or_faster, is_mostly_cut_off
 from evprof.metrics.estimates.paired import Compared, compare, mean_of, values_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
@@ -46,7 +46,7 @@ ALL = 0.95
 """The part from which on one cause is all of it."""
 
 
-def _sizes(evidence: Evidence, column: Column) -> ModelSizes | None:
+def _sizes(evidence: Evidence, column: Configuration) -> ModelSizes | None:
     return sizes_of(answering_model(column), evidence.models)
 
 
@@ -58,12 +58,12 @@ def _vision(run: RunLog) -> float | None:
     return stage_ms(run, "vision")
 
 
-def _decode_work(evidence: Evidence, column: Column) -> Work | None:
+def _decode_work(evidence: Evidence, column: Configuration) -> Work | None:
     sizes = _sizes(evidence, column)
     return None if sizes is None else typical([work for run in column.runs if (work := decode_work(run, sizes))])
 
 
-def _same_language_models(evidence: Evidence) -> Iterator[tuple[Column, Column]]:
+def _same_language_models(evidence: Evidence) -> Iterator[tuple[Configuration, Configuration]]:
     """(shorter, longer): configurations of equally large language models at different prompt lengths.
 
     Those of one model that differ in frames only first, then draft and target.
@@ -84,7 +84,7 @@ def _is_as_large(one: ModelSizes, other: ModelSizes) -> bool:
 
 def smaller_cache(evidence: Evidence) -> Finding:
     """Bytes that a decode step reads against its time, at two lengths: read once, and with a cache copied to grow."""
-    best: tuple[float, Column, Column] | None = None
+    best: tuple[float, Configuration, Configuration] | None = None
     for shorter, longer in _same_language_models(evidence):
         ratio = (mean_of(longer, input_length) or 1) / (mean_of(shorter, input_length) or 1)
         if best is None or ratio > best[0]:
@@ -111,7 +111,7 @@ def smaller_cache(evidence: Evidence) -> Finding:
     return _explained(sentence, parts, shorter, longer)
 
 
-def _explained(sentence: str, parts: list[float], shorter: Column, longer: Column) -> Finding:
+def _explained(sentence: str, parts: list[float], shorter: Configuration, longer: Configuration) -> Finding:
     """By the part that holds for how these caches grew; where that is not told, only if both parts say the same."""
     kinds = {_cache_kind(shorter), _cache_kind(longer)}
     if kinds == {"dynamic"}:
@@ -121,12 +121,12 @@ def _explained(sentence: str, parts: list[float], shorter: Column, longer: Colum
     return nothing(f"{sentence} How these caches grew is not told.")
 
 
-def _cache_bytes(column: Column) -> float:
+def _cache_bytes(column: Configuration) -> float:
     model = answering_model(column)
     return (mean_of(column, input_length) or 0) * bytes_per_position(model) if model else 0.0
 
 
-def _cache_kind(column: Column) -> str | None:
+def _cache_kind(column: Configuration) -> str | None:
     model = answering_model(column)
     return None if model is None or column.runs[0].info.imported is not None else model.cache
 
@@ -160,8 +160,8 @@ def memory_bound_prefill(evidence: Evidence) -> Finding:
     return found(share > 1 / 2, sentence, column)
 
 
-def _longest_prefill(evidence: Evidence) -> tuple[Column, ModelSizes, Work] | None:
-    best: tuple[float, Column, ModelSizes, Work] | None = None
+def _longest_prefill(evidence: Evidence) -> tuple[Configuration, ModelSizes, Work] | None:
+    best: tuple[float, Configuration, ModelSizes, Work] | None = None
     for column in evidence.plain():
         sizes, length = _sizes(evidence, column), mean_of(column, input_length)
         if sizes is None or length is None or (best is not None and length <= best[0]):
@@ -209,7 +209,7 @@ def seven_percent(evidence: Evidence) -> Finding:
     )
 
 
-def _prefill_pair(evidence: Evidence, draft: Column, target: Column) -> Finding | None:
+def _prefill_pair(evidence: Evidence, draft: Configuration, target: Configuration) -> Finding | None:
     sizes = _sizes(evidence, draft), _sizes(evidence, target)
     lengths = mean_of(draft, input_length), mean_of(target, input_length)
     times = compare(target, draft, _prefill)
@@ -223,7 +223,9 @@ def _prefill_pair(evidence: Evidence, draft: Column, target: Column) -> Finding 
     return _seven_percent(times, lengths[0] / lengths[1], flops, draft, target)
 
 
-def _seven_percent(times: Compared, tokens: float, flops: float, draft: Column, target: Column) -> Finding:
+def _seven_percent(
+    times: Compared, tokens: float, flops: float, draft: Configuration, target: Configuration
+) -> Finding:
     ratio = times.ratio or 1.0
     visual = [run.info.lengths.get(run.info.role) for run in (draft.runs[0], target.runs[0])]
     told = (
@@ -250,7 +252,7 @@ def fewer_tokens(evidence: Evidence) -> Finding:
     )
 
 
-def _fewer_tokens(draft: Column, target: Column) -> Finding | None:
+def _fewer_tokens(draft: Configuration, target: Configuration) -> Finding | None:
     told = fewer_or_faster(draft, target)
     if told is None or told.tokens.ratio is None or told.total_ms.ratio is None or told.token_share is None:
         return None
@@ -281,7 +283,7 @@ def vision_share(evidence: Evidence) -> Finding:
     )
 
 
-def _vision_share(draft: Column, target: Column) -> Finding | None:
+def _vision_share(draft: Configuration, target: Configuration) -> Finding | None:
     vision, whole = compare(draft, target, _vision), compare(draft, target, _model_ms)
     if vision is None or whole is None or not whole.delta:
         return None
@@ -306,7 +308,7 @@ def faster_per_frame(evidence: Evidence) -> Finding:
     )
 
 
-def _per_frame(draft: Column, target: Column) -> Finding | None:
+def _per_frame(draft: Configuration, target: Configuration) -> Finding | None:
     compared = compare(target, draft, _vision_per_frame)
     if compared is None or compared.ratio is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from evprof.metrics.claims import memory, speculation, speed
-from evprof.metrics.claims.evidence import Answer, Claim, Evidence
+from evprof.metrics.claims.evidence import CheckedClaim, Claim, Evidence
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -132,6 +132,6 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 
-def answer_claims(evidence: Evidence) -> list[Answer]:
+def answer_claims(evidence: Evidence) -> list[CheckedClaim]:
     """Every claim with what these measurements say of it."""
-    return [Answer(claim, claim.judge(evidence)) for claim in CLAIMS]
+    return [CheckedClaim(claim, claim.judge(evidence)) for claim in CLAIMS]

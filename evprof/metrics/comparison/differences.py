@@ -15,7 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.comparison.figures import stages_of
 from evprof.metrics.comparison.rows import ratio_of
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import ProcessSpread, difference_of, observe
 from evprof.metrics.figures import decoding, stages
 from evprof.metrics.figures.partition import Block, measured_ms, name_of, partition, shape_of
@@ -43,7 +43,7 @@ class Matched:
     files: tuple[str, str] = ("", "")
 
 
-def matched(baseline: Column, other: Column) -> Matched:
+def matched(baseline: Configuration, other: Configuration) -> Matched:
     """The runs of all samples that both measured; of all samples when they share none."""
     files = baseline.session, other.session
     if not (baseline.is_cell or other.is_cell):
@@ -61,13 +61,13 @@ def mean_of_repeats(runs: Sequence[RunLog], read: Callable[[RunLog], float | Non
     return fmean(values) if values and len(values) == len(runs) else None
 
 
-def common_blocks(listed: Sequence[Column], basis: str = END_TO_END) -> list[Block]:
+def common_blocks(listed: Sequence[Configuration], basis: str = END_TO_END) -> list[Block]:
     """The finest division of the stages that all these columns can answer."""
     return partition({shape_of(run) for column in listed for run in column.runs}, stages_of(basis))
 
 
-def column_contributions(
-    baseline: Column, other: Column, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
+def configuration_contributions(
+    baseline: Configuration, other: Configuration, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
 ) -> list[dict[str, Any]]:
     """What each stage (all roles), and what no stage covers, adds to the difference other - baseline.
 
@@ -174,7 +174,7 @@ def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
     return _generation([[baseline]], [[other]])
 
 
-def column_generation(baseline: Column, other: Column) -> dict[str, float | None]:
+def configuration_generation(baseline: Configuration, other: Configuration) -> dict[str, float | None]:
     """Like `generation`, of two columns: mean numbers of tokens, and mean decode time per mean number of tokens."""
     return generation_of(matched(baseline, other))
 
@@ -222,7 +222,7 @@ def token_match(one: RunLog, other: RunLog) -> dict[str, Any]:
     return _token_match([[one]], [[other]])
 
 
-def column_token_match(baseline: Column, other: Column) -> dict[str, Any]:
+def configuration_token_match(baseline: Configuration, other: Configuration) -> dict[str, Any]:
     """Like `token_match`, summed over the samples that both columns answered; over nothing when they share none.
 
     Of repeats the first counts.

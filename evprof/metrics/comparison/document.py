@@ -11,10 +11,10 @@ from typing import Any
 from evprof.core.errors import USAGE, UserError
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
-    column_contributions,
-    column_generation,
-    column_token_match,
     common_blocks,
+    configuration_contributions,
+    configuration_generation,
+    configuration_token_match,
     contributions_of,
     generation,
     generation_of,
@@ -22,12 +22,12 @@ from evprof.metrics.comparison.differences import (
     token_match,
     token_match_of,
 )
-from evprof.metrics.comparison.rows import Row, comparison_rows, ratio_of
-from evprof.metrics.comparison.settings import SettingRow, setting_rows
+from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, ratio_of
+from evprof.metrics.comparison.settings import ComparedSetting, setting_rows
 from evprof.metrics.configurations.gathering import (
-    Column,
+    Configuration,
     SampleKey,
-    columns,
+    configurations_of,
     failed_only,
     is_comparable,
     sample_key,
@@ -41,17 +41,17 @@ from evprof.metrics.figures.stages import BASES, END_TO_END
 __all__ = [
     "BASES",
     "TOKEN_MATCH_DEFINITION",
-    "Column",
-    "Row",
+    "ComparedSetting",
+    "ComparisonRow",
+    "Configuration",
     "SampleKey",
-    "SettingRow",
-    "column_contributions",
-    "column_generation",
-    "column_token_match",
-    "columns",
     "common_blocks",
     "compare_document",
     "comparison_rows",
+    "configuration_contributions",
+    "configuration_generation",
+    "configuration_token_match",
+    "configurations_of",
     "failed_only",
     "generation",
     "is_comparable",
@@ -66,8 +66,8 @@ __all__ = [
 
 
 def compare_document(
-    listed: Sequence[Column],
-    baseline: Column,
+    listed: Sequence[Configuration],
+    baseline: Configuration,
     basis: str = END_TO_END,
     *,
     differences_only: bool = False,
@@ -103,8 +103,8 @@ def compare_document(
 
 
 def pair_document(
-    baseline: Column,
-    other: Column,
+    baseline: Configuration,
+    other: Configuration,
     basis: str = END_TO_END,
     blocks: Sequence[tuple[str, ...]] | None = None,
     processes: ProcessSpread | None = None,
@@ -123,7 +123,7 @@ def pair_document(
     }
 
 
-def _column_document(column: Column, is_baseline: bool) -> dict[str, Any]:
+def _column_document(column: Configuration, is_baseline: bool) -> dict[str, Any]:
     info = column.runs[0].info
     return {
         "run_ids": [run.run_id for run in column.runs],

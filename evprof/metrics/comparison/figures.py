@@ -9,7 +9,7 @@ from evprof.core.records import STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
 from evprof.metrics.figures import decoding, kv_cache, stages
-from evprof.metrics.figures.partition import Block, Shape, composites, measured_ms, name_of
+from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import acceptance
 
@@ -22,7 +22,7 @@ class FigureReading:
     """A figure as a comparison reads it; `stages` are those whose time it is, if it is that of stages."""
 
     figure: Figure
-    read: Callable[[RunLog, Shape], float | None]
+    read: Callable[[RunLog, StagePartition], float | None]
     stages: Block = ()
 
 
@@ -39,7 +39,7 @@ def on_basis(basis: str) -> list[str]:
     return [key for key in FIGURES if key not in names and not (key == "unattributed_ms" and basis == MODEL_ONLY)]
 
 
-def compared_figures(basis: str, shapes: Iterable[Shape]) -> list[FigureReading]:
+def compared_figures(basis: str, shapes: Iterable[StagePartition]) -> list[FigureReading]:
     """All figures in order of presentation: a piece of several stages after the last of them."""
     names = stages_of(basis)
     found = [_of_answer(key, basis) for key in on_basis(basis)]
@@ -55,7 +55,7 @@ def _of_answer(key: str, basis: str) -> FigureReading:
     if stage in STAGES:
         return _of_stages(figure, (stage,))
 
-    def read(run: RunLog, _: Shape) -> float | None:
+    def read(run: RunLog, _: StagePartition) -> float | None:
         value = READERS[key](run, run.info.role, basis)
         is_told = value is None and run.info.imported is not None and key not in _BASED
         return run.info.imported.figures.get(key) if is_told and run.info.imported else value

@@ -13,18 +13,18 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic import statistics
 from evprof.metrics.comparison.figures import FigureReading, compared_figures
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import Estimate, Observation, ProcessSpread, difference_of, observe
 from evprof.metrics.estimates.estimates import ratio_of as estimated_ratio
-from evprof.metrics.estimates.observations import Side
-from evprof.metrics.figures.partition import Shape, name_of, shape_of
+from evprof.metrics.estimates.observations import ObservedSide
+from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END
 
 TOTAL = "total_ms"
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One figure of every column, with its difference from and ratio to the baseline's.
 
     `ci95`: the 95 % interval of the ratio where the counts allow one. `counts`: of how many samples (cells) or repeats
@@ -67,8 +67,8 @@ class Row:
 
 
 def comparison_rows(
-    listed: Sequence[Column], baseline: int = 0, basis: str = END_TO_END, processes: ProcessSpread | None = None
-) -> list[Row]:
+    listed: Sequence[Configuration], baseline: int = 0, basis: str = END_TO_END, processes: ProcessSpread | None = None
+) -> list[ComparisonRow]:
     """Every figure that at least one column has, against the column at index `baseline`.
 
     `processes`: how much engine processes differ on the machine that measured, where that is known.
@@ -96,7 +96,7 @@ def ratio_of(value: float | None, base: float | None) -> float | None:
 class _Measured:
     """One figure of one column, as far as measured."""
 
-    column: Column
+    column: Configuration
     observations: list[Observation]
     in_order: list[float]
 
@@ -111,7 +111,7 @@ class _Measured:
     @property
     def value(self) -> float | None:
         """The mean over samples."""
-        return Side.of(self.observations).mean if self else None
+        return ObservedSide.of(self.observations).mean if self else None
 
 
 @dataclass(frozen=True)
@@ -125,13 +125,16 @@ class _Against:
     note: str = ""
 
 
-def _observations(column: Column) -> list[Observation]:
+def _observations(column: Configuration) -> list[Observation]:
     """Of every run what it shares with others, without a value."""
     return observe(column.runs, lambda _: 0.0, column.session)
 
 
 def _measured(
-    column: Column, known: Sequence[Observation], runs: Sequence[tuple[RunLog, Shape]], reading: FigureReading
+    column: Configuration,
+    known: Sequence[Observation],
+    runs: Sequence[tuple[RunLog, StagePartition]],
+    reading: FigureReading,
 ) -> _Measured:
     found, in_order = [], []
     for entry, (run, shape) in zip(known, runs, strict=True):
@@ -149,7 +152,7 @@ def _row(
     baseline: int,
     notes: Sequence[str],
     processes: ProcessSpread | None,
-) -> Row:
+) -> ComparisonRow:
     base = measured[baseline]
     against = [
         _itself(base) if index == baseline else _against(base, found, reading, processes)
@@ -157,7 +160,7 @@ def _row(
     ]
     intervals = [found.ci95 for found in against]
     said = [f"{found.column.label}: {one.note}." for found, one in zip(measured, against, strict=True) if one.note]
-    return Row(
+    return ComparisonRow(
         reading.figure.key,
         reading.figure.unit,
         [found.value for found in measured],
@@ -203,7 +206,7 @@ def _never_varies(measured: _Measured) -> bool:
 
 
 def _notes(
-    reading: FigureReading, listed: Sequence[Column], shaped: Sequence[Sequence[tuple[RunLog, Shape]]]
+    reading: FigureReading, listed: Sequence[Configuration], shaped: Sequence[Sequence[tuple[RunLog, StagePartition]]]
 ) -> list[str]:
     notes = []
     for column, runs in zip(listed, shaped, strict=True):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.configurations.settings_text import settings_of
 
 
 @dataclass(frozen=True)
-class SettingRow:
+class ComparedSetting:
     """One setting in words for every column; None where it does not apply or, of imported runs, nobody said it."""
 
     key: str
@@ -29,12 +29,12 @@ class SettingRow:
         return {"setting": self.key, "name": self.name, "values": self.values}
 
 
-def setting_rows(listed: Sequence[Column]) -> list[SettingRow]:
+def setting_rows(listed: Sequence[Configuration]) -> list[ComparedSetting]:
     """Mode, model and every setting that at least one column has, in order of reading."""
     told = [_settings(column.runs[0]) for column in listed]
     names = {key: name for settings in told for key, (name, _) in settings.items()}
     return [
-        SettingRow(key, name, [settings[key][1] if key in settings else None for settings in told])
+        ComparedSetting(key, name, [settings[key][1] if key in settings else None for settings in told])
         for key, name in names.items()
     ]
 

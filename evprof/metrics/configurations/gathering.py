@@ -23,7 +23,7 @@ SampleKey = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class Configuration:
     """One configuration with its runs; `session` is the file they came from, "" for the open one.
 
     `failures` counts the rows that belong to it and were left out because they failed or were cancelled.
@@ -105,13 +105,15 @@ def is_comparable(run: RunLog) -> bool:
     return not (run.info.warmup or run.info.profiled)
 
 
-def columns(runs: Sequence[RunLog], session: str = "") -> list[Column]:
+def configurations_of(runs: Sequence[RunLog], session: str = "") -> list[Configuration]:
     """Comparable runs gathered into columns: of one cell, or repeats of one request, in one role and mode.
 
     Of a suite's row that was begun more than once only the last attempt counts. Failed and cancelled runs are counted
     in `failures`; a configuration of which no other run is left gives no column (see `failed_only`).
     """
-    return [Column(tuple(warm_of(kept)), session, failures) for kept, failures in _gathered(runs).values() if kept]
+    return [
+        Configuration(tuple(warm_of(kept)), session, failures) for kept, failures in _gathered(runs).values() if kept
+    ]
 
 
 def warm_of(runs: Sequence[RunLog]) -> list[RunLog]:
@@ -129,7 +131,7 @@ def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:
     ]
 
 
-def typical_run(column: Column, basis: str = END_TO_END) -> RunLog:
+def typical_run(column: Configuration, basis: str = END_TO_END) -> RunLog:
     """The run whose total is the (lower) median; the first one while totals are unknown."""
     return typical_of(column.runs, basis)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evprof.core.errors import UserError
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import BASES, END_TO_END
 
 MOST_COLUMNS = 1000
@@ -71,7 +71,9 @@ class SavedView:
         """The sessions' files, seen from the session that holds the view."""
         return [place_of(session, holder) for session in self.sessions]
 
-    def pick(self, listed: Sequence[Column], holder: Path) -> tuple[list[Column], Column, list[ColumnName]]:
+    def pick(
+        self, listed: Sequence[Configuration], holder: Path
+    ) -> tuple[list[Configuration], Configuration, list[ColumnName]]:
         """Of the columns of these sessions those of the view in its order, the baseline, and the names of those that
         are gone. Raises UserError when the baseline or all others are gone."""
         found = {name: self._find(name, listed, holder) for name in dict.fromkeys((*self.columns, self.baseline))}
@@ -86,7 +88,7 @@ class SavedView:
         return kept, baseline, gone
 
     @staticmethod
-    def _find(name: ColumnName, listed: Sequence[Column], holder: Path) -> Column | None:
+    def _find(name: ColumnName, listed: Sequence[Configuration], holder: Path) -> Configuration | None:
         path = place_of(name.session, holder).resolve()
         for column in listed:
             # Reading the same file twice in a list is the caller's business; the first one is as good.
@@ -99,7 +101,12 @@ class SavedView:
 
 
 def view_of(
-    listed: Sequence[Column], baseline: Column, holder: Path, basis: str = END_TO_END, *, differences_only: bool = False
+    listed: Sequence[Configuration],
+    baseline: Configuration,
+    holder: Path,
+    basis: str = END_TO_END,
+    *,
+    differences_only: bool = False,
 ) -> SavedView:
     """What is to be saved of a comparison in the session `holder`."""
     names = {id(column): _name(column, holder) for column in listed}
@@ -116,7 +123,7 @@ def place_of(session: str, holder: Path) -> Path:
     return beside if not named.exists() and beside.exists() else named
 
 
-def _name(column: Column, holder: Path) -> ColumnName:
+def _name(column: Configuration, holder: Path) -> ColumnName:
     run = column.runs[0]
     return ColumnName(_named_by(column.session, holder), run.run_id, run.info.mode, run.info.role)
 

@@ -19,7 +19,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.setting import Setting, Situation, said
 from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
-from evprof.view.columns import Column
+from evprof.view.columns import ShownModel
 
 _TAKEN = ("attention", "cache", "step")
 """Settings whose "auto" the engine decides; it reports what it took under the same names."""
@@ -153,7 +153,7 @@ def run_label(runs: Sequence[RunLog]) -> str:
     return " · ".join(parts)
 
 
-def differences(a: Column | None, b: Column | None) -> list[tuple[ToldSetting, ToldSetting]]:
+def differences(a: ShownModel | None, b: ShownModel | None) -> list[tuple[ToldSetting, ToldSetting]]:
     """The settings in which two models of two runs differ, in pairs; none within one run.
 
     Between a draft and a target, what they read and how much of it is no difference of settings.
@@ -169,7 +169,7 @@ def differences(a: Column | None, b: Column | None) -> list[tuple[ToldSetting, T
     ]
 
 
-def difference_sentence(a: Column | None, b: Column | None) -> str:
+def difference_sentence(a: ShownModel | None, b: ShownModel | None) -> str:
     """`KV cache: dynamic → static · decode step: eager → compiled`; empty when nothing differs."""
     return " · ".join(f"{mine.name}: {mine.text} → {theirs.text}" for mine, theirs in differences(a, b))
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from evprof.core.run_info import REFERENCE
 from evprof.core.run_log import RunLog
-from evprof.metrics.arithmetic.scaling import Line, fit_line
+from evprof.metrics.arithmetic.scaling import FittedLine, fit_line
 from evprof.metrics.arithmetic.series import coefficient
-from evprof.metrics.configurations.gathering import Column, sample_key
+from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.figures.stages import END_TO_END, total_ms
 
 LEAST_RUNS = 4
@@ -29,7 +29,7 @@ class Drift:
 
     minutes: tuple[float, ...]
     totals_ms: tuple[float, ...]
-    line: Line
+    line: FittedLine
 
     @property
     def change(self) -> float:
@@ -52,7 +52,7 @@ class Drift:
         return self.line.slope_interval is not None and not self.line.holds_zero
 
 
-def drift_of(column: Column, basis: str = END_TO_END) -> Drift | None:
+def drift_of(column: Configuration, basis: str = END_TO_END) -> Drift | None:
     """The trend of a configuration; None below LEAST_RUNS runs with a total and a time, or when all began at once."""
     found = [
         (began, total, sample_key(run))
@@ -68,7 +68,7 @@ def drift_of(column: Column, basis: str = END_TO_END) -> Drift | None:
     return None if line is None else Drift(tuple(minutes), tuple(totals), line)
 
 
-def trend_of(minutes: Sequence[float], values: Sequence[float], samples: Sequence[Hashable]) -> Line | None:
+def trend_of(minutes: Sequence[float], values: Sequence[float], samples: Sequence[Hashable]) -> FittedLine | None:
     """The line through values at their times, in any order, of runs of which neighbours are alike; see `fit_line`."""
     line = fit_line(minutes, values, samples)
     if line is None:
@@ -80,7 +80,7 @@ def trend_of(minutes: Sequence[float], values: Sequence[float], samples: Sequenc
     return replace(line, slope_interval=coefficient(up, design, 1, [samples[place] for place in order]))
 
 
-def without_reference(columns: Sequence[Column]) -> list[Column]:
+def without_reference(columns: Sequence[Configuration]) -> list[Configuration]:
     """The configurations that are measured for their own sake."""
     return [column for column in columns if column.cell != REFERENCE]
 

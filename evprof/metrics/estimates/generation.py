@@ -13,7 +13,7 @@ from statistics import fmean
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import Interval, mean_interval
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import Compared, compare
 from evprof.metrics.figures.decoding import decode_steps, output_length
 from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
@@ -70,13 +70,13 @@ class Generation:
         return math.log(tokens) / math.log(whole)
 
 
-def generation_stages(*columns: Column) -> Block:
+def generation_stages(*columns: Configuration) -> Block:
     """The smallest piece with decode in it that all runs of these configurations timed."""
     shapes = {shape_of(run) for column in columns for run in column.runs}
     return next((block for block in partition(shapes) if "decode" in block), DECODE)
 
 
-def fewer_or_faster(base: Column, other: Column) -> Generation | None:
+def fewer_or_faster(base: Configuration, other: Configuration) -> Generation | None:
     """Token counts and times of two configurations; None while either was not measured."""
     stages = generation_stages(base, other)
 
@@ -84,7 +84,7 @@ def fewer_or_faster(base: Column, other: Column) -> Generation | None:
         return None if duration(run) is None else _count(run, stages)
 
     def duration(run: RunLog) -> float | None:
-        # A time of 0 is none: nothing can be divided by it.
+        # A time of 0 counts as not measured: nothing can be divided by it.
         return (measured_ms(run, shape_of(run), stages) or None) if _count(run, stages) else None
 
     counts, spent = compare(base, other, tokens), compare(base, other, duration)
@@ -96,7 +96,7 @@ def _count(run: RunLog, stages: Block) -> float | None:
     return decode_steps(run) if stages == DECODE else output_length(run)
 
 
-def is_mostly_cut_off(column: Column) -> bool:
+def is_mostly_cut_off(column: Configuration) -> bool:
     """Whether most answers are as long as allowed though they might have ended: their length is the limit's."""
     if any(run.info.settings.ignore_eos for run in column.runs):
         return False

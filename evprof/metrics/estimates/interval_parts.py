@@ -22,7 +22,7 @@ from evprof.metrics.arithmetic.statistics import (
     ratio_interval,
     student_quantile,
 )
-from evprof.metrics.estimates.observations import Observation, Side
+from evprof.metrics.estimates.observations import Observation, ObservedSide
 
 IN_TURNS = 0.1
 """Squared correlation of side and order below which the sides count as measured in turns."""
@@ -47,7 +47,7 @@ def both_ways(reach: float) -> Interval:
     return -reach, reach
 
 
-def mean_part(side: Side) -> Interval | None:
+def mean_part(side: ObservedSide) -> Interval | None:
     """Of the mean of one engine process or several."""
     parts: list[Interval | None] = []
     if len(side.sessions) > 1:
@@ -65,8 +65,8 @@ def mean_part(side: Side) -> Interval | None:
 class Sides:
     """Two sides of a ratio or a difference."""
 
-    base: Side
-    other: Side
+    base: ObservedSide
+    other: ObservedSide
     is_ratio: bool
 
     @property
@@ -188,7 +188,7 @@ class Sides:
         return self.other.mean / self.units[1] - self.base.mean / self.units[0]
 
 
-def _level_in_time(side: Side) -> Interval | None:
+def _level_in_time(side: ObservedSide) -> Interval | None:
     """Of the mean, for these samples: repeats in order of time."""
     values = np.array([entry.value for entry in side.observations])
     samples = [entry.sample for entry in side.observations]

@@ -70,19 +70,19 @@ def _began_s(run: RunLog) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ObservedSide:
     """Observations of one side in order of time, one engine process after the other: their clocks may differ."""
 
     observations: tuple[Observation, ...]
 
     @staticmethod
-    def of(values: Iterable[Observation]) -> Side:
+    def of(values: Iterable[Observation]) -> ObservedSide:
         """Observations in any order; at least one."""
         by_process: dict[str, list[Observation]] = {}
         for entry in values:
             by_process.setdefault(entry.session, []).append(entry)
         ordered = (sorted(entries, key=lambda entry: entry.began_s) for entries in by_process.values())
-        return Side(tuple(entry for entries in ordered for entry in entries))
+        return ObservedSide(tuple(entry for entries in ordered for entry in entries))
 
     @cached_property
     def by_sample(self) -> dict[Hashable, float]:
@@ -121,12 +121,12 @@ class Side:
     def by_session(self) -> dict[str, float]:
         """Of every engine process the mean over samples."""
         return {
-            name: Side(tuple(entry for entry in self.observations if entry.session == name)).mean
+            name: ObservedSide(tuple(entry for entry in self.observations if entry.session == name)).mean
             for name in self.sessions
         }
 
 
-def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[Side, Side]:
+def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[ObservedSide, ObservedSide]:
     """Both sides over the engine processes, and then over the samples, that both have where they share any.
 
     A sample is of one scene, the base's, whatever file of it either side read (a recording, or frames drawn from it).
@@ -137,7 +137,7 @@ def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[S
             base, other = ([entry for entry in side if key(entry) in both] for side in (base, other))
     scenes = {entry.sample: entry.scene for entry in base}
     other = [replace(entry, scene=scenes.get(entry.sample, entry.scene)) for entry in other]
-    return Side.of(base), Side.of(other)
+    return ObservedSide.of(base), ObservedSide.of(other)
 
 
 def _means(pairs: Iterable[tuple[Hashable, float]]) -> dict[Hashable, float]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from statistics import fmean
 
 from evprof.metrics.arithmetic.statistics import Interval
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import Estimate, Observation, Read, difference_of, observe, ratio_of
 
 
@@ -76,7 +76,7 @@ class Compared:
         return one, two
 
 
-def by_sample(column: Column, read: Read) -> dict[Hashable, float]:
+def by_sample(column: Configuration, read: Read) -> dict[Hashable, float]:
     """The figure by sample (the mean of its repeats), of repeats of one request by repeat; only what was measured."""
     if not column.is_cell:
         return {run.info.repeat: value for run in column.runs if (value := read(run)) is not None}
@@ -88,18 +88,18 @@ def by_sample(column: Column, read: Read) -> dict[Hashable, float]:
     return found
 
 
-def values_of(column: Column, read: Read) -> list[float]:
+def values_of(column: Configuration, read: Read) -> list[float]:
     """The figure of every sample, or repeat, that has it."""
     return list(by_sample(column, read).values())
 
 
-def mean_of(column: Column, read: Read) -> float | None:
+def mean_of(column: Configuration, read: Read) -> float | None:
     """Mean over samples, or repeats; None when none measured it."""
     values = values_of(column, read)
     return fmean(values) if values else None
 
 
-def compare(base: Column, other: Column, read: Read, other_read: Read | None = None) -> Compared | None:
+def compare(base: Configuration, other: Configuration, read: Read, other_read: Read | None = None) -> Compared | None:
     """The figure of two configurations, in pairs over what both measured, else each over all of its own.
 
     `other_read` reads the other's, where that is another figure. None when either measured nothing.

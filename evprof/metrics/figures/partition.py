@@ -25,21 +25,21 @@ class Doubled(NamedTuple):
     others: Block
 
 
-class Shape(NamedTuple):
+class StagePartition(NamedTuple):
     """What a run's stage intervals account for: the same for all runs of a file or suite."""
 
     blocks: frozenset[Block]
     doubled: frozenset[Doubled]
 
 
-def shape_of(run: RunLog) -> Shape:
+def shape_of(run: RunLog) -> StagePartition:
     """The shape of a run."""
     return _shape(frozenset((span.role, span.covers, run.accounts_for(span)) for span in run.stages()))
 
 
 @lru_cache(maxsize=4096)
-def _shape(spans: frozenset[tuple[str, Block, Block]]) -> Shape:
-    return Shape(
+def _shape(spans: frozenset[tuple[str, Block, Block]]) -> StagePartition:
+    return StagePartition(
         frozenset(ordered(owned) for _, _, owned in spans if owned),
         frozenset(
             Doubled(name_of(ordered(owned)), ordered(set(covers) - set(owned)))
@@ -61,14 +61,14 @@ def name_of(block: Block) -> str:
 
 
 @lru_cache(maxsize=4096)
-def answers(shape: Shape, block: Block) -> bool:
+def answers(shape: StagePartition, block: Block) -> bool:
     """Whether these stages were all measured, and apart from the others."""
     wanted = set(block)
     inside = [set(part) for part in shape.blocks if wanted & set(part)]
     return all(part <= wanted for part in inside) and wanted == set().union(*inside)
 
 
-def measured_ms(run: RunLog, shape: Shape, block: Block) -> float | None:
+def measured_ms(run: RunLog, shape: StagePartition, block: Block) -> float | None:
     """Time in ms that the stages of `block` of any role cover, overlaps once; None where that cannot be told."""
     if not answers(shape, block):
         return None
@@ -76,7 +76,7 @@ def measured_ms(run: RunLog, shape: Shape, block: Block) -> float | None:
     return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
 
 
-def partition(shapes: Iterable[Shape], names: Sequence[str] = STAGES) -> list[Block]:
+def partition(shapes: Iterable[StagePartition], names: Sequence[str] = STAGES) -> list[Block]:
     """The finest division of `names` that every shape can answer, in order of the stages.
 
     Blocks that reach beyond `names` cannot be told from what lies outside and are left out.
@@ -98,7 +98,7 @@ def partition(shapes: Iterable[Shape], names: Sequence[str] = STAGES) -> list[Bl
     return [tuple(block) for block in blocks.values() if set(block) <= set(names)]
 
 
-def composites(shapes: Iterable[Shape], names: Sequence[str] = STAGES) -> list[Block]:
+def composites(shapes: Iterable[StagePartition], names: Sequence[str] = STAGES) -> list[Block]:
     """The pieces of several stages within `names` that were measured as one, and what it takes to compare them all."""
     listed = list(shapes)
     found = {block for shape in listed for block in shape.blocks} | set(partition(listed, names))

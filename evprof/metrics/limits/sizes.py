@@ -45,7 +45,7 @@ _PACKED_BYTES = {"int8": 1.0, "int4": 0.5, "nf4": 0.5, "8bit": 1.0, "4bit": 0.5}
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class DeviceCeiling:
     """What a device did at most when it was asked to: bytes a second from memory, operations a second in `dtype`."""
 
     device: str
@@ -107,7 +107,7 @@ class ModelSizes:
         return self.text.layer_weights * each + (self.text.norm_weights + self.text.head_weights) * item
 
 
-def read_ceilings(noted: Iterable[Any]) -> list[Ceiling]:
+def read_ceilings(noted: Iterable[Any]) -> list[DeviceCeiling]:
     """The ceilings in notes called "ceilings", in order."""
     found = []
     for entry in (entry for notes in noted if isinstance(notes, list) for entry in notes):
@@ -119,7 +119,7 @@ def read_ceilings(noted: Iterable[Any]) -> list[Ceiling]:
         if known and rates[2] is not None and isinstance(device, str) and isinstance(dtype, str):
             cache = _positive(entry.get("cache_bytes"))
             count = threads if isinstance(threads, int) else 0
-            found.append(Ceiling(device, dtype, count, max(known), rates[2], int(cache) if cache else None))
+            found.append(DeviceCeiling(device, dtype, count, max(known), rates[2], int(cache) if cache else None))
     return found
 
 
@@ -172,7 +172,7 @@ def sizes_of(model: ModelFacts | None, noted: Mapping[str, ModelSizes]) -> Model
     return ModelSizes(model.name, model.family, VICUNA_7B, VISION_7B.get(model.family), is_published=True)
 
 
-def ceiling_of(run: RunLog, role: str, ceilings: Iterable[Ceiling]) -> Ceiling | None:
+def ceiling_of(run: RunLog, role: str, ceilings: Iterable[DeviceCeiling]) -> DeviceCeiling | None:
     """The ceiling measured where a run's model computed: same device and dtype, and on a CPU as many threads."""
     model = run.info.models.get(role)
     if model is None or run.info.imported is not None:

@@ -20,7 +20,7 @@ from evprof.metrics.limits.roofline import (
     prefill_flops,
     vision_flops,
 )
-from evprof.metrics.limits.sizes import ITEM_BYTES, Ceiling, ModelSizes
+from evprof.metrics.limits.sizes import ITEM_BYTES, DeviceCeiling, ModelSizes
 
 NEAR = 0.3
 """Below this share of what the machine can do, neither arithmetic nor memory is what takes the time."""
@@ -52,19 +52,19 @@ class Work:
         """Bytes a second."""
         return self.bytes / self.seconds
 
-    def bound(self, ceiling: Ceiling) -> str:
+    def bound(self, ceiling: DeviceCeiling) -> str:
         """Which of MEMORY and COMPUTE takes longer at its ceiling."""
         return MEMORY if self.intensity < ceiling.balance else COMPUTE
 
-    def attained(self, ceiling: Ceiling) -> float:
+    def attained(self, ceiling: DeviceCeiling) -> float:
         """The time it would take at the ceiling that binds it, as a share of the time it took."""
         return max(self.flops / ceiling.matmul_flops_s, self.bytes / ceiling.bandwidth_bytes_s) / self.seconds
 
-    def mfu(self, ceiling: Ceiling) -> float:
+    def mfu(self, ceiling: DeviceCeiling) -> float:
         """Operations a second as a share of the ceiling."""
         return self.flops_s / ceiling.matmul_flops_s
 
-    def mbu(self, ceiling: Ceiling) -> float:
+    def mbu(self, ceiling: DeviceCeiling) -> float:
         """Bytes a second as a share of the ceiling."""
         return self.bytes_s / ceiling.bandwidth_bytes_s
 

@@ -37,13 +37,13 @@ _STEPS = 60
 
 
 @dataclass(frozen=True)
-class Costs:
+class RoundCosts:
     """What rounds of speculation cost, in ms. `step_ms` is the plain target's decode step.
 
     `draft_ms` and `rest_ms` are the means by tokens drafted in a row: of drafting so many, and of all else in such a
     round. Of a tree its levels count, each with all of its nodes.
     `once_ms` is what decoding pays once: preparing the drafter before the first round (`prepare_ms` of it, where a span
-    says so) and catching up behind the last.
+    says so) and catching up after the last.
     """
 
     step_ms: float
@@ -106,7 +106,7 @@ def gammas_of(runs: Sequence[RunLog]) -> dict[int, float]:
     return {depth: depths.count(depth) / len(depths) for depth in sorted(set(depths))}
 
 
-def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
+def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
     """Costs over the repeats of a speculative request: means within a run, their medians over runs.
 
     None without a steady round in a measured decode stage.
@@ -134,7 +134,7 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> Costs | None:
     if not once:
         return None
     relied = {count for count, rounds in counted.items() if rounds >= _FEWEST_ROUNDS} or set(counted)
-    return Costs(
+    return RoundCosts(
         step_ms,
         {count: median(values) for count, values in draft.items() if count in relied and count},
         {count: median(values) for count, values in rest.items() if count in relied},
@@ -176,7 +176,7 @@ def _tau(gamma: int, alpha: Chance) -> float:
     return total
 
 
-def speedup(gamma: Gamma, alpha: Chance, costs: Costs) -> float:
+def speedup(gamma: Gamma, alpha: Chance, costs: RoundCosts) -> float:
     """S = tau / (gamma c + v): how many times as fast decoding is, without what is paid once."""
     return tau(gamma, alpha) * costs.step_ms / costs.round_ms(gamma)
 
@@ -192,7 +192,7 @@ class Point:
     speedup: float
 
 
-def curve(costs: Costs, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[Point]:
+def curve(costs: RoundCosts, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[Point]:
     """The predicted speed over drafted tokens a round."""
     return [
         Point(gamma, tau(gamma, alpha), costs.c(gamma), costs.v(gamma), speedup(gamma, alpha, costs))
@@ -200,29 +200,29 @@ def curve(costs: Costs, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> list[P
     ]
 
 
-def answer_ms(costs: Costs, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
-    """Time of an answer of so many tokens behind the target's prefill, the draft's own stages included."""
+def answer_ms(costs: RoundCosts, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
+    """Time of an answer of so many tokens after the target's prefill, the draft's own stages included."""
     return preparation_ms + costs.once_ms + max(0, tokens - 1) / tau(gamma, alpha) * costs.round_ms(gamma)
 
 
-def answer_speedup(costs: Costs, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
+def answer_speedup(costs: RoundCosts, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
     """Plain decoding of the same answer / `answer_ms`; below 1 speculation costs time."""
     return (tokens - 1) * costs.step_ms / answer_ms(costs, gamma, alpha, tokens, preparation_ms)
 
 
-def break_even_tau(costs: Costs, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
+def break_even_tau(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
     """Tokens a round has to give for the answer to take as long as plain decoding; None where no number is enough."""
     budget = (tokens - 1) * costs.step_ms - preparation_ms - costs.once_ms
     return (tokens - 1) * costs.round_ms(gamma) / budget if budget > 0 else None
 
 
-def break_even_alpha(costs: Costs, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
+def break_even_alpha(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
     """The chance per drafted token above which speculation pays; 0.0 where it always does, None where it never can."""
     needed = break_even_tau(costs, gamma, tokens, preparation_ms)
     return None if needed is None else _inverse(lambda alpha: tau(gamma, alpha), needed)
 
 
-def break_even_rate(costs: Costs, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
+def break_even_rate(costs: RoundCosts, gamma: Gamma, tokens: int, preparation_ms: float = 0.0) -> float | None:
     """The same as accepted / drafted, which is what the draft acceptance rate says; None where it never can."""
     needed = break_even_tau(costs, gamma, tokens, preparation_ms)
     drafted = sum(count * share for count, share in mix_of(gamma))

@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.configurations.baselines import choose_baseline, is_counted, runs_text
-from evprof.metrics.configurations.gathering import Column, sample_key
+from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.speculation.break_even import costs_of, gammas_of, steady_rounds
 from evprof.metrics.speculation.outcome import distinct_answers, has_rejection
 
@@ -49,7 +49,7 @@ class Chains:
         return drafting / drafted / step_ms, sum(share * found.v(count) for count, share in gamma.items())
 
 
-def chains_of(draft: Column, target: Column, runs: Iterable[RunLog]) -> Chains | None:
+def chains_of(draft: Configuration, target: Configuration, runs: Iterable[RunLog]) -> Chains | None:
     """Those among `runs` that answer the target's questions with this draft; None where nothing of it was judged."""
     plain: dict[object, list[RunInfo]] = {}
     for run in target.runs:

@@ -211,7 +211,7 @@ def warning(one: Definition, other: Definition) -> str | None:
 
 
 @dataclass(frozen=True)
-class Position:
+class PlaceAcceptance:
     """Acceptance at one place of a round, from 0.
 
     `drafted` rounds had a token there, `judged` of them came so far, `accepted` of those took it. `overlap` is the mean
@@ -240,7 +240,7 @@ class Position:
         return {name: getattr(self, name) for name in names}
 
 
-def per_position(*runs: RunLog, steady_only: bool = False) -> list[Position]:
+def per_position(*runs: RunLog, steady_only: bool = False) -> list[PlaceAcceptance]:
     """Acceptance by place over all rounds of all runs, up to the deepest that was drafted.
 
     `steady_only` leaves out blocks that were drafted inside the prefill.
@@ -257,7 +257,7 @@ def per_position(*runs: RunLog, steady_only: bool = False) -> list[Position]:
     for place in range(min(max(depths, default=0), _MOST_PLACES)):
         known = overlaps.get(place)
         found.append(
-            Position(
+            PlaceAcceptance(
                 place,
                 drafted=sum(depth > place for depth in depths),
                 judged=sum(_is_judged(run, entry, place) for run, entry in rounds),

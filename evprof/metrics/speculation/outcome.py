@@ -135,7 +135,7 @@ _Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class AcceptanceCeiling:
     """Accepted tokens a block that no number of drafted tokens can exceed, if every token is accepted with the same
     chance whatever came before; with its 95 % interval (the upper end None: no limit)."""
 
@@ -144,7 +144,7 @@ class Ceiling:
     rejections: int
 
 
-def ceiling_of(runs: Iterable[RunLog], *, hidden_only: bool = False) -> Ceiling | None:
+def ceiling_of(runs: Iterable[RunLog], *, hidden_only: bool = False) -> AcceptanceCeiling | None:
     """a / (1 - a) of the distinct answers among `runs`, or of their hidden blocks alone; None below FEWEST_REJECTIONS.
 
     a = accepted / judged; its interval is Wilson's score interval (1927).
@@ -159,10 +159,10 @@ def ceiling_of(runs: Iterable[RunLog], *, hidden_only: bool = False) -> Ceiling 
     rate, spread = accepted / judged, _Z**2 / judged
     middle, half = (rate + spread / 2) / (1 + spread), math.sqrt(rate * (1 - rate) / judged * _Z**2 + spread**2 / 4)
     low, high = max(0.0, middle - half / (1 + spread)), min(1.0, middle + half / (1 + spread))
-    return Ceiling(accepted / rejections, (low / (1 - low), acceptance_ceiling(high)), rejections)
+    return AcceptanceCeiling(accepted / rejections, (low / (1 - low), acceptance_ceiling(high)), rejections)
 
 
-def ceiling_json(found: Ceiling | None) -> dict[str, Any]:
+def ceiling_json(found: AcceptanceCeiling | None) -> dict[str, Any]:
     """The keys `ceiling` and `ceiling_ci95` of the JSON."""
     return {
         "ceiling": None if found is None else found.value,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, decode_steps, output_length
 from evprof.metrics.figures.partition import measured_ms, shape_of
-from evprof.metrics.speculation.what_if import Pace
+from evprof.metrics.speculation.what_if import AnswerPace
 
 
 def prefix_ms(run: RunLog) -> float | None:
@@ -16,7 +16,7 @@ def prefix_ms(run: RunLog) -> float | None:
     return measured_ms(run, shape_of(run), ("vision", "prefill"))
 
 
-def pace_of(column: Column) -> Pace | None:
+def pace_of(column: Configuration) -> AnswerPace | None:
     """The means of a plain configuration; None of a speculative one, and unless vision and prefill were timed apart
     from decoding, and steps counted."""
     run = column.runs[0]
@@ -24,4 +24,4 @@ def pace_of(column: Column) -> Pace | None:
     if before is None or step is None or mode_of(run.info.mode).is_paired:
         return None
     counts_steps = run.info.imported is not None and output_length(run) in (None, decode_steps(run))
-    return Pace(before, step, 0 if counts_steps else 1)
+    return AnswerPace(before, step, 0 if counts_steps else 1)

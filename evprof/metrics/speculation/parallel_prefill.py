@@ -27,12 +27,12 @@ from evprof.metrics.figures.stages import (
     union_ns,
 )
 from evprof.metrics.speculation.break_even import hidden_break_even_alpha
-from evprof.metrics.speculation.outcome import Ceiling, ceiling_json, ceiling_of
+from evprof.metrics.speculation.outcome import AcceptanceCeiling, ceiling_json, ceiling_of
 from evprof.metrics.speculation.payoff import reader_of, step_ms_of
 
 
 @dataclass(frozen=True)
-class Window:
+class ParallelPrefillFigures:
     """Parallel prefill of one run. All times in ms; None where not measured or nothing to compare with.
 
     `prefill_ms` is the target's prefill, `with_load_ms` from its load's start to its prefill's end; `draft_ready_ms`
@@ -62,7 +62,7 @@ class Window:
     stage_contention_ms: float | None
     transfer_bytes: int | None
     transfer_ms: float | None
-    ceiling: Ceiling | None
+    ceiling: AcceptanceCeiling | None
     predicted_gain_ms: float | None
     net_gain_ms: float | None
     net_without_load_ms: float | None
@@ -75,7 +75,7 @@ class Window:
         return {**values, **ceiling_json(self.ceiling), "baseline_ids": list(self.baseline_ids)}
 
 
-def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
+def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigures | None:
     """The figures of a run in mode parallel-prefill, against the plain runs among `others`; None for other modes."""
     if not mode_of(run.info.mode).is_parallel or run.info.imported is not None:
         return None
@@ -88,7 +88,7 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> Window | None:
     step = step_ms_of(baseline)
     before = _contention(mine, plain, STAGES[1:4])
     facts = run.info.speculation
-    return Window(
+    return ParallelPrefillFigures(
         prefill_ms=stage_ms(run, "prefill"),
         **_moments(run),
         overlap_ms=_overlap_ms(run, hidden),

@@ -17,11 +17,17 @@ from evprof.metrics.estimates.estimates import Estimate, ProcessSpread, Read, di
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.figures.stages import END_TO_END, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.break_even import Costs
+from evprof.metrics.speculation.break_even import RoundCosts
 from evprof.metrics.speculation.clinic import per_position
-from evprof.metrics.speculation.outcome import Ceiling, acceptance, ceiling_of, distinct_answers, preparation_ms
+from evprof.metrics.speculation.outcome import (
+    AcceptanceCeiling,
+    acceptance,
+    ceiling_of,
+    distinct_answers,
+    preparation_ms,
+)
 from evprof.metrics.speculation.pace import prefix_ms
-from evprof.metrics.speculation.what_if import OUTPUT_LENGTHS, Pace, parallel_prefill
+from evprof.metrics.speculation.what_if import OUTPUT_LENGTHS, AnswerPace, parallel_prefill
 
 DECODE = "decode"
 MEASURED_BASES = (DECODE, WITHOUT_LOAD, END_TO_END)
@@ -37,7 +43,7 @@ SLIP_002 = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSpeedup:
     """Plain time / time with speculation of the same questions on one of `MEASURED_BASES`; above 1 speculation is
     faster. `interval` is its 95 % interval; where the runs allow none, `note` may say why."""
 
@@ -63,15 +69,15 @@ class Payoff:
 
     runs: tuple[RunLog, ...]
     baseline: Baseline
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredSpeedup, ...]
     saved_ms: Estimate | None
 
-    def of(self, basis: str) -> Measured | None:
+    def of(self, basis: str) -> MeasuredSpeedup | None:
         """What was measured on a basis."""
         return next((entry for entry in self.measured if entry.basis == basis), None)
 
     @property
-    def whole(self) -> Measured | None:
+    def whole(self) -> MeasuredSpeedup | None:
         """The speed of the whole answer, or, where lengths differ, of a token."""
         return self.of(END_TO_END) or self.of(DECODE)
 
@@ -102,7 +108,9 @@ def payoff_over(
         read = reader_of(basis)
         found = ratio_of(observe(mine, read), observe(baseline.runs, read), processes)
         if found is not None:
-            measured.append(Measured(basis, found.value, found.interval, found.counts[0], found.counts[1], found.note))
+            measured.append(
+                MeasuredSpeedup(basis, found.value, found.interval, found.counts[0], found.counts[1], found.note)
+            )
     read = reader_of(END_TO_END)
     saved = difference_of(observe(mine, read), observe(baseline.runs, read), processes) if is_alike else None
     return Payoff(mine, baseline, tuple(measured), saved) if measured else None
@@ -137,7 +145,7 @@ class Prediction:
     decode stands beside. Break-even figures count preparation too; None where speculation cannot pay at any acceptance.
     """
 
-    costs: Costs
+    costs: RoundCosts
     gamma: dict[int, float]
     tokens: int
     alpha: float | None
@@ -148,8 +156,8 @@ class Prediction:
     preparation_ms: float
     break_even_alpha: float | None
     break_even_rate: float | None
-    ceiling: Ceiling | None
-    measured: tuple[Measured, ...]
+    ceiling: AcceptanceCeiling | None
+    measured: tuple[MeasuredSpeedup, ...]
 
     @property
     def mean_gamma(self) -> float:
@@ -173,7 +181,7 @@ class Prediction:
         resting = sum(share * self.costs.verifying_ms(count) for count, share in self.gamma.items())
         return resting / self.costs.step_ms
 
-    def of(self, basis: str) -> Measured | None:
+    def of(self, basis: str) -> MeasuredSpeedup | None:
         """What was measured on a basis."""
         return next((entry for entry in self.measured if entry.basis == basis), None)
 
@@ -185,7 +193,9 @@ def prediction_of(run: RunLog, others: Iterable[RunLog], processes: ProcessSprea
     return None if payoff is None or step is None else prediction_over(payoff.runs, step, payoff.measured)
 
 
-def prediction_over(runs: Sequence[RunLog], step_ms: float, measured: Sequence[Measured] = ()) -> Prediction | None:
+def prediction_over(
+    runs: Sequence[RunLog], step_ms: float, measured: Sequence[MeasuredSpeedup] = ()
+) -> Prediction | None:
     """The same over any speculative runs of one configuration, whose target decodes a token in `step_ms` by itself."""
     costs = break_even.costs_of(runs, step_ms)
     if costs is None:
@@ -245,7 +255,7 @@ class Expected:
 def expected_table(
     run: RunLog, others: Sequence[RunLog], alpha: float | None = None, lengths: Sequence[int] = OUTPUT_LENGTHS
 ) -> list[Expected]:
-    """Document 002's table from this machine's runs, at acceptance `alpha` (by itself what was measured).
+    """Document 002's table from this machine's runs, at acceptance `alpha` (by default the measured one).
 
     [] without a plain baseline whose vision and prefill were timed.
     """
@@ -276,7 +286,7 @@ def _rounds_ms(found: Prediction, alpha: float | None, tokens: int) -> float:
     return break_even.answer_ms(found.costs, found.gamma, chance, tokens, found.preparation_ms)
 
 
-def _parallel_ms(target: Pace, draft: Pace, tokens: int, alpha: float, found: Prediction | None) -> float:
+def _parallel_ms(target: AnswerPace, draft: AnswerPace, tokens: int, alpha: float, found: Prediction | None) -> float:
     cost = 1.0 if found is None else max(1.0, found.v)
     return parallel_prefill(target, draft, tokens, alpha, verify_cost=cost).total_ms
 
@@ -286,8 +296,8 @@ def _measured_alpha(run: RunLog) -> float | None:
     return None if counts is None else counts.token_acceptance_rate
 
 
-def pace_over(runs: Sequence[RunLog]) -> Pace | None:
+def pace_over(runs: Sequence[RunLog]) -> AnswerPace | None:
     """How plain repeats answer: medians of the time to the first token from vision on, and of a step."""
     prefixes = [value for run in runs if (value := prefix_ms(run)) is not None]
     steps = [value for run in runs if (value := decode_ms_per_token(run)) is not None]
-    return Pace(median(prefixes), median(steps)) if prefixes and steps else None
+    return AnswerPace(median(prefixes), median(steps)) if prefixes and steps else None

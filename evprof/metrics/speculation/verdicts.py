@@ -17,10 +17,10 @@ from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.clinic import AGREEMENT, definitions
 from evprof.metrics.speculation.outcome import Acceptance, acceptance, distinct_answers
-from evprof.metrics.speculation.parallel_prefill import Window, window_of
+from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import (
     DECODE,
-    Measured,
+    MeasuredSpeedup,
     Payoff,
     Prediction,
     payoff_of,
@@ -102,7 +102,7 @@ def payoff_sentence(payoff: Payoff) -> str:
     return f"{speed}: speculation {verb} {ms_text(abs(saved.value))} an answer ({against}){note}."
 
 
-def _without_interval(found: Measured) -> str:
+def _without_interval(found: MeasuredSpeedup) -> str:
     if min(found.runs, found.plain_runs) < FEWEST:
         return f"too few to call it faster or slower; three of each are needed (--repeat {FEWEST})"
     return found.note or "these runs give no interval"
@@ -112,19 +112,19 @@ def _runs(count: int) -> str:
     return f"{count} run{'' if count == 1 else 's'}"
 
 
-def _plain(payoff: Payoff, found: Measured) -> str:
+def _plain(payoff: Payoff, found: MeasuredSpeedup) -> str:
     names = payoff.baseline.words
     if found.plain_runs == len(payoff.baseline.runs) == 1:
         return f"plain {names}"
     return f"{found.plain_runs} plain ones, {names.split(' (')[0]}"
 
 
-def interval_text(found: Measured) -> str:
+def interval_text(found: MeasuredSpeedup) -> str:
     """` [0.75, 0.79]`; "" without one."""
     return "" if found.interval is None else f" [{found.interval[0]:.2f}, {found.interval[1]:.2f}]"
 
 
-def detail(payoff: Payoff, window: Window | None = None) -> str:
+def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
     """What was accepted, and the acceptance it takes; of drafts inside the prefill, what of them was accepted."""
     if window is not None:
         return _window_detail(payoff, window)
@@ -169,7 +169,7 @@ def _never(found: Prediction) -> str:
     return "no acceptance makes it pay at this length"
 
 
-def _window_detail(payoff: Payoff, window: Window) -> str:
+def _window_detail(payoff: Payoff, window: ParallelPrefillFigures) -> str:
     if not window.drafted:
         return "Nothing was drafted inside the target's prefill."
     said = f"{window.accepted} of {window.drafted} hidden tokens were accepted"
@@ -179,7 +179,7 @@ def _window_detail(payoff: Payoff, window: Window) -> str:
     return f"{said}{_window_break_even(payoff, window)}."
 
 
-def _window_break_even(payoff: Payoff, window: Window) -> str:
+def _window_break_even(payoff: Payoff, window: ParallelPrefillFigures) -> str:
     is_faster = payoff.whole is not None and payoff.whole.speedup > 1
     if not payoff.is_clear or window.predicted_gain_ms is None or (window.predicted_gain_ms > 0) != is_faster:
         return ""

@@ -50,7 +50,7 @@ def faster_stage(parts_ms: Mapping[str, float], stage: str, factor: float) -> Fa
 
 
 @dataclass(frozen=True)
-class Pace:
+class AnswerPace:
     """How one model answers: ms until it has `first_tokens` tokens, and ms for each one after.
 
     A prefill gives the first token, so `first_tokens` is 1; 0 where a file counts as tokens what its decode steps gave.
@@ -66,7 +66,7 @@ class Pace:
 
 
 def sequential_total_ms(
-    target: Pace, draft: Pace, tokens: int, *, rate: float, gamma: int, verify_cost: float = 1.0
+    target: AnswerPace, draft: AnswerPace, tokens: int, *, rate: float, gamma: int, verify_cost: float = 1.0
 ) -> float:
     """With speculation, models in turn: both prefixes, then rounds of gamma drafted tokens and one verification.
 
@@ -77,7 +77,7 @@ def sequential_total_ms(
     return draft.prefix_ms + target.prefix_ms + rounds * round_ms
 
 
-def free_tokens(window_ms: float, draft: Pace) -> int:
+def free_tokens(window_ms: float, draft: AnswerPace) -> int:
     """Tokens that the draft has within a window in which the target is busy: what its prefix leaves, step by step."""
     left = window_ms - draft.prefix_ms
     if left < 0:
@@ -94,7 +94,7 @@ def accepted_of(rate: float, free: int) -> float:
 
 
 @dataclass(frozen=True)
-class ParallelPrefill:
+class ParallelPrefillEstimate:
     """An answer whose first block is drafted while the target prefills, on a device of its own, without contention.
 
     `free` tokens fit the window; `accepted` of them are expected to be, never more than `ceiling` = a / (1 - a) (None:
@@ -114,8 +114,14 @@ class ParallelPrefill:
 
 
 def parallel_prefill(
-    target: Pace, draft: Pace, tokens: int, rate: float, *, verify_cost: float = 1.0, later_speedup: float = 1.0
-) -> ParallelPrefill:
+    target: AnswerPace,
+    draft: AnswerPace,
+    tokens: int,
+    rate: float,
+    *,
+    verify_cost: float = 1.0,
+    later_speedup: float = 1.0,
+) -> ParallelPrefillEstimate:
     """The gain of drafting inside the target's prefix: a step for every accepted token, less the pass over the block;
     never taken where it would be a loss.
 
@@ -132,7 +138,7 @@ def parallel_prefill(
     is_gain = accepted > extra
     used, spent = (accepted, extra) if is_gain else (0.0, 0.0)
     total = target.prefix_ms + spent * target.step_ms + (steps - used) * target.step_ms / later_speedup
-    return ParallelPrefill(free, used, acceptance_ceiling(rate), total, target.total_ms(tokens))
+    return ParallelPrefillEstimate(free, used, acceptance_ceiling(rate), total, target.total_ms(tokens))
 
 
 def best_sequential(rate: float, draft_cost: float, verify_cost: float = 1.0) -> tuple[int, float]:

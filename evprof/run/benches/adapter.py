@@ -21,8 +21,8 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.adapters import AdapterInfo
 from evprof.metrics.speculation.outcome import draft_depth
 from evprof.run.benches.choice import check_repeat
-from evprof.run.benches.drafting import Contender, contenders, plain_request
-from evprof.run.benches.speculation_figures import Turn, acceptance_of, costs_of, measured, token_match, turn_of
+from evprof.run.benches.drafting import DraftingContender, contenders, plain_request
+from evprof.run.benches.speculation_figures import DraftingTurn, acceptance_of, costs_of, measured, token_match, turn_of
 from evprof.run.processes.single_run import finished_run
 
 
@@ -54,7 +54,7 @@ class AdapterPlan:
         return plain, contender_of(self.adapter).request(plain, self.gamma)
 
 
-def contender_of(adapter: AdapterInfo) -> Contender:
+def contender_of(adapter: AdapterInfo) -> DraftingContender:
     """The adapter as one that drafts a chain, or for kv as the mode that takes it."""
     return next(one for one in contenders([adapter]) if one.key == adapter.kind)
 
@@ -68,7 +68,7 @@ def measure_adapter(
     figures are of the samples so far, and `samples` says how many.
     """
     plan.validate()
-    turns: list[Turn] = []
+    turns: list[DraftingTurn] = []
     total = len(plan.samples) * plan.repeat
     samples = 0
     run = partial(finished_run, engine, stop=stop)
@@ -88,7 +88,7 @@ def measure_adapter(
     return first.info.environment, _figures(plan, turns, samples)
 
 
-def _figures(plan: AdapterPlan, turns: Sequence[Turn], samples: int) -> dict[str, Any]:
+def _figures(plan: AdapterPlan, turns: Sequence[DraftingTurn], samples: int) -> dict[str, Any]:
     # Greedy answers come out the same every time: repeats measure times, and count tokens once.
     runs = [turn.drafted for turn in turns[:: plan.repeat]]
     costs = costs_of(turns)

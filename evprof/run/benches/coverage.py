@@ -30,7 +30,7 @@ Sides = tuple[list[Observation], list[Observation]]
 
 
 @dataclass(frozen=True)
-class Question:
+class CoverageCase:
     """A row: `estimator` over runs of `scenario`; `spread_from`: fresh processes that told what processes differ by."""
 
     title: str
@@ -51,67 +51,69 @@ SCENES = Scenario(repeats=3, has_turns=True, alike=0.5, scene=0.2, mixed=0.05)
 APART = Scenario(is_shared=False, process=0.02, alike=0.5)
 
 
-def questions() -> list[Question]:
+def questions() -> list[CoverageCase]:
     """All rows, in order."""
     return [*_repeats(), *_processes(), *_scenes(), *_means(), *_trends()]
 
 
-def _repeats() -> Iterator[Question]:
+def _repeats() -> Iterator[CoverageCase]:
     for alike in (0.0, 0.5, 0.8):
         for count in (3, 5, 10, 30):
-            yield Question(f"blocks, alike {alike}", "ratio", replace(BLOCKS, repeats=count, alike=alike))
+            yield CoverageCase(f"blocks, alike {alike}", "ratio", replace(BLOCKS, repeats=count, alike=alike))
     for count in (3, 10, 40):
         scenario = replace(BLOCKS, repeats=count, alike=0.5, drift=0.05)
-        yield Question("blocks, alike 0.5, drift 5 %", "ratio", scenario)
-        yield Question("blocks, alike 0.5", "difference", replace(scenario, drift=0.0))
-        yield Question("turns, alike 0.5, drift 5 %", "ratio", replace(TURNS, repeats=count))
-        yield Question("turns, alike 0.5, drift 5 %", "difference", replace(TURNS, repeats=count))
+        yield CoverageCase("blocks, alike 0.5, drift 5 %", "ratio", scenario)
+        yield CoverageCase("blocks, alike 0.5", "difference", replace(scenario, drift=0.0))
+        yield CoverageCase("turns, alike 0.5, drift 5 %", "ratio", replace(TURNS, repeats=count))
+        yield CoverageCase("turns, alike 0.5, drift 5 %", "difference", replace(TURNS, repeats=count))
 
 
-def _processes() -> Iterator[Question]:
+def _processes() -> Iterator[CoverageCase]:
     for count in (3, 10, 30):
         scenario = replace(APART, repeats=count)
-        yield Question("one process each, 2 %, spread from 10", "ratio", scenario, 10)
-        yield Question("the same, drift 5 %", "ratio", replace(scenario, drift=0.05), 10)
+        yield CoverageCase("one process each, 2 %, spread from 10", "ratio", scenario, 10)
+        yield CoverageCase("the same, drift 5 %", "ratio", replace(scenario, drift=0.05), 10)
     for count in (2, 3, 5):
         scenario = replace(APART, repeats=10, processes=count, drift=0.05)
-        yield Question(f"{count} processes each, 2 %, drift 5 %", "ratio", scenario)
+        yield CoverageCase(f"{count} processes each, 2 %, drift 5 %", "ratio", scenario)
         shared = replace(scenario, is_shared=True, has_turns=True)
-        yield Question(f"{count} processes of both, 2 %, drift 5 %", "ratio", shared)
+        yield CoverageCase(f"{count} processes of both, 2 %, drift 5 %", "ratio", shared)
     scenario = replace(SCENES, processes=3, is_shared=False, has_turns=False, process=0.02)
-    yield Question("3 processes each, 12 scenes", "ratio", replace(scenario, scenes=12))
+    yield CoverageCase("3 processes each, 12 scenes", "ratio", replace(scenario, scenes=12))
 
 
-def _scenes() -> Iterator[Question]:
+def _scenes() -> Iterator[CoverageCase]:
     for count in (3, 8, 20):
-        yield Question(f"{count} scenes in turns", "ratio", replace(SCENES, scenes=count))
-        yield Question(f"{count} scenes of 4 clips, in turns", "ratio", replace(SCENES, scenes=count, samples=4))
-        yield Question(f"{count} scenes in turns", "difference", replace(SCENES, scenes=count))
+        yield CoverageCase(f"{count} scenes in turns", "ratio", replace(SCENES, scenes=count))
+        yield CoverageCase(f"{count} scenes of 4 clips, in turns", "ratio", replace(SCENES, scenes=count, samples=4))
+        yield CoverageCase(f"{count} scenes in turns", "difference", replace(SCENES, scenes=count))
         blocks = replace(SCENES, scenes=count, has_turns=False, mixed=0.0, alike=0.8)
-        yield Question(f"{count} scenes once, blocks, alike 0.8", "ratio", replace(blocks, repeats=1))
-        yield Question(f"{count} scenes, blocks, drift 5 %", "ratio", replace(blocks, alike=0.5, drift=0.05))
+        yield CoverageCase(f"{count} scenes once, blocks, alike 0.8", "ratio", replace(blocks, repeats=1))
+        yield CoverageCase(f"{count} scenes, blocks, drift 5 %", "ratio", replace(blocks, alike=0.5, drift=0.05))
     two = replace(BLOCKS, scenes=2, scene=0.2, repeats=5, alike=0.5)
-    yield Question("2 scenes, blocks, alike 0.5", "ratio", two)
-    yield Question("5 clips of a scene, in turns", "ratio", replace(TURNS, samples=5, sample=0.2, repeats=3))
+    yield CoverageCase("2 scenes, blocks, alike 0.5", "ratio", two)
+    yield CoverageCase("5 clips of a scene, in turns", "ratio", replace(TURNS, samples=5, sample=0.2, repeats=3))
 
 
-def _means() -> Iterator[Question]:
+def _means() -> Iterator[CoverageCase]:
     for alike in (0.0, 0.5, 0.8):
         for count in (3, 10, 30):
-            yield Question(f"repeats, alike {alike}", "mean", Scenario(repeats=count, alike=alike))
+            yield CoverageCase(f"repeats, alike {alike}", "mean", Scenario(repeats=count, alike=alike))
     for count in (3, 8, 20):
         scenario = replace(SCENES, scenes=count, mixed=0.0)
-        yield Question(f"{count} scenes, 3 repeats", "mean", scenario)
-        yield Question(f"{count} scenes of 4 clips, 3 repeats", "mean", replace(scenario, samples=4, sample=0.1))
-    yield Question("5 processes, 2 %", "mean", replace(APART, repeats=10, processes=5))
+        yield CoverageCase(f"{count} scenes, 3 repeats", "mean", scenario)
+        yield CoverageCase(f"{count} scenes of 4 clips, 3 repeats", "mean", replace(scenario, samples=4, sample=0.1))
+    yield CoverageCase("5 processes, 2 %", "mean", replace(APART, repeats=10, processes=5))
 
 
-def _trends() -> Iterator[Question]:
+def _trends() -> Iterator[CoverageCase]:
     for alike in (0.0, 0.5, 0.8):
         for count in (4, 10, 40):
-            yield Question(f"no drift, alike {alike}", "drift", Scenario(repeats=count, alike=alike))
+            yield CoverageCase(f"no drift, alike {alike}", "drift", Scenario(repeats=count, alike=alike))
     for count in (3, 8, 20):
-        yield Question(f"{count} samples, paces of their own", "slope", Scenario(repeats=8, scenes=count, mixed=0.2))
+        yield CoverageCase(
+            f"{count} samples, paces of their own", "slope", Scenario(repeats=8, scenes=count, mixed=0.2)
+        )
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def measure_coverage(simulations: int, note: Callable[[str], None], stop: StopFl
     }
 
 
-def covered(question: Question, simulations: int, seed: int) -> dict[str, Any]:
+def covered(question: CoverageCase, simulations: int, seed: int) -> dict[str, Any]:
     """A row of the table: how often the interval held the truth, and how wide it was."""
     answers = [_answer(question, sides, place) for place, sides in enumerate(_simulated(question, simulations, seed))]
     known = [answer for answer in answers if answer.interval is not None]
@@ -164,11 +166,11 @@ def covered(question: Question, simulations: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _simulated(question: Question, simulations: int, seed: int) -> Iterator[Sides]:
+def _simulated(question: CoverageCase, simulations: int, seed: int) -> Iterator[Sides]:
     yield from simulated(question.scenario, simulations, seed)
 
 
-def _answer(question: Question, sides: Sides, place: int) -> _Answer:
+def _answer(question: CoverageCase, sides: Sides, place: int) -> _Answer:
     base, other = sides
     low, high = question.scenario.levels
     match question.estimator:
@@ -192,7 +194,7 @@ def _answer(question: Question, sides: Sides, place: int) -> _Answer:
             return _slope(base, place)
 
 
-def _spread(question: Question, place: int) -> ProcessSpread | None:
+def _spread(question: CoverageCase, place: int) -> ProcessSpread | None:
     """What a few fresh processes would have told of how much they differ."""
     if not question.spread_from:
         return None
@@ -217,7 +219,7 @@ def _slope(base: Sequence[Observation], place: int) -> _Answer:
     return _Answer(line.slope_interval if line else None, 1.0)
 
 
-def _oracle_width(question: Question) -> float | None:
+def _oracle_width(question: CoverageCase) -> float | None:
     scenario = question.scenario
     low, high = scenario.levels
     reach = 2 * _NORMAL

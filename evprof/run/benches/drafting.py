@@ -23,7 +23,7 @@ TREES = ("2,2,1,1,1", "3,2,1,1")
 
 
 @dataclass(frozen=True)
-class Contender:
+class DraftingContender:
     """A way to draft. `sweeps`: the best of `gammas` is looked for, else `gamma` is taken as it is."""
 
     name: str
@@ -58,31 +58,35 @@ class Contender:
         return replace(plain, mode=self.mode, settings=settings)
 
 
-def contenders(adapters: Sequence[AdapterInfo]) -> list[Contender]:
+def contenders(adapters: Sequence[AdapterInfo]) -> list[DraftingContender]:
     """Everybody who can draft here: without training first, then each adapter, then the target itself."""
     plain = SpeculationSettings()
     found = [
-        Contender(KINDS[MODEL].contender, plain),
-        Contender(f"{KINDS[MODEL].contender}, budgeted", replace(plain, length="budgeted"), sweeps=False),
-        Contender("draft model inside the prefill", plain, PARALLEL_PREFILL, sweeps=False),
-        Contender("the same, from the prefill on", replace(plain, begins="prefill"), PARALLEL_PREFILL, sweeps=False),
-        Contender(KINDS[LOOKUP].contender, replace(plain, drafter=LOOKUP)),
+        DraftingContender(KINDS[MODEL].contender, plain),
+        DraftingContender(f"{KINDS[MODEL].contender}, budgeted", replace(plain, length="budgeted"), sweeps=False),
+        DraftingContender("draft model inside the prefill", plain, PARALLEL_PREFILL, sweeps=False),
+        DraftingContender(
+            "the same, from the prefill on", replace(plain, begins="prefill"), PARALLEL_PREFILL, sweeps=False
+        ),
+        DraftingContender(KINDS[LOOKUP].contender, replace(plain, drafter=LOOKUP)),
     ]
     for adapter in adapters:
         found += _trained(adapter)
-    return [*found, Contender(KINDS[SELF].contender, replace(plain, drafter=SELF))]
+    return [*found, DraftingContender(KINDS[SELF].contender, replace(plain, drafter=SELF))]
 
 
-def _trained(adapter: AdapterInfo) -> list[Contender]:
+def _trained(adapter: AdapterInfo) -> list[DraftingContender]:
     folder, name = str(adapter.folder), KINDS[adapter.kind].contender
     if KINDS[adapter.kind].maps_cache:
-        return [Contender(name, SpeculationSettings(adapter=folder), KV_ADAPTED, sweeps=False)]
+        return [DraftingContender(name, SpeculationSettings(adapter=folder), KV_ADAPTED, sweeps=False)]
     asked = SpeculationSettings(drafter=adapter.kind, adapter=folder)
-    found = [Contender(name, asked)]
+    found = [DraftingContender(name, asked)]
     if KINDS[adapter.kind].drafts_trees:
         for tree in TREES:
             depth = len(tree.split(","))
-            found.append(Contender(f"{name}, tree {tree}", replace(asked, tree=tree), gamma=depth, sweeps=False))
+            found.append(
+                DraftingContender(f"{name}, tree {tree}", replace(asked, tree=tree), gamma=depth, sweeps=False)
+            )
     return found
 
 

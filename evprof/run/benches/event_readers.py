@@ -30,7 +30,7 @@ OURS = "evprof"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingTask:
     """What a child is asked: `reader` reads `path`, `small` before it.
 
     `source` is a folder of x, y, t, p as `.npy` that the result must equal, once made to fit the format by `fit` (see
@@ -88,7 +88,7 @@ def read_and_tell(words: list[str]) -> int:
     """The child: prints how long it took (`seconds`, `cpu_seconds` of all threads), `events`, `equal`, and `peak_bytes`
     above what the process held; or the `reason` it did not.
     """
-    asked = Reading(**json.loads(words[0]))
+    asked = ReadingTask(**json.loads(words[0]))
     if asked.reader == "window":
         json.dump(_windows(asked), sys.stdout)
         return 0
@@ -104,7 +104,7 @@ def read_and_tell(words: list[str]) -> int:
     return 0
 
 
-def _measure(asked: Reading) -> dict[str, Any]:
+def _measure(asked: ReadingTask) -> dict[str, Any]:
     read = READERS[asked.reader]
     read(asked.small)
     _warm(asked.path)
@@ -123,7 +123,7 @@ def _measure(asked: Reading) -> dict[str, Any]:
     return found
 
 
-def _windows(asked: Reading) -> dict[str, Any]:
+def _windows(asked: ReadingTask) -> dict[str, Any]:
     """Windows of 100 ms at nine places of an open recording, one after the other."""
     from evprof.loaders.events.opening import open_recording
 

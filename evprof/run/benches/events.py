@@ -27,7 +27,7 @@ from evprof.loaders.pictures.render import render_events
 from evprof.loaders.writers.hdf5 import write_dsec
 from evprof.run.benches.choice import check_repeat, chosen, environment
 from evprof.run.benches.event_formats import CONTESTS, DSEC, Contest
-from evprof.run.benches.event_readers import FITS, OURS, Reading, load_source, save_source, why_missing
+from evprof.run.benches.event_readers import FITS, OURS, ReadingTask, load_source, save_source, why_missing
 from evprof.run.benches.moving_edges import SPAN_US, moving_edges
 
 SMALL_EVENTS = 2_000
@@ -142,7 +142,7 @@ def _row(contest: Contest, plan: EventsPlan, folder: Path, small: EventArray) ->
         for reader in readers if number % 2 == 0 else readers[::-1]:
             if any("reason" in each for each in found[reader]):
                 continue
-            asked = Reading(reader, str(path), str(first), str(folder) if number == 0 else None, contest.fit)
+            asked = ReadingTask(reader, str(path), str(first), str(folder) if number == 0 else None, contest.fit)
             found[reader].append(_in_child(plan, asked))
     row |= _side("ours", found[OURS])
     if library is not None:
@@ -186,7 +186,7 @@ def _window_figures(plan: EventsPlan, folder: Path, contest: Contest, source: Ev
         copies = -(-LARGE_BYTES // (folder / contest.file).stat().st_size)
         note(f"Writing {copies} copies one after the other, for windows of a large file.")
         write_dsec(path, _repeated(source, copies), compression="blosc-zstd")
-    found = _in_child(plan, Reading("window", str(path), str(folder / f"small-{contest.file}")))
+    found = _in_child(plan, ReadingTask("window", str(path), str(folder / f"small-{contest.file}")))
     if "reason" in found:
         return _NO_WINDOWS | {"window_reason": found["reason"]}
     size = path.stat().st_size
@@ -211,7 +211,7 @@ _NO_WINDOWS: dict[str, Any] = dict.fromkeys(
 
 
 def _repeated(source: EventArray, copies: int) -> Any:
-    """The same recording again and again, each copy behind the one before."""
+    """The same recording again and again, each copy after the one before."""
     span_us = max(int(source.t_us[-1]) + 1, SPAN_US * len(source) // 10_000_000)
     for copy in range(copies):
         for start in range(0, len(source), 1 << 20):
@@ -219,7 +219,7 @@ def _repeated(source: EventArray, copies: int) -> Any:
             yield EventArray(part.x, part.y, part.t_us + copy * span_us, part.p)
 
 
-def _in_child(plan: EventsPlan, asked: Reading) -> dict[str, Any]:
+def _in_child(plan: EventsPlan, asked: ReadingTask) -> dict[str, Any]:
     """What a process of its own measured, or the `reason` it did not."""
     try:
         done = subprocess.run(

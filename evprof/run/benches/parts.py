@@ -25,13 +25,13 @@ from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 from evprof.loaders.simulation import ContrastSimulator
 from evprof.metrics.arithmetic.statistics import ratio_interval
-from evprof.metrics.comparison.document import columns, compare_document
+from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.figures.texts import rouge_l
 from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.benches.moving_edges import HEIGHT, WIDTH, moving_edges
 from evprof.run.benches.part_files import write_manifest, write_results
 from evprof.run.conversion.plan import plan_rows
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.legacy_import import import_files
 from evprof.session.reading import read_session
 
@@ -47,7 +47,7 @@ Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Part:
+class TimedPart:
     """Something evprof does: `prepare` makes what it needs in an empty folder and gives what is timed.
 
     One call deals with `amount` of `unit`.
@@ -91,7 +91,7 @@ def _planned(folder: Path) -> Work:
     samples = read_manifest(write_manifest(folder, SAMPLES)).samples
 
     def work() -> None:
-        for task in plan_rows(samples, folder / "out", Recipe("npy"), None).tasks.values():
+        for task in plan_rows(samples, folder / "out", ConversionRecipe("npy"), None).tasks.values():
             task.key()
 
     return work
@@ -118,7 +118,7 @@ def _compared(folder: Path) -> Work:
     book.update()
 
     def work() -> None:
-        listed = columns(list(book.runs.values()))
+        listed = configurations_of(list(book.runs.values()))
         compare_document(listed, listed[0])
 
     return work
@@ -136,21 +136,21 @@ def _texts(_: Path) -> Work:
 
 
 PARTS = (
-    Part("five frames", 5 * EVENTS, "events", _frames),
-    *(Part(f"paint {rendering}", EVENTS, "events", partial(_painted, rendering)) for rendering in RENDERINGS),
-    Part("simulate", 12, "frames", _simulated),
-    Part("read manifest", SAMPLES, "rows", _manifest),
-    Part("plan conversion", SAMPLES, "rows", _planned),
-    Part("import", 2 * ROWS, "runs", _imported),
-    Part("read session", 2 * ROWS, "runs", _read),
-    Part("compare", 2 * ROWS, "runs", _compared),
-    Part("interval", SAMPLES, "pairs", _interval),
-    Part("ROUGE-L", 6 * 48_000, "words", _texts),
+    TimedPart("five frames", 5 * EVENTS, "events", _frames),
+    *(TimedPart(f"paint {rendering}", EVENTS, "events", partial(_painted, rendering)) for rendering in RENDERINGS),
+    TimedPart("simulate", 12, "frames", _simulated),
+    TimedPart("read manifest", SAMPLES, "rows", _manifest),
+    TimedPart("plan conversion", SAMPLES, "rows", _planned),
+    TimedPart("import", 2 * ROWS, "runs", _imported),
+    TimedPart("read session", 2 * ROWS, "runs", _read),
+    TimedPart("compare", 2 * ROWS, "runs", _compared),
+    TimedPart("interval", SAMPLES, "pairs", _interval),
+    TimedPart("ROUGE-L", 6 * 48_000, "words", _texts),
 )
 
 
 def measure_parts(
-    rounds: int, note: Note = lambda _: None, *, only: Sequence[str] = (), parts: Sequence[Part] = PARTS
+    rounds: int, note: Note = lambda _: None, *, only: Sequence[str] = (), parts: Sequence[TimedPart] = PARTS
 ) -> dict[str, Any]:
     """`environment`, `settings`, `rows` (one per part) and `summary`; `note` hears how far it is.
 
@@ -183,7 +183,7 @@ def _timed_ms(work: Work) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def _row(part: Part, taken_ms: Sequence[float]) -> dict[str, Any]:
+def _row(part: TimedPart, taken_ms: Sequence[float]) -> dict[str, Any]:
     middle = statistics.median(taken_ms)
     return {
         "part": part.name,

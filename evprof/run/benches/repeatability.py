@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
@@ -91,7 +91,7 @@ class _Process:
     totals_ms: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        recording = Recording()
+        recording = RecordLog()
         self._book = RunBook(recording)
         self._runner = ProcessRunner(self.plan.argv, recording)
 

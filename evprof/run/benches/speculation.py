@@ -19,9 +19,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.run.benches.drafting import Contender, plain_request
+from evprof.run.benches.drafting import DraftingContender, plain_request
 from evprof.run.benches.speculation_figures import (
-    Turn,
+    DraftingTurn,
     acceptance_of,
     costs_of,
     measured,
@@ -49,7 +49,7 @@ class SpeculationPlan:
     """
 
     samples: Sequence[Sample]
-    contenders: Sequence[Contender]
+    contenders: Sequence[DraftingContender]
     draft: ModelChoice
     target: ModelChoice
     repeat: int = 3
@@ -120,7 +120,7 @@ class _Bench:
         first = self._run(self._plain(plan.samples[0]))
         self.environment = first.info.environment
         self.dtype = " and ".join(dict.fromkeys(facts.dtype for facts in first.info.models.values()))
-        best: list[tuple[Contender, int]] = []
+        best: list[tuple[DraftingContender, int]] = []
         for contender in plan.contenders:
             try:
                 gamma = self._best_gamma(contender) if contender.sweeps else contender.gamma
@@ -132,10 +132,10 @@ class _Bench:
                 best.append((contender, gamma))
         self._final(best)
 
-    def _best_gamma(self, contender: Contender) -> int:
+    def _best_gamma(self, contender: DraftingContender) -> int:
         """Tries all draft lengths in turns; returns the one that decodes fastest."""
         plan, samples = self.plan, self.plan.samples[:SWEPT_SAMPLES]
-        turns: dict[int, list[Turn]] = {gamma: [] for gamma in contender.gammas}
+        turns: dict[int, list[DraftingTurn]] = {gamma: [] for gamma in contender.gammas}
         for sample in samples:  # so that no first run of a setting is measured
             for gamma in contender.gammas:
                 self._run(contender.request(self._plain(sample), gamma))
@@ -154,10 +154,10 @@ class _Bench:
         self.note(f"{contender.name}: best with gamma {chosen}" + (f", {best['measured']:.2f}x" if best else ""))
         return chosen
 
-    def _final(self, best: Sequence[tuple[Contender, int]]) -> None:
+    def _final(self, best: Sequence[tuple[DraftingContender, int]]) -> None:
         """All drafters on all samples, in turns; rows are there after every sample, should it be stopped."""
         plan, began = self.plan, time.monotonic()
-        turns: dict[str, list[Turn]] = {contender.key: [] for contender, _ in best}
+        turns: dict[str, list[DraftingTurn]] = {contender.key: [] for contender, _ in best}
         reasons = list(self.rows)
         for number, sample in enumerate(plan.samples, 1):
             plain = self._plain(sample)
@@ -169,7 +169,9 @@ class _Bench:
             left_s = (time.monotonic() - began) / number * (len(plan.samples) - number)
             self.note(f"sample {number} of {len(plan.samples)}; about {left_s:.0f} s left")
 
-    def _judge(self, plain: RunRequest, best: Sequence[tuple[Contender, int]], turns: dict[str, list[Turn]]) -> None:
+    def _judge(
+        self, plain: RunRequest, best: Sequence[tuple[DraftingContender, int]], turns: dict[str, list[DraftingTurn]]
+    ) -> None:
         """Looks into what differs on the latest sample, each answer once."""
         judge, count = self.plan.judge, self.plan.repeat
         if judge is None or self.plan.temperature > 0:
@@ -178,7 +180,7 @@ class _Bench:
         for own, other in {(turn.plain_ids, turn.drafted_ids) for turn in latest if not turn.is_same}:
             self.gaps_ulps.append(judge(plain, own, other))
 
-    def _turn(self, plain: RunRequest, contender: Contender, gamma: int, repeat: int) -> Turn:
+    def _turn(self, plain: RunRequest, contender: DraftingContender, gamma: int, repeat: int) -> DraftingTurn:
         return turn_of(self._run, plain, contender.request(plain, gamma), repeat)
 
     def _plain(self, sample: Sample) -> RunRequest:
@@ -189,12 +191,12 @@ class _Bench:
         return finished_run(self.engine, request, self.stop)
 
 
-def _swept_row(contender: Contender, gamma: int, turns: Sequence[Turn], samples: int) -> dict[str, Any]:
+def _swept_row(contender: DraftingContender, gamma: int, turns: Sequence[DraftingTurn], samples: int) -> dict[str, Any]:
     """Predicted from one half of the repeats, measured in the other; `turns` are in order of repeats.
 
     Repeats change sides two by two, because the order within a turn alternates: both halves have both orders.
     """
-    halves: tuple[list[Turn], list[Turn]] = ([], [])
+    halves: tuple[list[DraftingTurn], list[DraftingTurn]] = ([], [])
     for index, turn in enumerate(turns):
         halves[index // samples // 2 % 2].append(turn)
     costs = costs_of(halves[0])
@@ -211,7 +213,7 @@ def _swept_row(contender: Contender, gamma: int, turns: Sequence[Turn], samples:
     }
 
 
-def _row(contender: Contender, gamma: int, turns: Sequence[Turn]) -> dict[str, Any]:
+def _row(contender: DraftingContender, gamma: int, turns: Sequence[DraftingTurn]) -> dict[str, Any]:
     costs = costs_of(turns)
     return {
         "drafter": contender.key,

@@ -24,7 +24,7 @@ PREPARING = "prepare draft"
 
 
 @dataclass(frozen=True)
-class Turn:
+class DraftingTurn:
     """A plain run and a drafted one of the same question, made one after the other."""
 
     plain: RunLog
@@ -46,16 +46,16 @@ class Turn:
         return self.plain_ids == self.drafted_ids
 
 
-def turn_of(run: Callable[[RunRequest], RunLog], plain: RunRequest, drafted: RunRequest, repeat: int) -> Turn:
+def turn_of(run: Callable[[RunRequest], RunLog], plain: RunRequest, drafted: RunRequest, repeat: int) -> DraftingTurn:
     """Runs a plain and a drafted request, every other repeat the drafted one first."""
     if repeat % 2 == 0:
-        return Turn(run(plain), run(drafted))
+        return DraftingTurn(run(plain), run(drafted))
     second = run(drafted)
-    return Turn(run(plain), second)
+    return DraftingTurn(run(plain), second)
 
 
 @dataclass(frozen=True)
-class Costs:
+class DraftingCosts:
     """Of a drafter, in plain target steps: `draft` per drafted token, `verify` per round (all of a round that is not
     drafting: the pass, rolling back, writing down), `preparation` per answer; `step_ms` is the plain step. All are
     medians over runs, each in steps of the plain run beside it, so that a machine's moods cancel."""
@@ -66,14 +66,14 @@ class Costs:
     step_ms: float
 
 
-def costs_of(turns: Sequence[Turn]) -> Costs | None:
+def costs_of(turns: Sequence[DraftingTurn]) -> DraftingCosts | None:
     """None where nothing was drafted or no step was timed, and where drafting lay outside stage decode."""
     beside = [(step, turn.drafted) for turn in turns if (step := decode_ms_per_token(turn.plain))]
     drafting = [spent / step for step, run in beside if (spent := _draft_ms(run)) is not None]
     verifying = [spent / step for step, run in beside if (spent := _verify_ms(run)) is not None]
     if not verifying:
         return None
-    return Costs(
+    return DraftingCosts(
         median(drafting) if drafting else 0.0,
         median(verifying),
         median([_preparation_ms(run) / step for step, run in beside]),
@@ -81,7 +81,7 @@ def costs_of(turns: Sequence[Turn]) -> Costs | None:
     )
 
 
-def predicted_speedup(costs: Costs, runs: Sequence[RunLog]) -> float | None:
+def predicted_speedup(costs: DraftingCosts, runs: Sequence[RunLog]) -> float | None:
     """S = tokens / (rounds (gamma c + v) + preparation), tau and gamma as they came; None without rounds."""
     counted = [counts for run in runs if (counts := acceptance(run)) is not None and counts.rounds]
     rounds = sum(counts.rounds for counts in counted)
@@ -92,16 +92,16 @@ def predicted_speedup(costs: Costs, runs: Sequence[RunLog]) -> float | None:
     return emitted / spent if spent > 0 else None
 
 
-def unlike(turns: Sequence[Turn]) -> list[Turn]:
+def unlike(turns: Sequence[DraftingTurn]) -> list[DraftingTurn]:
     """Turns that say something new: repeats that draft and answer as one before are one observation of it."""
-    found: dict[tuple[object, ...], Turn] = {}
+    found: dict[tuple[object, ...], DraftingTurn] = {}
     for turn in turns:
         rounds = tuple((entry.drafted, entry.accepted) for entry in turn.drafted.rounds)
         found.setdefault((question_of(turn.drafted), turn.plain_ids, turn.drafted_ids, rounds), turn)
     return list(found.values())
 
 
-def measured(turns: Sequence[Turn]) -> dict[str, Any]:
+def measured(turns: Sequence[DraftingTurn]) -> dict[str, Any]:
     """Speedups of a drafter, mean plain time / mean drafted time, with intervals clustered by scene; whether different
     answers agree; and how many runs, scenes and tokens of plain answers, each counted once, that is made of."""
     found: dict[str, Any] = {}
@@ -143,7 +143,7 @@ def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:
     }
 
 
-def token_match(turns: Sequence[Turn]) -> float | None:
+def token_match(turns: Sequence[DraftingTurn]) -> float | None:
     """Share of places at which both answers have the same id, over the shorter of each two."""
     pairs = [
         (one.token_id, other.token_id)

@@ -20,8 +20,8 @@ from evprof.core.whole_file import whole_file
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.manifest import write_manifest
 from evprof.run.conversion.converting import check_place
-from evprof.run.conversion.journal import Entry, Journal
-from evprof.run.conversion.plan import OUTPUTS, Plan, converted
+from evprof.run.conversion.journal import Journal, JournalEntry
+from evprof.run.conversion.plan import OUTPUTS, ConversionPlan, converted
 from evprof.run.conversion.recipe import SUFFIXES
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import EVENTS, VIDEO, Task, Written, stamp
@@ -38,7 +38,7 @@ _UNFINISHED = frozenset(
 )
 
 
-class Watcher(Protocol):
+class ConversionWatcher(Protocol):
     """Who is told how a conversion goes; always in one thread."""
 
     def begin(self, tasks: int, done_before: int) -> None:
@@ -69,7 +69,9 @@ class DatasetEnd:
 class DatasetConversion:
     """One call of `run` each."""
 
-    def __init__(self, plan: Plan, *, jobs: int = 1, overwrite: bool = False, source: Path | None = None) -> None:
+    def __init__(
+        self, plan: ConversionPlan, *, jobs: int = 1, overwrite: bool = False, source: Path | None = None
+    ) -> None:
         """`source` is the list itself, which must not be written over. Raises UserError when the folder is not fit."""
         self._plan = plan
         self._folder = plan.folder
@@ -80,7 +82,7 @@ class DatasetConversion:
         check_place(plan.folder)
         _check_folder(plan.folder, overwrite=overwrite, source=source)
 
-    def run(self, watcher: Watcher) -> DatasetEnd:
+    def run(self, watcher: ConversionWatcher) -> DatasetEnd:
         """Converts what is not there yet. Raises UserError when nothing can be written, KeyboardInterrupt at a second
         Ctrl-C; what was finished is kept in any case."""
         try:
@@ -95,7 +97,7 @@ class DatasetConversion:
                 f"{self._folder}: cannot be written to ({reason(error)}); check its permissions and its free space."
             ) from None
 
-    def _run(self, watcher: Watcher) -> DatasetEnd:
+    def _run(self, watcher: ConversionWatcher) -> DatasetEnd:
         end = DatasetEnd()
         with self._journal() as journal:
             self._keys = _keys(self._plan)
@@ -118,7 +120,7 @@ class DatasetConversion:
             (self._folder / Journal.NAME).unlink(missing_ok=True)
         return Journal(self._folder)
 
-    def _work(self, left: list[Task], journal: Journal, end: DatasetEnd, watcher: Watcher) -> None:
+    def _work(self, left: list[Task], journal: Journal, end: DatasetEnd, watcher: ConversionWatcher) -> None:
         def stops() -> None:
             self._stop.set()
             watcher.stopping()
@@ -144,7 +146,7 @@ class DatasetConversion:
     def _note(self, outcome: Outcome, journal: Journal, end: DatasetEnd) -> None:
         output = outcome.task.output.relative_to(self._folder).as_posix()
         if outcome.written is not None:
-            journal.add(Entry(output, self._keys[output], outcome.written))
+            journal.add(JournalEntry(output, self._keys[output], outcome.written))
             end.written[output] = outcome.written
         elif outcome.error is not None:
             end.failed[output] = outcome.error
@@ -190,7 +192,7 @@ def _clear_away(folder: Path) -> None:
                 unfinished.unlink()
 
 
-def _keys(plan: Plan) -> dict[str, str]:
+def _keys(plan: ConversionPlan) -> dict[str, str]:
     """The key of each task; of one whose source is gone, none that a journal could have. Folders are listed once."""
     stamps: dict[str, list[int]] = {}
 

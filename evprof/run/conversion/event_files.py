@@ -9,7 +9,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 
 _WRITERS: dict[str, tuple[str, str]] = {
     "npy": ("evprof.loaders.writers.npy", "write_npy"),
@@ -22,7 +22,7 @@ _WRITERS: dict[str, tuple[str, str]] = {
 
 
 def write_events(
-    path: Path, chunks: Iterable[EventArray], recipe: Recipe, *, width: int | None, height: int | None
+    path: Path, chunks: Iterable[EventArray], recipe: ConversionRecipe, *, width: int | None, height: int | None
 ) -> int:
     """Writes all events in the recipe's format; returns how many. Raises UserError when there are none."""
     module, name = _WRITERS[recipe.raw_format if recipe.to == "raw" else recipe.to]

@@ -10,12 +10,12 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.clips import clip_events
 from evprof.loaders.events.opening import open_recording
-from evprof.loaders.events.recording import CHUNK_EVENTS, Recording
-from evprof.loaders.events.windows import Window, windows_by_count, windows_by_time
+from evprof.loaders.events.recording import CHUNK_EVENTS, EventRecording
+from evprof.loaders.events.windows import EventWindow, windows_by_count, windows_by_time
 from evprof.loaders.pictures.render import EVENTGPT_FRAMES, Picture, render_events
 from evprof.loaders.pictures.renderings import Painter
 from evprof.run.conversion.event_files import write_events
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import Task, Written, size_of
 
@@ -84,7 +84,7 @@ def to_mp4(task: Task, step: Step) -> Written:
     return Written("video", size_of(task.output), frames=count, starts_us=starts_us, notes=tuple(notes))
 
 
-def _opened(task: Task) -> Recording:
+def _opened(task: Task) -> EventRecording:
     """The recording, seen through a rectification map where the sample names one."""
     recording = open_recording(task.path)
     if task.sample.rectify_path is None:
@@ -118,7 +118,7 @@ class _Tally:
             self._last_us = int(chunk.t_us[-1])
             yield chunk
 
-    def starts_us(self, recording: Recording) -> int:
+    def starts_us(self, recording: EventRecording) -> int:
         """How long after the recording's zero the earliest event lies: a clip, or a map, may have left some out."""
         return 0 if self.first_us is None else self.first_us - recording.origin_us()
 
@@ -128,11 +128,11 @@ class _Tally:
         return ("Times run backwards in places; the order of the file was kept.",) if self._runs_backwards else ()
 
 
-def _clip(recording: Recording, task: Task) -> EventArray:
+def _clip(recording: EventRecording, task: Task) -> EventArray:
     return clip_events(recording, task.sample)
 
 
-def _chunks(recording: Recording, task: Task) -> Iterator[EventArray]:
+def _chunks(recording: EventRecording, task: Task) -> Iterator[EventArray]:
     if not task.sample.is_clip and not task.recipe.sort:
         yield from recording.chunks()
         return
@@ -143,7 +143,7 @@ def _chunks(recording: Recording, task: Task) -> Iterator[EventArray]:
         yield events.slice_count(start, start + CHUNK_EVENTS)
 
 
-def _equal_parts(events: EventArray, count: int, recipe: Recipe) -> Iterator[tuple[int, Picture]]:
+def _equal_parts(events: EventArray, count: int, recipe: ConversionRecipe) -> Iterator[tuple[int, Picture]]:
     """EventGPT's split; each picture as large as its own events ask for, unless a canvas or another way is named."""
     parts = events.split_equal_count(count)
     if recipe.rendering in (None, EVENTGPT):
@@ -159,39 +159,39 @@ def _equal_parts(events: EventArray, count: int, recipe: Recipe) -> Iterator[tup
 
 
 def _windowed(
-    recording: Recording, task: Task, tally: _Tally, step: Step, recipe: Recipe | None = None
+    recording: EventRecording, task: Task, tally: _Tally, step: Step, recipe: ConversionRecipe | None = None
 ) -> Iterator[tuple[int, Picture]]:
     """(start, picture) of each window, all of one size; starts increase strictly."""
     recipe = recipe or task.recipe
-    source: Recording | EventArray = _clip(recording, task) if task.sample.is_clip else recording
+    source: EventRecording | EventArray = _clip(recording, task) if task.sample.is_clip else recording
     painter = _painter(_sensor_size(recording, source, step), recipe)
-    tally.first_us = recording.origin_us() if isinstance(source, Recording) else int(source.t_us.min())
+    tally.first_us = recording.origin_us() if isinstance(source, EventRecording) else int(source.t_us.min())
     total = len(source) if isinstance(source, EventArray) else recording.info.events
     step.begin("events", total)
     if recipe.window_us is not None:
-        windows: Iterator[Window] = windows_by_time(source, recipe.window_us)
+        windows: Iterator[EventWindow] = windows_by_time(source, recipe.window_us)
     else:
         windows = _rising(windows_by_count(source, recipe.window_events or 1))
     for window in step.counted(windows, lambda window: len(window.events)):
         yield window.start_us, painter.paint(window.events, window.start_us, window.stop_us)
 
 
-def _rising(windows: Iterator[Window]) -> Iterator[Window]:
+def _rising(windows: Iterator[EventWindow]) -> Iterator[EventWindow]:
     """Windows of so many events may begin in the same µs; a picture needs a time of its own."""
     last_us: int | None = None
     for window in windows:
         start_us = window.start_us if last_us is None else max(window.start_us, last_us + 1)
         last_us = start_us
-        yield Window(start_us, max(window.stop_us, start_us + 1), window.events)
+        yield EventWindow(start_us, max(window.stop_us, start_us + 1), window.events)
 
 
-def _painter(size: tuple[int, int], recipe: Recipe) -> Painter:
+def _painter(size: tuple[int, int], recipe: ConversionRecipe) -> Painter:
     _check_canvas(*size, recipe)
     width, height = recipe.canvas or size
     return Painter(width, height, rendering=recipe.rendering or EVENTGPT)
 
 
-def _check_canvas(width: int, height: int, recipe: Recipe) -> None:
+def _check_canvas(width: int, height: int, recipe: ConversionRecipe) -> None:
     if recipe.canvas is not None and (width > recipe.canvas[0] or height > recipe.canvas[1]):
         raise UserError(
             f"--canvas {recipe.canvas[0]}x{recipe.canvas[1]} is smaller than the events' {width}x{height}; "
@@ -199,13 +199,13 @@ def _check_canvas(width: int, height: int, recipe: Recipe) -> None:
         )
 
 
-def _sensor_size(recording: Recording, source: Recording | EventArray, step: Step) -> tuple[int, int]:
+def _sensor_size(recording: EventRecording, source: EventRecording | EventArray, step: Step) -> tuple[int, int]:
     """What the recording says of its sensor, else the smallest size that holds every event: a pass over all of them."""
     info = recording.info
     if info.width and info.height:
         return info.width, info.height
     width = height = 0
     step.begin("events", info.events)
-    for chunk in step.counted(recording.chunks() if isinstance(source, Recording) else (source,), len):
+    for chunk in step.counted(recording.chunks() if isinstance(source, EventRecording) else (source,), len):
         width, height = max(width, chunk.width), max(height, chunk.height)
     return width, height

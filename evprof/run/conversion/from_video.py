@@ -16,7 +16,7 @@ from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.source import VideoSource
 from evprof.run.conversion.event_files import write_events
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import Task, Written, size_of
 
@@ -160,7 +160,7 @@ def _first_size(video: VideoSource, index: int, edge: int | None) -> tuple[int, 
     raise UserError(f"{video.path}: holds no frame.")
 
 
-def _simulator(recipe: Recipe, size: tuple[int, int]) -> ContrastSimulator:
+def _simulator(recipe: ConversionRecipe, size: tuple[int, int]) -> ContrastSimulator:
     from evprof.loaders.simulation import ContrastSimulator
 
     return ContrastSimulator(
@@ -198,6 +198,6 @@ def _simulation_note(shown: _Shown) -> str:
     )
 
 
-def _notes(video: VideoSource, recipe: Recipe) -> tuple[str, ...]:
+def _notes(video: VideoSource, recipe: ConversionRecipe) -> tuple[str, ...]:
     """What the video says of itself; a rate that was given answers the question which rate the pictures have."""
     return () if recipe.fps is not None and _has_no_times(video) else video.info().problems

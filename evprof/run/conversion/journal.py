@@ -27,7 +27,7 @@ _LONGEST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Entry(Plain):
+class JournalEntry(Plain):
     """One finished task: its output below the folder, its key, and what was written."""
 
     output: str
@@ -44,7 +44,7 @@ class Journal:
         """Reads what is there. Raises UserError when that is no journal."""
         self.folder = folder
         self.path = folder / NAME
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, JournalEntry] = {}
         self._file: IO[str] | None = None
         if self.path.exists():
             self._read()
@@ -59,7 +59,7 @@ class Journal:
         except OSError:
             return False
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """Notes a finished task, at once, after `begin`. Raises OSError."""
         self.entries[entry.output] = entry
         if self._file is not None:
@@ -110,7 +110,7 @@ class Journal:
             )
         for line in lines[1:]:
             # Half a line, or one that somebody changed, is none: its task is carried out again.
-            entry = Entry.if_fitting(_parsed(line))
+            entry = JournalEntry.if_fitting(_parsed(line))
             if entry is not None:
                 self.entries[entry.output] = entry
 

@@ -14,7 +14,7 @@ from evprof.core.sample import Sample
 from evprof.loaders.pictures.frame_folder import is_frame_set
 from evprof.loaders.writers.frames import TIMES
 from evprof.run.conversion.names import FolderNames
-from evprof.run.conversion.recipe import FRAMES, MP4, Recipe
+from evprof.run.conversion.recipe import FRAMES, MP4, ConversionRecipe
 from evprof.run.conversion.task import EVENTS, VIDEO, Task, Written
 
 OUTPUTS = {EVENTS: "event-frames", VIDEO: "video-frames"}
@@ -22,7 +22,7 @@ OUTPUTS = {EVENTS: "event-frames", VIDEO: "video-frames"}
 
 
 @dataclass(frozen=True)
-class Row:
+class ConversionRow:
     """A sample, the outputs its halves become (task keys of the plan), and why it cannot be converted, if so."""
 
     sample: Sample
@@ -31,17 +31,17 @@ class Row:
 
 
 @dataclass
-class Plan:
+class ConversionPlan:
     """All rows, and the tasks by output (relative to `folder`), in the order of the rows that first need them."""
 
     folder: Path
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ConversionRow] = field(default_factory=list)
     tasks: dict[str, Task] = field(default_factory=dict)
 
 
-def plan_rows(samples: Sequence[Sample], folder: Path, recipe: Recipe, only: str | None) -> Plan:
+def plan_rows(samples: Sequence[Sample], folder: Path, recipe: ConversionRecipe, only: str | None) -> ConversionPlan:
     """`only` ("events" or "video") leaves the other half of every sample as it is."""
-    plan = Plan(folder)
+    plan = ConversionPlan(folder)
     names = FolderNames()
     known: dict[str, str] = {}
     for sample in samples:
@@ -49,7 +49,7 @@ def plan_rows(samples: Sequence[Sample], folder: Path, recipe: Recipe, only: str
         try:
             sources = _sources(sample, recipe, only)
         except UserError as error:
-            plan.rows.append(Row(sample, problem=error.sentence))
+            plan.rows.append(ConversionRow(sample, problem=error.sentence))
             continue
         outputs = []
         for source in sources:
@@ -59,11 +59,11 @@ def plan_rows(samples: Sequence[Sample], folder: Path, recipe: Recipe, only: str
             output = known.setdefault(json.dumps(task.asks(), sort_keys=True), output)
             plan.tasks.setdefault(output, task)
             outputs.append(output)
-        plan.rows.append(Row(sample, tuple(outputs)))
+        plan.rows.append(ConversionRow(sample, tuple(outputs)))
     return plan
 
 
-def _sources(sample: Sample, recipe: Recipe, only: str | None) -> list[str]:
+def _sources(sample: Sample, recipe: ConversionRecipe, only: str | None) -> list[str]:
     """Which halves of a sample are read. Raises UserError when it has none that could be."""
     has_events = sample.events_path is not None and not _is_pictures(sample.events_path)
     wanted = [VIDEO if only == VIDEO else EVENTS] if recipe.makes_events else [EVENTS, VIDEO]
@@ -80,7 +80,7 @@ def _sources(sample: Sample, recipe: Recipe, only: str | None) -> list[str]:
     return found
 
 
-def _nothing_to_read(sample: Sample, wanted: list[str], recipe: Recipe) -> str:
+def _nothing_to_read(sample: Sample, wanted: list[str], recipe: ConversionRecipe) -> str:
     if wanted == [VIDEO]:
         return "has no video."
     if sample.events_path is not None and recipe.makes_events:
@@ -94,13 +94,13 @@ def _is_pictures(path: str) -> bool:
     return Path(path).is_dir() or is_frame_set(path)
 
 
-def _file_name(source: str, recipe: Recipe) -> str:
+def _file_name(source: str, recipe: ConversionRecipe) -> str:
     if recipe.to == FRAMES:
         return OUTPUTS[source]
     return f"{'events' if recipe.makes_events or source == EVENTS else 'video'}{recipe.suffix}"
 
 
-def converted(row: Row, plan: Plan, written: Mapping[str, Written]) -> Sample:
+def converted(row: ConversionRow, plan: ConversionPlan, written: Mapping[str, Written]) -> Sample:
     """The sample with what its halves became, on a clock of its own: zero is the earliest event that is left.
 
     `written` has every output of the row.
@@ -126,7 +126,7 @@ class _Half:
     begins_us: int
 
 
-def _halves(row: Row, plan: Plan, written: Mapping[str, Written]) -> dict[str, _Half]:
+def _halves(row: ConversionRow, plan: ConversionPlan, written: Mapping[str, Written]) -> dict[str, _Half]:
     """The halves of the result that were made anew."""
     found: dict[str, _Half] = {}
     for output in row.outputs:

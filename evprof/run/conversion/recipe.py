@@ -57,8 +57,8 @@ LARGEST_SIDE = 16_384
 
 
 @dataclass(frozen=True)
-class Recipe(Plain):
-    """The target and its options; of those that were not given, what they are by themselves (None: see `docs`).
+class ConversionRecipe(Plain):
+    """The target and its options; of those that were not given, their defaults (None: see `docs`).
 
     `fps` is a fraction as text (`30000/1001`), `canvas` and `size` are [width, height]. `threshold` and
     `threshold_off` are contrasts in log intensity for brighter and darker.
@@ -107,7 +107,7 @@ class Recipe(Plain):
         return ".dat" if self.to == "raw" and self.raw_format == "dat" else f".{self.to}"
 
     @classmethod
-    def of(cls, to: str, given: dict[str, Any]) -> Recipe:
+    def of(cls, to: str, given: dict[str, Any]) -> ConversionRecipe:
         """A recipe of the fields that were given. Raises UserError (exit code 2) for what cannot be."""
         for name in given:
             if to not in _USED_BY[name]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
-from evprof.run.conversion.recipe import Recipe
+from evprof.run.conversion.recipe import ConversionRecipe
 
 EVENTS, VIDEO = "events", "video"
 
@@ -27,7 +27,7 @@ class Task:
     sample: Sample
     source: str
     output: Path
-    recipe: Recipe
+    recipe: ConversionRecipe
 
     @property
     def path(self) -> str:

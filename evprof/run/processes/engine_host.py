@@ -15,7 +15,7 @@ from multiprocessing.connection import Pipe, wait
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import NS_PER_S
@@ -39,7 +39,7 @@ class EngineHost:
     def __init__(
         self,
         argv: Sequence[str],
-        recording: Recording,
+        recording: RecordLog,
         *,
         environment: Mapping[str, str] | None = None,
         clock: Clock = monotonic_ns,
@@ -49,7 +49,7 @@ class EngineHost:
         self._environment = environment
         self._clock = clock
         self._recording = recording
-        self._errands: deque[str | RunRequest | Recording] = deque()
+        self._errands: deque[str | RunRequest | RecordLog] = deque()
         self._bell, self._ringer = Pipe(duplex=False)
         self._is_busy = False
         self._is_closing = False
@@ -89,7 +89,7 @@ class EngineHost:
         """Asks the engine to stop; after two seconds without an answer its process is ended."""
         self._leave("stop")
 
-    def attach(self, recording: Recording) -> None:
+    def attach(self, recording: RecordLog) -> None:
         """From now on `recording` is filled. Raises UserError while a run goes on."""
         if self._is_busy:
             raise UserError("A run is going on; stop it first, or wait until it has ended.")
@@ -104,7 +104,7 @@ class EngineHost:
             process.kill()
             self._worker.join(timeout_s)
 
-    def _leave(self, errand: str | RunRequest | Recording) -> None:
+    def _leave(self, errand: str | RunRequest | RecordLog) -> None:
         self._errands.append(errand)
         with contextlib.suppress(OSError):  # the worker is gone and has hung up
             self._ringer.send_bytes(b"!")
@@ -144,7 +144,7 @@ class EngineHost:
             waits_ns.append(max(0, self._stop_deadline_ns - self._clock()))
         return min(waits_ns) / NS_PER_S if waits_ns else None
 
-    def _do(self, errand: str | RunRequest | Recording) -> bool:
+    def _do(self, errand: str | RunRequest | RecordLog) -> bool:
         match errand:
             case "start":
                 self._ensure_process()
@@ -152,7 +152,7 @@ class EngineHost:
                 self._submit(errand)
             case "stop":
                 self._stop()
-            case Recording():
+            case RecordLog():
                 self._recording = errand
                 errand.post(self._state)  # a new recording begins with what is known of the engine
             case "close":
@@ -190,14 +190,14 @@ class EngineHost:
         try:
             process.send(command)
         except EngineGone:
-            self._mourn()
+            self._note_exit()
 
     def _receive(self, process: EngineProcess) -> None:
         try:
             for part in process.receive():
                 self._apply(part)
         except EngineGone:
-            self._mourn()
+            self._note_exit()
         except UserError as error:
             self._end(FAILED, error.sentence, error.sentence)
         except (ValueError, OverflowError, TypeError, AttributeError, ImportError) as error:
@@ -233,16 +233,16 @@ class EngineHost:
         if sample is not None:
             self._recording.append(sample)
 
-    def _mourn(self) -> None:
-        """The engine died by itself, or of our impatience."""
+    def _note_exit(self) -> None:
+        """The engine process ended without being asked, or was killed after a timeout."""
         if self._process is None:
             return
-        epitaph = self._process.bury()
+        reason = self._process.reap()
         said = self._state.sentence if self._state.state == "gone" else ""
         if self._stop_deadline_ns is not None:
-            self._end(CANCELLED, f"Stopped. {epitaph}", epitaph)
+            self._end(CANCELLED, f"Stopped. {reason}", reason)
         else:
-            self._end(FAILED, said or epitaph, said or epitaph)
+            self._end(FAILED, said or reason, said or reason)
 
     def _end(self, status: str, run_sentence: str, engine_sentence: str) -> None:
         """Ends the process if there is one, keeps what it still sent, and closes whatever was open as `status`."""
@@ -251,7 +251,7 @@ class EngineHost:
             process.kill()
             for part in process.leftovers():
                 self._apply(part)
-            process.bury()
+            process.reap()
         closing = self._open.close(status, run_sentence)
         if closing:
             self._rest()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from evprof.core.messages import RequestEnded
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.processes.interrupts import first_interrupt
@@ -21,7 +21,7 @@ class ProcessRunner:
     Ctrl-C stops the request and keeps what was measured; a second Ctrl-C raises KeyboardInterrupt out of `run`.
     """
 
-    def __init__(self, argv: Sequence[str], recording: Recording) -> None:
+    def __init__(self, argv: Sequence[str], recording: RecordLog) -> None:
         """`argv` starts an engine process; it is started by the first request."""
         self._argv = list(argv)
         self._recording = recording
@@ -55,7 +55,7 @@ class ProcessRunner:
         self.close()
         self._host = None
 
-    def record_into(self, recording: Recording) -> None:
+    def record_into(self, recording: RecordLog) -> None:
         """Everything from the next request on goes into another Recording. To be called between requests."""
         self._recording = recording
         if self._host is not None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged
 from evprof.core.protocols import Engine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.run.processes.engine_host import EngineHost
@@ -36,7 +36,7 @@ class LocalRunner:
     the request and keeps what was measured; a second Ctrl-C raises KeyboardInterrupt out of `run`.
     """
 
-    def __init__(self, make_engine: Callable[[], Engine], recording: Recording) -> None:
+    def __init__(self, make_engine: Callable[[], Engine], recording: RecordLog) -> None:
         self._make_engine = make_engine
         self._recording = recording
         self._sink = QueueSink()
@@ -79,7 +79,7 @@ class LocalRunner:
             self._raise_failure()
         self._end(FAILED, self._defect or "The engine stopped without saying how this run ended.")
 
-    def record_into(self, recording: Recording) -> None:
+    def record_into(self, recording: RecordLog) -> None:
         """Everything from the next request on goes into another Recording, with the engine as warm as it is.
 
         To be called between requests, so that what a long series recorded need not stay in memory.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import Engine, StopFlag
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
@@ -28,7 +28,7 @@ def finished_run(engine: Engine, request: RunRequest, stop: StopFlag) -> RunLog:
 
 def recorded_run(sink: QueueSink) -> RunLog | None:
     """The first run that an engine left in the sink."""
-    recording = Recording()
+    recording = RecordLog()
     while parts := sink.take():
         for part in parts:
             apply_part(part, recording)

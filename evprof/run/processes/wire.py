@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.messages import Message
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 
 PROTOCOL = 1
@@ -22,7 +22,7 @@ StreamRows = tuple[str, list[tuple[Any, ...]]]
 """Rows of one stream, in order."""
 
 Part = StreamRows | Message
-"""A batch is a list of these; a message stands behind every row that was appended before it."""
+"""A batch is a list of these; a message stands after every row that was appended before it."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def is_greeting(said: object) -> bool:
     return isinstance(said, tuple) and said[:2] == (_GREETING, PROTOCOL)
 
 
-def apply_part(part: Part, recording: Recording) -> None:
+def apply_part(part: Part, recording: RecordLog) -> None:
     """Puts rows or a message into the Recording."""
     if isinstance(part, tuple):
         recording.extend(*part)

@@ -27,7 +27,7 @@ FamilyOf = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
-class SuiteCell:
+class SuiteConfiguration:
     """A configuration. `prompt` None: each sample's own. `axes` are the fields that vary over the suite, of this cell.
 
     `event_source` is one of EVENT_SOURCES.
@@ -93,7 +93,7 @@ class SuiteCell:
         return asdict(self)
 
 
-def meaningful(cell: SuiteCell, family_of: FamilyOf) -> SuiteCell:
+def meaningful(cell: SuiteConfiguration, family_of: FamilyOf) -> SuiteConfiguration:
     """The cell with everything that has no effect in it at its default, so that equal measurements look equal."""
     here = situation_of(cell, family_of)
     asked = in_force(cell.settings, here)
@@ -107,14 +107,14 @@ def meaningful(cell: SuiteCell, family_of: FamilyOf) -> SuiteCell:
     )
 
 
-def situation_of(cell: SuiteCell, family_of: FamilyOf = lambda _: None) -> Situation:
+def situation_of(cell: SuiteConfiguration, family_of: FamilyOf = lambda _: None) -> Situation:
     """What decides which settings count in a cell."""
     choices = {role: choice for role in cell.roles if (choice := cell.choice(role)) is not None}
     families = {role: family_of(choice.name) for role, choice in choices.items()}
     return Situation(cell.mode, cell.settings.flat(), families, cell.roles)
 
 
-def flat_values(cell: SuiteCell) -> dict[str, Any]:
+def flat_values(cell: SuiteConfiguration) -> dict[str, Any]:
     """Everything a cell may differ in, one level deep, in the order labels name it; absent where it has no model."""
     values: dict[str, Any] = {"mode": cell.mode}
     for role in cell.roles:
@@ -126,11 +126,11 @@ def flat_values(cell: SuiteCell) -> dict[str, Any]:
     return values | {"event_source": cell.event_source, "prompt": cell.prompt}
 
 
-def _is_input_of_nobody(key: str, cell: SuiteCell) -> bool:
+def _is_input_of_nobody(key: str, cell: SuiteConfiguration) -> bool:
     return key.endswith("_input") and key.removesuffix("_input") not in cell.roles
 
 
-def label_cells(cells: Sequence[SuiteCell], given: Sequence[str | None]) -> list[SuiteCell]:
+def label_cells(cells: Sequence[SuiteConfiguration], given: Sequence[str | None]) -> list[SuiteConfiguration]:
     """The cells with labels made of what varies among them, or the given ones, and with their axes.
 
     Raises UserError (exit code 2) when two given labels are equal, or one is that of the reference.
@@ -147,7 +147,7 @@ def label_cells(cells: Sequence[SuiteCell], given: Sequence[str | None]) -> list
                 exit_code=2,
             )
     taken: set[str] = {*known, REFERENCE}
-    found: list[SuiteCell] = []
+    found: list[SuiteConfiguration] = []
     for cell, flat, own in zip(cells, flats, given, strict=True):
         axes = {name: flat[name] for name in varying if name in flat and _counts(name, flat, cell)}
         title = own or _unique(" · ".join(value_text(name, value) for name, value in axes.items()) or cell.mode, taken)
@@ -169,7 +169,7 @@ def _merged(flats: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return flats
 
 
-def _counts(name: str, flat: Mapping[str, Any], cell: SuiteCell) -> bool:
+def _counts(name: str, flat: Mapping[str, Any], cell: SuiteConfiguration) -> bool:
     """Whether a varying field is worth naming here: not one that `meaningful` has set to its default."""
     entry = SETTINGS.get(name)
     here = situation_of(cell)

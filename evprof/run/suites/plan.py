@@ -16,7 +16,7 @@ from evprof.core.run_info import REFERENCE, RowKey
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.suites.cell import SuiteCell
+from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.spec import SuiteSpec
 
 INTERLEAVED, BLOCKS = "interleaved", "blocks"
@@ -28,14 +28,14 @@ Weights = frozenset[tuple[str, ModelChoice]]
 
 
 @dataclass(frozen=True)
-class Row:
+class SuiteRow:
     """One cell on one sample once. `roles`: whose runs it leaves; one of two where the other is a row of its own.
 
     `sample` carries the prompt that is asked; `keeps_frames`: the pictures the models see are recorded. `session`
     counts the engine processes: rows of another one want a fresh process.
     """
 
-    cell: SuiteCell
+    cell: SuiteConfiguration
     sample: Sample
     repeat: int
     roles: tuple[str, ...]
@@ -85,7 +85,7 @@ class SuitePlan:
     spec: SuiteSpec
     samples: tuple[Sample, ...]
     order: str
-    rows: tuple[Row, ...]
+    rows: tuple[SuiteRow, ...]
     problems: tuple[str, ...] = ()
 
 
@@ -93,7 +93,7 @@ def plan_suite(
     spec: SuiteSpec,
     samples: Sequence[Sample],
     order: str = INTERLEAVED,
-    shown: Callable[[SuiteCell, Sample], Sample] = lambda _, sample: sample,
+    shown: Callable[[SuiteConfiguration, Sample], Sample] = lambda _, sample: sample,
 ) -> SuitePlan:
     """The rows of a suite. `shown` gives the sample as a cell is shown it (other files, the same name).
 
@@ -120,7 +120,7 @@ def plan_suite(
     return SuitePlan(spec, tuple(samples), order, tuple(_with_pictures(_in_sessions(rows, spec))), tuple(problems))
 
 
-def _in_sessions(rows: Sequence[Row], spec: SuiteSpec) -> Iterator[Row]:
+def _in_sessions(rows: Sequence[SuiteRow], spec: SuiteSpec) -> Iterator[SuiteRow]:
     """All rows for every engine process, every other time backwards; repetitions are numbered on."""
     counts: dict[str, int] = {}
     for row in rows:
@@ -130,11 +130,11 @@ def _in_sessions(rows: Sequence[Row], spec: SuiteSpec) -> Iterator[Row]:
             yield replace(row, repeat=row.repeat + session * counts[row.cell.label], session=session)
 
 
-def _asked(cell: SuiteCell, sample: Sample) -> Sample:
+def _asked(cell: SuiteConfiguration, sample: Sample) -> Sample:
     return sample if cell.prompt is None else replace(sample, prompt=cell.prompt)
 
 
-def _left_out(cell: SuiteCell, samples: Sequence[Sample]) -> str:
+def _left_out(cell: SuiteConfiguration, samples: Sequence[Sample]) -> str:
     kinds = " or ".join(dict.fromkeys(str(cell.lacks(sample)) for sample in samples))
     names = ", ".join(sample.name for sample in samples[:5]) + (", …" if len(samples) > 5 else "")
     count = f"{len(samples)} sample{'s' * (len(samples) != 1)}"
@@ -143,11 +143,11 @@ def _left_out(cell: SuiteCell, samples: Sequence[Sample]) -> str:
 
 def _in_turns(
     spec: SuiteSpec,
-    cells: Sequence[SuiteCell],
+    cells: Sequence[SuiteConfiguration],
     pairs: dict[str, list[Sample]],
     by_sample: dict[str, int],
     roles: tuple[str, ...] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[SuiteRow]:
     """All cells in turn for every repetition and sample; every other turn goes backwards."""
     of_cell = {cell.label: {by_sample[sample.name]: sample for sample in pairs[cell.label]} for cell in cells}
     indices = sorted({index for found in of_cell.values() for index in found})
@@ -157,22 +157,22 @@ def _in_turns(
             for cell in cells if turn % 2 == 0 else reversed(cells):
                 sample = of_cell[cell.label].get(index)
                 if sample is not None:
-                    yield Row(cell, sample, repeat, roles or cell.answering)
+                    yield SuiteRow(cell, sample, repeat, roles or cell.answering)
             turn += 1
 
 
-def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str, int]) -> Iterator[Row]:
+def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str, int]) -> Iterator[SuiteRow]:
     """A block for every set of weights; side by side is a block of drafts and one of targets."""
-    blocks: dict[Weights, list[tuple[SuiteCell, tuple[str, ...]]]] = {}
+    blocks: dict[Weights, list[tuple[SuiteConfiguration, tuple[str, ...]]]] = {}
     for cell in spec.cells:
         for roles in [(role,) for role in cell.roles] if mode_of(cell.mode).is_side_by_side else [cell.answering]:
-            half = Row(cell, Sample(), 0, roles)
+            half = SuiteRow(cell, Sample(), 0, roles)
             blocks.setdefault(half.weights, []).append((cell, roles))
     listed = [block for block in blocks.values() if any(pairs[cell.label] for cell, _ in block)]
     reference = _reference(listed[0], pairs)
     for number, block in enumerate(listed):
         yield replace(reference, repeat=number)
-        by_roles: dict[tuple[str, ...], list[SuiteCell]] = {}
+        by_roles: dict[tuple[str, ...], list[SuiteConfiguration]] = {}
         for cell, roles in block:
             by_roles.setdefault(roles, []).append(cell)
         # A speculative cell and its weights make a block of their own, so a block has rows of one kind nearly always.
@@ -181,14 +181,14 @@ def _blocks(spec: SuiteSpec, pairs: dict[str, list[Sample]], by_sample: dict[str
     yield replace(reference, repeat=len(listed))
 
 
-def _reference(block: Sequence[tuple[SuiteCell, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> Row:
+def _reference(block: Sequence[tuple[SuiteConfiguration, tuple[str, ...]]], pairs: dict[str, list[Sample]]) -> SuiteRow:
     """The row that is measured again and again: the first cell's first sample."""
     cell, roles = next((cell, roles) for cell, roles in block if pairs[cell.label])
     mode = cell.mode if mode_of(cell.mode).is_paired else roles[0]
-    return Row(replace(cell, label=REFERENCE, mode=mode, axes={}), pairs[cell.label][0], 0, roles)
+    return SuiteRow(replace(cell, label=REFERENCE, mode=mode, axes={}), pairs[cell.label][0], 0, roles)
 
 
-def _with_pictures(rows: Iterable[Row]) -> Iterator[Row]:
+def _with_pictures(rows: Iterable[SuiteRow]) -> Iterator[SuiteRow]:
     """The first row of every cell and role records what the models were shown."""
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for row in rows:
@@ -209,7 +209,7 @@ class WarmUps:
         self._loaded: Weights = frozenset()
         self._warm: set[tuple[str, ...]] = set()
 
-    def before(self, row: Row) -> int:
+    def before(self, row: SuiteRow) -> int:
         """How many warm-up runs this row, which is measured next, comes after."""
         if not (self._stays or row.weights <= self._loaded):
             self._loaded = row.weights

@@ -11,7 +11,7 @@ from typing import Any
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED, RowKey, RunInfo
 from evprof.core.vocabulary.modes import mode_of
-from evprof.run.suites.plan import Row, SuitePlan
+from evprof.run.suites.plan import SuitePlan, SuiteRow
 from evprof.session.store import WRITER_GONE
 
 SUITE = "suite"
@@ -120,7 +120,7 @@ class Attempt:
         return self.status == FINISHED or (self.status == FAILED and not was_cut_off)
 
 
-class Progress:
+class RowOutcomes:
     """What became of the rows so far: which are done, which cells fail and fail again."""
 
     def __init__(self, infos: Iterable[RunInfo] = ()) -> None:
@@ -144,7 +144,7 @@ class Progress:
         if listed:
             self._note_outcome(listed)
 
-    def is_done(self, row: Row, *, retry_failed: bool = False) -> bool:
+    def is_done(self, row: SuiteRow, *, retry_failed: bool = False) -> bool:
         """Whether the row needs not be measured (again): all its runs ended, and together."""
         attempts = [self._last.get(key) for key in row.keys]
         if any(attempt is None or not attempt.is_done for attempt in attempts):
@@ -154,11 +154,11 @@ class Progress:
             return False
         return not (retry_failed and any(attempt.status == FAILED for attempt in known))
 
-    def group_of(self, row: Row) -> int | None:
+    def group_of(self, row: SuiteRow) -> int | None:
         """The group that the other half of a row was recorded in."""
         return self._groups.get(row.group) if row.is_half else None
 
-    def given_up(self, row: Row) -> str | None:
+    def given_up(self, row: SuiteRow) -> str | None:
         """The error that a row's cell ended with, PATIENCE times in a row; None while there is hope."""
         error, count = self._failing.get((row.cell.label, *row.roles), ("", 0))
         return error if count >= PATIENCE else None

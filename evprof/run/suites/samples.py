@@ -10,10 +10,10 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.run.suites.cell import PNG, SuiteCell
+from evprof.run.suites.cell import PNG, SuiteConfiguration
 
 _EVENT_FRAMES, _VIDEO_FRAMES = 5, 8
-"""How many pictures EventGPT and video models are shown by themselves."""
+"""How many pictures EventGPT and video models are shown by default."""
 
 
 def chosen(samples: Iterable[Sample], names: Sequence[str] = (), limit: int | None = None) -> list[Sample]:
@@ -53,13 +53,13 @@ class DrawnFrames:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def sample_for(self, cell: SuiteCell, sample: Sample) -> Sample:
+    def sample_for(self, cell: SuiteConfiguration, sample: Sample) -> Sample:
         """The sample with its frames' folder in place of its recording where the cell asks for them."""
         if cell.event_source != PNG or sample.events_path is None or Path(sample.events_path).is_dir():
             return sample
         return replace(sample, events_path=str(self._place(cell, sample)), rectify_path=None)
 
-    def draw(self, cells: Sequence[SuiteCell], samples: Sequence[Sample]) -> list[str]:
+    def draw(self, cells: Sequence[SuiteConfiguration], samples: Sequence[Sample]) -> list[str]:
         """Draws what is not there yet; returns what could not be drawn, in sentences."""
         from evprof.loaders.model_frames import save_event_frames
 
@@ -77,12 +77,12 @@ class DrawnFrames:
                     problems[f"No event frames could be drawn of '{sample.name}': {error.sentence}"] = None
         return list(problems)
 
-    def _place(self, cell: SuiteCell, sample: Sample) -> Path:
+    def _place(self, cell: SuiteConfiguration, sample: Sample) -> Path:
         slug = re.sub(r"[^\w.-]+", "-", sample.name).strip("-.")[:80] or "sample"
         return self._folder / f"{_count(cell)}-frames" / slug
 
 
-def _count(cell: SuiteCell) -> int:
+def _count(cell: SuiteConfiguration) -> int:
     """How many frames the models of a cell that read events are shown."""
     settings = cell.settings
     if "draft" in cell.roles and settings.input.draft_input in ("auto", "events"):

@@ -19,7 +19,15 @@ from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS, with_value
 from evprof.loaders.adapters import check_mode, drafter_of
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
-from evprof.run.suites.cell import EVENT_SOURCES, FILE, FamilyOf, SuiteCell, flat_values, label_cells, meaningful
+from evprof.run.suites.cell import (
+    EVENT_SOURCES,
+    FILE,
+    FamilyOf,
+    SuiteConfiguration,
+    flat_values,
+    label_cells,
+    meaningful,
+)
 
 MOST_CELLS = 1000
 
@@ -76,7 +84,7 @@ class SuiteSpec:
 
     name: str
     title: str
-    cells: tuple[SuiteCell, ...]
+    cells: tuple[SuiteConfiguration, ...]
     repeat: int = 3
     warmup: int = 1
     within_context: bool = False
@@ -139,7 +147,7 @@ def parse_suite(
 
 def _listed_cells(
     raw: Mapping[str, Any], fixed: dict[str, Any], overridden: set[str], family_of: FamilyOf
-) -> tuple[list[SuiteCell], list[str]]:
+) -> tuple[list[SuiteConfiguration], list[str]]:
     """The different cells of a grid with their labels, and what is to be said of the others."""
     wishes, labels = _wishes(raw, fixed, overridden)
     asked = [_cell(values) for values in wishes]
@@ -161,14 +169,14 @@ def _listed_cells(
 
 def _parts(
     raw: Mapping[str, Any], overrides: Mapping[str, Any] | None, family_of: FamilyOf
-) -> tuple[list[SuiteCell], list[str]]:
+) -> tuple[list[SuiteConfiguration], list[str]]:
     """The cells of several grids, called after their part: "shapes · bfloat16"."""
     parts = raw["parts"]
     if not isinstance(parts, Mapping) or not parts or any(key in raw for key in ("settings", "axes", "cells")):
         raise UserError(
             "parts must be a table of grids, beside no settings, axes or cells of its own.", exit_code=USAGE
         )
-    cells: list[SuiteCell] = []
+    cells: list[SuiteConfiguration] = []
     notes: list[str] = []
     for name, grid in parts.items():
         if not isinstance(grid, Mapping):
@@ -249,12 +257,12 @@ def _axes(raw: Any, overridden: set[str]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _cell(values: Mapping[str, Any]) -> SuiteCell:
+def _cell(values: Mapping[str, Any]) -> SuiteConfiguration:
     settings = GenerationSettings()
     for key, value in {**values, **_drafter(values)}.items():
         if key in DEFAULTS:
             settings = with_value(settings, key, value)
-    return SuiteCell(
+    return SuiteConfiguration(
         mode=values.get("mode", SIDE_BY_SIDE),
         draft=_choice(values, DRAFT, BUNDLED_DRAFT),
         target=_choice(values, TARGET, BUNDLED_TARGET),

@@ -1,7 +1,7 @@
 """Measures the rows of a suite, one after the other, into a session that can be continued after any of them.
 
 It asks an engine for one row at a time and reads what became of it. What is measured in which order is `plan`,
-what is kept about it `record`; who watches is told through a `Watcher`.
+what is kept about it `record`; who watches is told through a `SuiteWatcher`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from evprof.core.errors import UserError
 from evprof.core.protocols import Engine
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import RunBook, RunLog
 from evprof.run.noted_baselines import note_baselines
@@ -23,8 +23,8 @@ from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
-from evprof.run.suites.plan import INTERLEAVED, Row, SuitePlan, WarmUps
-from evprof.run.suites.record import PATIENCE, SUITE, Progress
+from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, WarmUps
+from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
 
 ROWS_IN_MEMORY = 100
 """Rows after which what was recorded is let go of: it is in the file."""
@@ -32,19 +32,19 @@ ROWS_IN_MEMORY = 100
 FLUSH_S = 30.0
 
 
-class Watcher(Protocol):
+class SuiteWatcher(Protocol):
     """Who is told how a suite goes."""
 
-    def begin(self, row: Row, warmup: int) -> None:
+    def begin(self, row: SuiteRow, warmup: int) -> None:
         """A row is measured next, after so many warm-up runs."""
 
     def look(self, book: RunBook) -> None:
         """Called about twenty times a second while it is."""
 
-    def end(self, row: Row, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
         """It is over, however."""
 
-    def skip(self, row: Row) -> None:
+    def skip(self, row: SuiteRow) -> None:
         """A row is passed over: its cell has failed too often."""
 
     def say(self, sentence: str) -> None:
@@ -72,9 +72,9 @@ class SuiteDriver:
         plan: SuitePlan,
         path: Path,
         make_engine: Callable[[], Engine],
-        watcher: Watcher,
+        watcher: SuiteWatcher,
         *,
-        progress: Progress | None = None,
+        progress: RowOutcomes | None = None,
         retry_failed: bool = False,
         rows_in_memory: int = ROWS_IN_MEMORY,
         processes: Sequence[str] = (),
@@ -85,7 +85,7 @@ class SuiteDriver:
         self._plan = plan
         self._path = path
         self._watcher = watcher
-        self._progress = progress or Progress()
+        self._progress = progress or RowOutcomes()
         self._retry_failed = retry_failed
         self._rows_in_memory = rows_in_memory
         self._warm_ups = self._cold_start()
@@ -93,7 +93,7 @@ class SuiteDriver:
         self._stop = threading.Event()
         self._end = SuiteEnd()
         self._given_up: dict[str, list[Any]] = {}
-        self._book_of(Recording())
+        self._book_of(RecordLog())
         self._runner: LocalRunner | ProcessRunner
         if plan.spec.sessions > 1:
             self._runner = ProcessRunner(processes, self._recording)
@@ -103,7 +103,7 @@ class SuiteDriver:
     def _cold_start(self) -> WarmUps:
         return WarmUps(self._plan.spec.warmup, stays_loaded=self._plan.order == INTERLEAVED)
 
-    def left(self) -> list[Row]:
+    def left(self) -> list[SuiteRow]:
         """The rows that are to be measured."""
         return [row for row in self._plan.rows if not self._progress.is_done(row, retry_failed=self._retry_failed)]
 
@@ -139,23 +139,23 @@ class SuiteDriver:
             note_baselines(self._path)
         return self._end
 
-    def _kept_short(self, rows: list[Row]) -> Iterator[Row]:
+    def _kept_short(self, rows: list[SuiteRow]) -> Iterator[SuiteRow]:
         """The rows, with a new Recording every so many: memory must not grow with their number."""
         for number, row in enumerate(rows):
             if number and number % self._rows_in_memory == 0:
                 self._writer.close()
-                self._book_of(Recording())
+                self._book_of(RecordLog())
                 self._runner.record_into(self._recording)
             yield row
 
-    def _book_of(self, recording: Recording) -> None:
+    def _book_of(self, recording: RecordLog) -> None:
         self._recording = recording
         self._book = RunBook(recording)
         self._writer = SessionWriter(recording, self._path)
         self._next_run_id = self._writer.next_run_id
         self._next_group_id = self._writer.next_group_id
 
-    def _take(self, row: Row) -> None:
+    def _take(self, row: SuiteRow) -> None:
         if self._stop.is_set():
             self._watcher.stopping()
             self._end.is_stopped = True
@@ -179,7 +179,7 @@ class SuiteDriver:
         # Nothing is written while the next row is measured, and this one is safe.
         self._writer.flush(FLUSH_S)
 
-    def _enter_session(self, row: Row) -> None:
+    def _enter_session(self, row: SuiteRow) -> None:
         """Another session's rows want a fresh process, whose models are cold."""
         if row.session == self._session or not isinstance(self._runner, ProcessRunner):
             return
@@ -188,7 +188,7 @@ class SuiteDriver:
         self._warm_ups = self._cold_start()
         self._watcher.say(f"session {row.session + 1} of {self._plan.spec.sessions}")
 
-    def _attempt(self, row: Row, warmup: int) -> list[RunLog]:
+    def _attempt(self, row: SuiteRow, warmup: int) -> list[RunLog]:
         """Measures a row; the runs that count."""
         first = self._next_run_id
         group_id = self._progress.group_of(row) or self._next_group_id
@@ -211,7 +211,7 @@ class SuiteDriver:
             self._end.is_stopped = True
         return [run for run in made if not run.info.warmup]
 
-    def _pass_over(self, row: Row, error: str) -> None:
+    def _pass_over(self, row: SuiteRow, error: str) -> None:
         found = self._given_up.setdefault(row.cell.label, [error, 0])
         found[1] += 1
         if found[1] == 1:

@@ -25,8 +25,8 @@ from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.processes.queue_sink import QueueSink
 from evprof.run.processes.single_run import recorded_run
 from evprof.run.switches.batches import BatchEngine, measure_batch
-from evprof.run.switches.figures import Measured, Pair, Side, row_of, row_without, summary_of
-from evprof.run.switches.variants import BATCH, VARIANTS, Basis, Change, Variant, plain_settings
+from evprof.run.switches.figures import MeasuredVariant, TimedPair, VariantSide, row_of, row_without, summary_of
+from evprof.run.switches.variants import BATCH, VARIANTS, Basis, Variant, VariantChange, plain_settings
 
 
 class NotHereError(Exception):
@@ -153,7 +153,9 @@ class _Bench:
         except UserError as error:
             raise NotHereError(error.sentence) from None
 
-    def _measure(self, variant: Variant, title: str, role: str, off: Change, on: Change) -> Measured:
+    def _measure(
+        self, variant: Variant, title: str, role: str, off: VariantChange, on: VariantChange
+    ) -> MeasuredVariant:
         """First runs of both sides, then pairs whose order alternates."""
         plain = self._plan.plain(role)
         requests = [change.applied(plain, role) for change in (off, on)]
@@ -164,12 +166,12 @@ class _Bench:
         for index in range(self._plan.repeat):
             turns = [0, 1] if index % 2 == 0 else [1, 0]
             made = {turn: self._run(requests[turn]) for turn in turns}
-            pairs.append(Pair(made[0], made[1]))
+            pairs.append(TimedPair(made[0], made[1]))
         if variant.loads_other_weights:
             self._engine.close()
-        return Measured(variant, title, role, sides[0], sides[1], pairs)
+        return MeasuredVariant(variant, title, role, sides[0], sides[1], pairs)
 
-    def _first(self, request: RunRequest, role: str, *, alone: bool) -> Side:
+    def _first(self, request: RunRequest, role: str, *, alone: bool) -> VariantSide:
         """The run that loads and compiles, and gives the answer as far as the model wants it to go."""
         if alone:
             self._engine.close()
@@ -177,7 +179,7 @@ class _Bench:
         run = self._run(answering)
         if (other := untaken(request, run, role)) is not None:
             raise NotHereError(other)
-        return Side(run, setup_ms(run), alone)
+        return VariantSide(run, setup_ms(run), alone)
 
     def _plain_run(self, role: str) -> RunLog:
         """The first run of a model with everything off."""
@@ -213,7 +215,7 @@ class _Bench:
         return run
 
 
-def title_of(variant: Variant, on: Change) -> str:
+def title_of(variant: Variant, on: VariantChange) -> str:
     """What the table calls a row: the variant's name, with the value where that was found for the model."""
     if variant.value or not on.switches:
         return variant.name

@@ -15,7 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import token_match
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import WITHOUT_LOAD, stage_total_ms, total_ms
-from evprof.run.switches.variants import Change, Expectation, Variant
+from evprof.run.switches.variants import Expectation, Variant, VariantChange
 
 MARGIN = 0.02
 """A difference smaller than this is none, however often it was seen."""
@@ -35,7 +35,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Pair:
+class TimedPair:
     """Two timed runs of the same moment."""
 
     off: RunLog
@@ -43,7 +43,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Side:
+class VariantSide:
     """One side of a variant: its first run, which answers and ends where the model ends, and what that cost to set up.
 
     `is_alone`: no other model was in memory then, so that its peak is this side's own.
@@ -55,15 +55,15 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredVariant:
     """Everything about one variant and one model."""
 
     variant: Variant
     title: str
     role: str
-    off: Side
-    on: Side
-    pairs: Sequence[Pair] = field(default_factory=list)
+    off: VariantSide
+    on: VariantSide
+    pairs: Sequence[TimedPair] = field(default_factory=list)
 
 
 def pair_ratio(off_ms: Sequence[float | None], on_ms: Sequence[float | None]) -> Ratio | None:
@@ -121,7 +121,7 @@ def agreement(off: RunLog, on: RunLog) -> dict[str, Any]:
     return token_match(off, on) | {"first_divergence": parted, "answer_tokens": [len(ids[0]), len(ids[1])]}
 
 
-def row_of(measured: Measured) -> dict[str, Any]:
+def row_of(measured: MeasuredVariant) -> dict[str, Any]:
     """The row of the JSON document."""
     variant, off, on = measured.variant, measured.off, measured.on
     whole = _ratio(measured, lambda run: total_ms(run, WITHOUT_LOAD))
@@ -160,7 +160,7 @@ def head_of(variant: Variant, title: str, role: str, plain: RunLog | None) -> di
         "variant": variant.name,
         "title": title,
         "against": variant.against,
-        "off_is_plain": variant.off == Change(),
+        "off_is_plain": variant.off == VariantChange(),
         "role": role,
         "model": facts.name if facts else None,
         "stages": list(variant.stages),
@@ -192,7 +192,7 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _ratio(measured: Measured, read: Any) -> Ratio | None:
+def _ratio(measured: MeasuredVariant, read: Any) -> Ratio | None:
     return pair_ratio([read(pair.off) for pair in measured.pairs], [read(pair.on) for pair in measured.pairs])
 
 
@@ -205,7 +205,7 @@ def _ratio_json(name: str, ratio: Ratio | None) -> dict[str, Any]:
     }
 
 
-def _memory(measured: Measured) -> dict[str, Any]:
+def _memory(measured: MeasuredVariant) -> dict[str, Any]:
     """Bytes of both sides. Weights and caches are the whole run's: both models' where two take part.
 
     Caches are the timed runs', whose answers are equally long.

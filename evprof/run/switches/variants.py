@@ -34,7 +34,7 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class Change:
+class VariantChange:
     """What is different from a plain run: fields of Switches, of InputSettings and of the ModelChoice, and the mode.
 
     The value of a switch may be a function that finds it for a model.
@@ -45,7 +45,7 @@ class Change:
     choice: Mapping[str, Any] = field(default_factory=dict)
     mode: str | None = None
 
-    def resolved(self, basis: Basis) -> Change:
+    def resolved(self, basis: Basis) -> VariantChange:
         """The same with every value found for that model."""
         found = {name: value(basis) if callable(value) else value for name, value in self.switches.items()}
         return replace(self, switches=found)
@@ -88,8 +88,8 @@ class Variant:
     switch: str
     value: str
     stages: tuple[str, ...]
-    on: Change
-    off: Change = field(default_factory=Change)
+    on: VariantChange
+    off: VariantChange = field(default_factory=VariantChange)
     against: str = "off"
     expects: Expectation | None = None
     roles: tuple[str, ...] = (DRAFT, TARGET)
@@ -134,27 +134,27 @@ def quarter_of_prompt(basis: Basis) -> int:
     return chunk
 
 
-def _switch(**values: Any) -> Change:
-    return Change(switches=values)
+def _switch(**values: Any) -> VariantChange:
+    return VariantChange(switches=values)
 
 
-def _choice(**values: Any) -> Change:
-    return Change(choice=values)
+def _choice(**values: Any) -> VariantChange:
+    return VariantChange(choice=values)
 
 
 BATCH = "batch"
 """The switch that no run carries: its value is how many prompts are answered at once; `batches` measures it."""
 
-NOTHING = Variant("nothing", "", MODEL, Change())
+NOTHING = Variant("nothing", "", MODEL, VariantChange())
 """Off against off: what this machine's unrest alone makes of equal things."""
 
 _EVENTGPT, _LLAVA = ("eventgpt",), ("llava",)
 
 VARIANTS: tuple[Variant, ...] = (
     NOTHING,
-    Variant("attention", "sdpa", ("prefill",), Change(), _switch(attention="eager"), "eager"),
+    Variant("attention", "sdpa", ("prefill",), VariantChange(), _switch(attention="eager"), "eager"),
     Variant("attention", "flash", ("prefill",), _switch(attention="flash"), against="sdpa"),
-    Variant("cache", "static", ("decode",), Change(), _switch(cache="dynamic"), "dynamic"),
+    Variant("cache", "static", ("decode",), VariantChange(), _switch(cache="dynamic"), "dynamic"),
     *(Variant("cache", kind, ("decode",), _switch(cache=kind), against="static") for kind in ("fp8", "hqq8", "hqq4")),
     *(Variant("step", kind, ("decode",), _switch(step=kind), against="eager") for kind in ("compiled", "graphs")),
     Variant("prefill-chunk", "", ("prefill",), _switch(prefill_chunk=quarter_of_prompt), against="all at once"),
@@ -179,15 +179,19 @@ VARIANTS: tuple[Variant, ...] = (
         for way in ("attention", "similarity")
     ),
     Variant("projector", "fused", ("vision",), _switch(projector="fused"), against="reference", families=_EVENTGPT),
-    Variant("image-layout", "grid", MODEL, Change(input={"image_layout": "grid"}), against="frames", families=_LLAVA),
-    Variant("input", "video", MODEL, Change(input={"draft_input": "video"}), against="events", roles=(DRAFT,)),
-    Variant("input", "events", MODEL, Change(input={"target_input": "events"}), against="video", roles=(TARGET,)),
+    Variant(
+        "image-layout", "grid", MODEL, VariantChange(input={"image_layout": "grid"}), against="frames", families=_LLAVA
+    ),
+    Variant("input", "video", MODEL, VariantChange(input={"draft_input": "video"}), against="events", roles=(DRAFT,)),
+    Variant(
+        "input", "events", MODEL, VariantChange(input={"target_input": "events"}), against="video", roles=(TARGET,)
+    ),
     *(
-        Variant(BATCH, str(size), LLM, Change(), against="one by one", expects=BATCHING, roles=(role,))
+        Variant(BATCH, str(size), LLM, VariantChange(), against="one by one", expects=BATCHING, roles=(role,))
         for role in (DRAFT, TARGET)
         for size in (2, 4, 8)
     ),
-    Variant("speculative", "", LLM, Change(mode="speculative"), expects=SPECULATIVE, roles=(TARGET,)),
+    Variant("speculative", "", LLM, VariantChange(mode="speculative"), expects=SPECULATIVE, roles=(TARGET,)),
     *(
         Variant("dtype", name, MODEL, _choice(dtype=name), _choice(dtype="float32"), "float32")
         for name in ("bfloat16", "float16")
@@ -202,7 +206,7 @@ VARIANTS: tuple[Variant, ...] = (
             "quantization",
             f"{kind} compiled",
             LLM,
-            Change({"step": "compiled"}, choice={"quantization": kind}),
+            VariantChange({"step": "compiled"}, choice={"quantization": kind}),
             _switch(step="compiled"),
             "compiled",
             expects=QUANTIZATION,

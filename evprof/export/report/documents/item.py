@@ -21,7 +21,7 @@ Shows = Callable[[ReportData], Sequence[Block]]
 
 
 @dataclass(frozen=True)
-class Way:
+class Availability:
     """How far an item is had (one of FULL, PARTLY and NONE), with what, and what is missing.
 
     `source` is a command where it is measured, and the families of result files where it is imported. `parts` of the
@@ -34,7 +34,7 @@ class Way:
     parts: tuple[str, ...] = ()
 
 
-AS_USUAL = Way("")
+AS_USUAL = Availability("")
 """Measured as most items of its document are."""
 
 
@@ -48,8 +48,8 @@ class Item:
     place: str
     asks: str
     shows: Shows | None
-    imported: Way
-    measured: Way = AS_USUAL
+    imported: Availability
+    measured: Availability = AS_USUAL
     document: str = ""
 
     @property
@@ -61,7 +61,7 @@ class Item:
 table, figure, plan, question = (partial(Item, kind) for kind in (TABLE, FIGURE, PLAN, QUESTION))
 
 
-def listed(document: str, usual: Way, items: Iterable[Item]) -> tuple[Item, ...]:
+def listed(document: str, usual: Availability, items: Iterable[Item]) -> tuple[Item, ...]:
     """The items as those of a document, measured in the `usual` way where they name none of their own."""
     return tuple(
         replace(item, document=document, measured=usual if item.measured is AS_USUAL else item.measured)
@@ -69,21 +69,21 @@ def listed(document: str, usual: Way, items: Iterable[Item]) -> tuple[Item, ...]
     )
 
 
-def suite(name: str, reason: str = "", parts: tuple[str, ...] | None = None) -> Way:
+def suite(name: str, reason: str = "", parts: tuple[str, ...] | None = None) -> Availability:
     """Measured by a ready-made suite, in part where there is a reason; `parts` where it is not the part of its name."""
     return command(f"suite {name} -o DIR", reason, (name,) if parts is None else parts)
 
 
-def command(words: str, reason: str = "", parts: tuple[str, ...] = ()) -> Way:
+def command(words: str, reason: str = "", parts: tuple[str, ...] = ()) -> Availability:
     """Measured by another command."""
-    return Way(PARTLY if reason else FULL, f"evprof {words}", reason, parts)
+    return Availability(PARTLY if reason else FULL, f"evprof {words}", reason, parts)
 
 
-def files(families: str, reason: str = "") -> Way:
+def files(families: str, reason: str = "") -> Availability:
     """Had from imported files of these families."""
-    return Way(PARTLY if reason else FULL, families, reason)
+    return Availability(PARTLY if reason else FULL, families, reason)
 
 
-def never(reason: str) -> Way:
+def never(reason: str) -> Availability:
     """Not had."""
-    return Way(NONE, "", reason)
+    return Availability(NONE, "", reason)

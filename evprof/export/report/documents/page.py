@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from evprof.export.report.documents.contents import ITEMS, TITLES, numbered
-from evprof.export.report.documents.item import FULL, NONE, PARTLY, Way
+from evprof.export.report.documents.item import FULL, NONE, PARTLY, Availability
 
 _HEAD = f"""# The five documents
 
@@ -52,7 +52,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _way(way: Way, *, is_code: bool = False) -> str:
+def _way(way: Availability, *, is_code: bool = False) -> str:
     source = f"`{way.source}`" if way.source and is_code else way.source
     return " ".join(text for text in (way.mark, source, f"({way.reason})" if way.reason else "") if text)
 

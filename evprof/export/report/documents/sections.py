@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from evprof.export.report.data import ReportData
 from evprof.export.report.documents.contents import TITLES, numbered
-from evprof.export.report.documents.item import FULL, NONE, PARTLY, Item, Shows, Way
+from evprof.export.report.documents.item import FULL, NONE, PARTLY, Availability, Item, Shows
 from evprof.export.report.parts import Block, Cell, Heading, Paragraph, Section, Table
 
 SEPARATOR = " · "
-"""Behind the name of a part in the label of a cell."""
+"""Follows the name of a part in a configuration's label."""
 
 
 @dataclass(frozen=True)
-class Found:
+class AnsweredItem:
     """An item as these sessions answer it; `reason` says what is missing, `blocks` may stand at another item."""
 
     number: str
@@ -24,7 +24,7 @@ class Found:
     mark: str
     reason: str
     blocks: Sequence[Block] = ()
-    stands_at: Found | None = None
+    stands_at: AnsweredItem | None = None
 
     @property
     def heading(self) -> str:
@@ -39,10 +39,10 @@ def document_sections(data: ReportData) -> tuple[Section, ...]:
     return (_summary(found), *listed)
 
 
-def answers(data: ReportData) -> list[Found]:
+def answers(data: ReportData) -> list[AnsweredItem]:
     """Every item; what several of them show is shown at the first."""
     parts: dict[tuple[str, ...], ReportData] = {}
-    firsts: dict[tuple[tuple[str, ...], Shows], Found] = {}
+    firsts: dict[tuple[tuple[str, ...], Shows], AnsweredItem] = {}
     found = []
     for document in TITLES:
         for number, item in numbered(document):
@@ -52,11 +52,11 @@ def answers(data: ReportData) -> list[Found]:
             first = firsts.get(key) if key is not None else None
             if first is not None:
                 mark, reason = _mark(item, _way(item, data), bool(first.blocks))
-                found.append(Found(number, item, mark, reason, stands_at=first))
+                found.append(AnsweredItem(number, item, mark, reason, stands_at=first))
                 continue
             own = parts.setdefault(item.parts, part_of(data, item.parts))
             blocks = shows(own) if shows is not None else ()
-            found.append(Found(number, item, *_mark(item, _way(item, data), bool(blocks)), blocks))
+            found.append(AnsweredItem(number, item, *_mark(item, _way(item, data), bool(blocks)), blocks))
             if key is not None:
                 firsts[key] = found[-1]
     return found
@@ -68,12 +68,12 @@ def part_of(data: ReportData, parts: tuple[str, ...]) -> ReportData:
     return replace(data, columns=kept, _read={}, _summaries={}) if kept else data
 
 
-def _way(item: Item, data: ReportData) -> Way:
+def _way(item: Item, data: ReportData) -> Availability:
     is_imported = all(run.info.imported is not None for run in data.runs)
     return item.imported if is_imported else item.measured
 
 
-def _mark(item: Item, way: Way, has_blocks: bool) -> tuple[str, str]:
+def _mark(item: Item, way: Availability, has_blocks: bool) -> tuple[str, str]:
     if way.mark == NONE:
         return NONE, way.reason
     if item.shows is None:
@@ -89,7 +89,7 @@ def _how(item: Item) -> str:
     return f"measured by {item.measured.source}" if item.measured.source else item.measured.reason
 
 
-def _summary(found: Sequence[Found]) -> Section:
+def _summary(found: Sequence[AnsweredItem]) -> Section:
     counts = {
         document: Counter(entry.mark for entry in found if entry.item.document == document) for document in TITLES
     }
@@ -121,7 +121,7 @@ def _summary(found: Sequence[Found]) -> Section:
     return Section("The five documents", tuple(blocks))
 
 
-def _section(document: str, found: Sequence[Found]) -> Section:
+def _section(document: str, found: Sequence[AnsweredItem]) -> Section:
     blocks: list[Block] = []
     for entry in found:
         blocks.append(Heading(entry.heading))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evprof.export.report.figures import MOST_DECIMALS, interval_decimals, interval_text, number_text, share_text
-from evprof.export.report.parts import Plot, Series
+from evprof.export.report.parts import PlotSeries, ReportPlot
 from evprof.export.report.plots.axes import Axis, tick_texts
 from evprof.export.report.plots.canvas import Canvas, shortened, text_width
 from evprof.export.report.plots.palette import series_colors
@@ -18,7 +18,7 @@ _MOST_LABEL, _FEWEST_BESIDE = 0.34, 560.0
 """Labels stand beside their bars when they take no more than this share of a picture at least this wide."""
 
 
-def draw_stacked(canvas: Canvas, plot: Plot) -> float:
+def draw_stacked(canvas: Canvas, plot: ReportPlot) -> float:
     """One bar per label, its parts end to end. Returns how high the picture became."""
     y = draw_legend(canvas, plot.series, 12) + 4
     totals = [
@@ -52,7 +52,7 @@ def draw_stacked(canvas: Canvas, plot: Plot) -> float:
     return _scale_below(canvas, axis, y, plot.unit)
 
 
-def _label_room(canvas: Canvas, plot: Plot) -> float:
+def _label_room(canvas: Canvas, plot: ReportPlot) -> float:
     """How much of the left labels take when all stand beside their bars; 0: there is no room, they stand above."""
     needed = max((text_width(one_line(label, 400)) for label in plot.labels), default=0.0) + 16
     return needed if needed <= _MOST_LABEL * canvas.width and canvas.width > _FEWEST_BESIDE else 0.0
@@ -70,7 +70,7 @@ def _draw_label(  # noqa: PLR0917 - a label and its place
 
 
 def _label_segment(  # noqa: PLR0917 - a place and what stands there
-    canvas: Canvas, x: float, y: float, wide: float, series: Series, value: str, colors: Sequence[str]
+    canvas: Canvas, x: float, y: float, wide: float, series: PlotSeries, value: str, colors: Sequence[str]
 ) -> None:
     room = wide - 12
     short = value.split(" ", maxsplit=1)[0]
@@ -102,7 +102,7 @@ def _scale_below(canvas: Canvas, axis: Axis, y: float, unit: str) -> float:
     return y + 22
 
 
-def draw_grouped(canvas: Canvas, plot: Plot) -> float:
+def draw_grouped(canvas: Canvas, plot: ReportPlot) -> float:
     """A bar per label and series, with intervals. Returns how high the picture became."""
     many = len(plot.series) > 1
     y = draw_legend(canvas, plot.series, 12) + 4 if many else 0.0
@@ -136,7 +136,7 @@ def draw_grouped(canvas: Canvas, plot: Plot) -> float:
 
 
 def _draw_bar(  # noqa: PLR0917 - one bar of a group
-    canvas: Canvas, plot: Plot, axis: Axis, at: tuple[float, float], index: int, place: int, colors: Sequence[str]
+    canvas: Canvas, plot: ReportPlot, axis: Axis, at: tuple[float, float], index: int, place: int, colors: Sequence[str]
 ) -> None:
     series, (y, bar) = plot.series[place], at
     value = value_at(series, index)
@@ -152,13 +152,13 @@ def _draw_bar(  # noqa: PLR0917 - one bar of a group
     canvas.text(reach + 8, y + bar / 2 + 4.2, shortened(words, canvas.width - reach - 8), "small halo")
 
 
-def _bar_text(series: Series, index: int, unit: str) -> str:
+def _bar_text(series: PlotSeries, index: int, unit: str) -> str:
     value, (low, high) = value_at(series, index), ends_at(series, index)
     if value is None or low is None or high is None:
         return value_text(value, unit)
     if unit == "x":
         return f"{value_text(value, unit)} {interval_text((low, high))}"
-    # The mean to the same place as its interval; more than two digits behind the point are for tables.
+    # The mean to the same place as its interval; more than two digits after the point are for tables.
     decimals = min(interval_decimals((low, high)), 2 if value >= 1 else MOST_DECIMALS)
     low_text, high_text = number_text(low, decimals), number_text(high, decimals)
     return f"{number_text(value, decimals)} {unit}".rstrip() + f" [{low_text}, {high_text}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evprof.export.report.figures import interval_text, number_text
-from evprof.export.report.parts import GROUPED, STACKED, Plot, Series
+from evprof.export.report.parts import GROUPED, STACKED, PlotSeries, ReportPlot
 from evprof.export.report.safe_text import one_line
 
 WIDTH = 48
@@ -17,7 +17,7 @@ FILLS = "█▓▒░▚▤▥"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def plot_text(plot: Plot) -> str:
+def plot_text(plot: ReportPlot) -> str:
     """The plot as lines of text."""
     if plot.kind == STACKED:
         lines = _stacked(plot)
@@ -28,7 +28,7 @@ def plot_text(plot: Plot) -> str:
     return "\n".join(lines)
 
 
-def _stacked(plot: Plot) -> list[str]:
+def _stacked(plot: ReportPlot) -> list[str]:
     totals = [
         sum(value or 0.0 for value in (series.y[index] for series in plot.series if index < len(series.y)))
         for index in range(len(plot.labels))
@@ -46,7 +46,7 @@ def _stacked(plot: Plot) -> list[str]:
     return [*lines, "", named]
 
 
-def _grouped(plot: Plot) -> list[str]:
+def _grouped(plot: ReportPlot) -> list[str]:
     values = [value for series in plot.series for value in series.y if value is not None]
     longest = max(values, default=0.0) or 1.0
     many = len(plot.series) > 1
@@ -65,7 +65,7 @@ def _bar(value: float | None, longest: float) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
 
 
-def _value(series: Series, index: int, unit: str) -> str:
+def _value(series: PlotSeries, index: int, unit: str) -> str:
     value = series.y[index] if index < len(series.y) else None
     if value is None:
         return "n/a"
@@ -77,7 +77,7 @@ def _value(series: Series, index: int, unit: str) -> str:
     return f"{text} {interval_text((low, high), '' if unit == 'x' else unit).removesuffix(f' {unit}')}"
 
 
-def _points(plot: Plot) -> list[str]:
+def _points(plot: ReportPlot) -> list[str]:
     at = sorted({x for series in plot.series for x in series.x})
     names = [_shortened(series.name, 32) for series in plot.series]
     columns = [[plot.x_title or "x", *(number_text(x) for x in at)]]

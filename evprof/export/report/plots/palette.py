@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evprof.core.records import COVERS
-from evprof.export.report.parts import Series
+from evprof.export.report.parts import PlotSeries
 from evprof.view.colors import GROUND_DARK, GROUND_LIGHT, STAGE_COLORS_DARK, STAGE_COLORS_LIGHT, channels, ink_on
 
 UNATTRIBUTED, TOTAL = "unattributed", "total"
@@ -36,7 +36,7 @@ def mixed(first: str, second: str) -> str:
     return "#" + "".join(f"{round(127.5 * (one + other)):02x}" for one, other in pairs)
 
 
-def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:
+def series_colors(series: Sequence[PlotSeries]) -> list[tuple[str, ...]]:
     """The colours of each series by name: one, several for what covers several stages, () for unattributed time."""
     taken = {part for entry in series for part in _own_colors(entry)}
     free = [name for name in FREE if name not in taken] or list(FREE)
@@ -53,7 +53,7 @@ def series_colors(series: Sequence[Series]) -> list[tuple[str, ...]]:
     return found
 
 
-def _own_colors(series: Series) -> tuple[str, ...]:
+def _own_colors(series: PlotSeries) -> tuple[str, ...]:
     """By its name where that is of several stages: whatever its colour, such an interval is striped."""
     several = named_colors(series.name.replace(" ", "")) if COVERS in series.name else ()
     return several or named_colors(series.color)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evprof.export.report.figures import number_text, ratio_text
-from evprof.export.report.parts import Badge, Series
+from evprof.export.report.parts import Badge, PlotSeries
 from evprof.export.report.plots.canvas import Canvas, shortened, text_width
 from evprof.export.report.plots.palette import series_colors
 
@@ -28,19 +28,19 @@ def short_number(value: float) -> str:
     return number_text(value, 0 if size >= 100 else 1 if size >= 10 else 2) if size >= 0.1 else number_text(value)
 
 
-def value_at(series: Series, index: int) -> float | None:
+def value_at(series: PlotSeries, index: int) -> float | None:
     """The series' value at an index; None where it has none."""
     return series.y[index] if index < len(series.y) else None
 
 
-def ends_at(series: Series, index: int) -> tuple[float | None, float | None]:
+def ends_at(series: PlotSeries, index: int) -> tuple[float | None, float | None]:
     """The ends of the interval at an index; None where it has none."""
     low = series.low[index] if index < len(series.low) else None
     high = series.high[index] if index < len(series.high) else None
     return low, high
 
 
-def draw_legend(canvas: Canvas, series: Sequence[Series], y: float, shapes: bool = False) -> float:
+def draw_legend(canvas: Canvas, series: Sequence[PlotSeries], y: float, shapes: bool = False) -> float:
     """Names of the series with their colours, in as many lines as they need; returns where they end."""
     x, colors = 0.0, series_colors(series)
     for place, entry in enumerate(series):
@@ -60,6 +60,6 @@ def draw_legend(canvas: Canvas, series: Sequence[Series], y: float, shapes: bool
     return y + 12
 
 
-def is_dashed_line(series: Series) -> bool:
+def is_dashed_line(series: PlotSeries) -> bool:
     """Theory is dashed, a fit is not."""
     return series.badge == Badge.THEORETICAL

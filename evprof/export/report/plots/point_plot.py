@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evprof.export.report.figures import number_text
-from evprof.export.report.parts import Plot
+from evprof.export.report.parts import ReportPlot
 from evprof.export.report.plots.axes import Axis, fitted_axis, tick_texts
 from evprof.export.report.plots.canvas import Canvas, shortened, text_width
 from evprof.export.report.plots.palette import series_colors
 from evprof.export.report.plots.plot_words import draw_legend, ends_at, is_dashed_line, value_text
 
 
-def draw_points(canvas: Canvas, plot: Plot) -> float:
+def draw_points(canvas: Canvas, plot: ReportPlot) -> float:
     """Draws the plot and returns how high it became."""
     y = draw_legend(canvas, plot.series, 12, shapes=True)
     if title := _titled(plot.y_title, plot.unit):
@@ -42,12 +42,12 @@ def _titled(title: str, unit: str) -> str:
     return f"{title} ({unit})" if title and unit and unit not in title else title or unit
 
 
-def _heights(plot: Plot) -> Iterator[float]:
+def _heights(plot: ReportPlot) -> Iterator[float]:
     for series in plot.series:
         yield from (value for value in (*series.y, *series.low, *series.high) if value is not None)
 
 
-def _draw_x(canvas: Canvas, axis: Axis, bottom: float, plot: Plot) -> None:
+def _draw_x(canvas: Canvas, axis: Axis, bottom: float, plot: ReportPlot) -> None:
     canvas.line(axis.start, bottom, canvas.width, bottom, "axis")
     reached = axis.start - 20
     ticks = axis.ticks(60.0)
@@ -62,7 +62,7 @@ def _draw_x(canvas: Canvas, axis: Axis, bottom: float, plot: Plot) -> None:
         canvas.text(canvas.width, bottom + 34, shortened(plot.x_title, canvas.width), "dim", "end")
 
 
-def _draw_series(canvas: Canvas, plot: Plot, place: int, axes: tuple[Axis, Axis], color: str) -> None:
+def _draw_series(canvas: Canvas, plot: ReportPlot, place: int, axes: tuple[Axis, Axis], color: str) -> None:
     series, (across, heights) = plot.series[place], axes
     points = [
         (x, y, index)

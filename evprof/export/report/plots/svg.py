@@ -8,7 +8,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from evprof.export.report.figures import number_text
-from evprof.export.report.parts import GROUPED, STACKED, Plot
+from evprof.export.report.parts import GROUPED, STACKED, ReportPlot
 from evprof.export.report.plots.bar_plot import draw_grouped, draw_stacked
 from evprof.export.report.plots.canvas import Canvas
 from evprof.export.report.plots.plot_words import value_text
@@ -18,14 +18,14 @@ WIDE, NARROW = 720.0, 400.0
 """Widths a plot is laid out for: a page on a desk, and one on a telephone."""
 
 
-def plot_svg(plot: Plot, width: float, key: str) -> Element:
+def plot_svg(plot: ReportPlot, width: float, key: str) -> Element:
     """The plot, `width` units wide. `key` must differ from that of every other picture of the page."""
     canvas = Canvas(width, plot.title, description(plot), key)
     draw = draw_stacked if plot.kind == STACKED else draw_grouped if plot.kind == GROUPED else draw_points
     return canvas.finish(draw(canvas, plot))
 
 
-def description(plot: Plot) -> str:
+def description(plot: ReportPlot) -> str:
     """The values in words, for who does not see the picture."""
     said = []
     for series in plot.series[:12]:

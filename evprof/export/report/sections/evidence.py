@@ -16,21 +16,21 @@ from evprof.export.report.figures import interval_text, ms_cell, number_text, ra
 from evprof.export.report.parts import Badge, Cell, not_available
 from evprof.metrics.claims.evidence import Evidence
 from evprof.metrics.configurations.baselines import baseline_over
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.drift import without_reference
-from evprof.metrics.limits.sizes import Ceiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
-from evprof.metrics.speculation.payoff import Measured, Payoff
+from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
+from evprof.metrics.speculation.payoff import MeasuredSpeedup, Payoff
 
 MOST_PAIRS = 8
 """Pairs a section tells of; the comparison of all configurations is another section's."""
 
 
 @dataclass(frozen=True)
-class Pair:
+class ConfigurationPair:
     """Two configurations, the baseline first."""
 
-    base: Column
-    other: Column
+    base: Configuration
+    other: Configuration
 
 
 def names_of(data: ReportData) -> dict[int, str]:
@@ -43,21 +43,21 @@ def badge_of(runs: Iterable[RunLog], otherwise: Badge = Badge.MEASURED) -> Badge
     return Badge.IMPORTED if any(run.info.imported is not None for run in runs) else otherwise
 
 
-def pairs_of(data: ReportData) -> list[Pair]:
+def pairs_of(data: ReportData) -> list[ConfigurationPair]:
     """The configurations that ask to be compared, in order: draft and target of one cell, session or report, and
     speculation against the target alone; without any of these, every configuration of a session against its first."""
-    found: list[Pair] = []
+    found: list[ConfigurationPair] = []
     columns = without_reference(data.columns)
     for session in dict.fromkeys(column.session for column in columns):
         found += _within([column for column in columns if column.session == session])
     if not found:
-        found = _roles(columns) or [Pair(columns[0], other) for other in columns[1:]]
+        found = _roles(columns) or [ConfigurationPair(columns[0], other) for other in columns[1:]]
     return found
 
 
-def _within(columns: Sequence[Column]) -> list[Pair]:
+def _within(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
     """Pairs of one session."""
-    by_request: dict[tuple[str, int], list[Column]] = {}
+    by_request: dict[tuple[str, int], list[Configuration]] = {}
     for column in columns:
         if mode_of(_mode(column)).is_side_by_side:
             info = column.runs[0].info
@@ -67,11 +67,11 @@ def _within(columns: Sequence[Column]) -> list[Pair]:
         found = _roles(columns)
     for column in columns:
         if mode_of(_mode(column)).drafts and (plain := plain_of(column, columns)) is not None:
-            found.append(Pair(plain, column))
-    return found or [Pair(columns[0], other) for other in columns[1:]]
+            found.append(ConfigurationPair(plain, column))
+    return found or [ConfigurationPair(columns[0], other) for other in columns[1:]]
 
 
-def plain_of(column: Column, columns: Sequence[Column]) -> Column | None:
+def plain_of(column: Configuration, columns: Sequence[Configuration]) -> Configuration | None:
     """The configuration among `columns`, of one session, that holds most of the baseline of one that speculates."""
     baseline = baseline_over(column.runs, [run for other in columns for run in other.runs])
     if baseline is None:
@@ -80,20 +80,20 @@ def plain_of(column: Column, columns: Sequence[Column]) -> Column | None:
     return max(columns, key=lambda other: sum(run.run_id in wanted for run in other.runs))
 
 
-def _roles(columns: Sequence[Column]) -> list[Pair]:
+def _roles(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
     """The first draft and the first target among these, if there are both."""
     firsts = [
         next((column for column in columns if _role(column) == role and not mode_of(_mode(column)).is_paired), None)
         for role in (DRAFT, TARGET)
     ]
-    return [Pair(firsts[0], firsts[1])] if firsts[0] is not None and firsts[1] is not None else []
+    return [ConfigurationPair(firsts[0], firsts[1])] if firsts[0] is not None and firsts[1] is not None else []
 
 
-def _mode(column: Column) -> str:
+def _mode(column: Configuration) -> str:
     return column.runs[0].info.mode
 
 
-def _role(column: Column) -> str:
+def _role(column: Configuration) -> str:
     return column.runs[0].info.role
 
 
@@ -102,7 +102,7 @@ def noted_models(data: ReportData) -> dict[str, ModelSizes]:
     return read_models(data.facts("models"))
 
 
-def noted_ceilings(data: ReportData) -> list[Ceiling]:
+def noted_ceilings(data: ReportData) -> list[DeviceCeiling]:
     """What suites measured of their machines."""
     return read_ceilings(data.facts("ceilings"))
 
@@ -127,7 +127,7 @@ def saved_cell(payoff: Payoff | None) -> Cell:
     return Cell(f"{number_text(saved.value)}{ends}", Badge.DERIVED)
 
 
-def measured_cell(found: Measured | None) -> Cell:
+def measured_cell(found: MeasuredSpeedup | None) -> Cell:
     """How many times as fast speculation was, with its interval."""
     return ratio_cell(found.speedup, found.interval, lower_is_better=False) if found else not_available()
 
@@ -142,12 +142,12 @@ def sizes_in(run: RunLog, noted: dict[str, ModelSizes], role: str | None = None)
     return sizes_of(run.info.models.get(role or run.info.role), noted)
 
 
-def ceiling_in(run: RunLog, ceilings: list[Ceiling]) -> Ceiling | None:
+def ceiling_in(run: RunLog, ceilings: list[DeviceCeiling]) -> DeviceCeiling | None:
     """What was measured where a run's answering model computed."""
     return ceiling_of(run, run.info.role, ceilings)
 
 
-def is_imported(column: Column) -> bool:
+def is_imported(column: Configuration) -> bool:
     """Whether a configuration comes from a file of another program."""
     return column.runs[0].info.imported is not None
 

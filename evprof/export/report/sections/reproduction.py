@@ -71,7 +71,7 @@ def run_command(runs: list[RunLog], session: str) -> str:
             words += [f"--{role}-quant", model.quantization] if model.quantization else []
     words += _settings(runs)
     sessions = len({engine_session(run.info) for run in runs})
-    # A single warm-up comes by itself where a model is loaded for it.
+    # One warm-up run is the default where a model is loaded for it.
     is_usual = any(run.info.warmup and run.info.is_cold for run in runs)
     for name, count, usual in (
         ("warmup", _most(runs, warmup=True), int(is_usual)),

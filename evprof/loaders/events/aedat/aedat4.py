@@ -1,6 +1,6 @@
 """Reads AEDAT4 captures of iniVation's DV: the first stream of events, by packets.
 
-What is not compressed is decoded here; lz4 and zstd packets are handed to `aedat`, a batch at a time behind a header of
+What is not compressed is decoded here; lz4 and zstd packets are handed to `aedat`, a batch at a time after a header of
 our own, because that library trusts what a file's header says and would decode the frames between the events too.
 """
 
@@ -19,9 +19,9 @@ from evprof.loaders.events.aedat.aedat4_header import (
     COMPRESSIONS,
     LONGEST_HEADER,
     MAGIC,
+    Aedat4Header,
+    Aedat4Stream,
     Damaged,
-    Header,
-    Stream,
     read_header,
 )
 from evprof.loaders.events.aedat.aedat4_packets import Packets, plain_events
@@ -183,7 +183,7 @@ class Aedat4(PiecedRecording):
         return UserError(f"{self.path}: the packet at byte {place:,} is damaged; copy or export the file again.")
 
 
-def _header(file: FileBytes) -> Header:
+def _header(file: FileBytes) -> Aedat4Header:
     start = file.at(0, len(MAGIC) + 4)
     length = int.from_bytes(start[len(MAGIC) :], "little")
     try:
@@ -192,7 +192,7 @@ def _header(file: FileBytes) -> Header:
         raise UserError(f"{file.path}: {damage}; copy or export the file again.") from None
 
 
-def _event_stream(header: Header, path: str) -> Stream:
+def _event_stream(header: Aedat4Header, path: str) -> Aedat4Stream:
     for stream in header.streams:
         if stream.kind == "events":
             return stream

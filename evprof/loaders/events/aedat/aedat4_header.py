@@ -24,7 +24,7 @@ class Damaged(Exception):  # noqa: N818 - the sentence is made where the file's 
 
 
 @dataclass(frozen=True)
-class Stream:
+class Aedat4Stream:
     """One kind of data of one sensor; `width` and `height` are None where there are none."""
 
     number: int
@@ -35,16 +35,16 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Header:
-    """`data_start` is the first packet's place, `data_stop` the place behind the last, None where the file's end is."""
+class Aedat4Header:
+    """`data_start` is the first packet's place, `data_stop` the place after the last, None where the file's end is."""
 
     compression: int
-    streams: tuple[Stream, ...]
+    streams: tuple[Aedat4Stream, ...]
     data_start: int
     data_stop: int | None
 
 
-def read_header(head: bytes) -> Header:
+def read_header(head: bytes) -> Aedat4Header:
     """Parses what a file begins with; `head` is all of it up to LONGEST_HEADER and more. Raises Damaged."""
     start = len(MAGIC) + 4
     if len(head) < start + 8:
@@ -52,12 +52,12 @@ def read_header(head: bytes) -> Header:
     length = int.from_bytes(head[len(MAGIC) : start], "little")
     if length > LONGEST_HEADER or start + length > len(head):
         raise Damaged("its header is damaged or cut short")
-    table = Table(head[start : start + length], 0, b"IOHE")
+    table = FlatbufferTable(head[start : start + length], 0, b"IOHE")
     compression, stop = table.integer(0, "<i", 0), table.integer(1, "<q", -1)
     if not 0 <= compression < len(COMPRESSIONS):
         raise Damaged(f"it is compressed in a way ({compression}) that is not known here")
     place, count = table.vector(2)
-    return Header(
+    return Aedat4Header(
         compression, _streams(table.content[place : place + count]), start + length, stop if stop > 0 else None
     )
 
@@ -71,14 +71,14 @@ def written_header(compression: int, width: int, height: int) -> bytes:
         f'<attr key="sizeX" type="int">{width}</attr><attr key="sizeY" type="int">{height}</attr>'
         "</node></node></node></dv>"
     ).encode()
-    # The table stands at 24 behind its list of fields at 12, and the text at 44.
+    # The table stands at 24 after its list of fields at 12, and the text at 44.
     fields = struct.pack("<I4sI6H", 24, b"IOHE", 0, 10, 20, 16, 8, 4, 0)
     table = struct.pack("<iIqiI", 12, 16, -1, compression, len(text))
     content = fields + table + text + bytes(4 - len(text) % 4)
     return MAGIC + struct.pack("<I", len(content)) + content
 
 
-class Table:
+class FlatbufferTable:
     """The root table of a flatbuffer. Reading outside of it raises Damaged."""
 
     def __init__(self, content: bytes, start: int, identifier: bytes) -> None:
@@ -116,7 +116,7 @@ class Table:
             raise Damaged("an offset in it leads nowhere") from None
 
 
-def _streams(text: bytes) -> tuple[Stream, ...]:
+def _streams(text: bytes) -> tuple[Aedat4Stream, ...]:
     if b"<!" in text:
         raise Damaged("its list of streams is no plain XML")
     try:
@@ -127,7 +127,7 @@ def _streams(text: bytes) -> tuple[Stream, ...]:
     return tuple(stream for stream in found if stream is not None)
 
 
-def _stream(node: ElementTree.Element) -> Stream | None:
+def _stream(node: ElementTree.Element) -> Aedat4Stream | None:
     name = node.get("name", "")
     if not (name.isascii() and name.isdigit() and len(name) < 10):
         return None
@@ -136,7 +136,7 @@ def _stream(node: ElementTree.Element) -> Stream | None:
     sizes = [_text(info, key) if info is not None else None for key in ("sizeX", "sizeY")]
     width, height = (int(size) if size and size.isascii() and size.isdigit() and len(size) < 6 else 0 for size in sizes)
     source = _text(info, "source") if info is not None else None
-    return Stream(int(name), KINDS.get(kind, kind[:16] or "unknown"), width or None, height or None, source)
+    return Aedat4Stream(int(name), KINDS.get(kind, kind[:16] or "unknown"), width or None, height or None, source)
 
 
 def _text(node: ElementTree.Element, key: str) -> str | None:

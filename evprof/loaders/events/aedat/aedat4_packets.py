@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.aedat.aedat4_header import Damaged, Table, written_header
+from evprof.loaders.events.aedat.aedat4_header import Damaged, FlatbufferTable, written_header
 from evprof.loaders.events.aedat.compressed_frames import UnreadableFrame, most_lz4_bytes, most_zstd_bytes
 from evprof.loaders.events.aedat.stage import Stage
 from evprof.loaders.events.expansion import Expansion
@@ -122,4 +122,4 @@ def plain_events(packet: bytes) -> tuple[int, int]:
 
     The packet's first bytes are enough.
     """
-    return Table(packet, 4, b"EVTS").vector(0)
+    return FlatbufferTable(packet, 4, b"EVTS").vector(0)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.loaders.events.columns import NAMES
 from evprof.loaders.events.hdf5.container import find, is_dataset, is_elsewhere, is_group, listing, printable, walk
-from evprof.loaders.events.hdf5.stored import Column, StoredArray
+from evprof.loaders.events.hdf5.stored import StoredArray, StoredColumn
 
 DSEC, M3ED, OTHER = "dsec-h5", "m3ed-h5", "h5"
 
@@ -25,7 +25,7 @@ _MOST_OFFSET_US = 2**60
 
 
 @dataclass(frozen=True)
-class Layout:
+class Hdf5Layout:
     """The parts of a recording in a file.
 
     `columns` has x, y, t and p. `index`: for each millisecond of the column t the number of the first event not before
@@ -33,7 +33,7 @@ class Layout:
     """
 
     format: str
-    columns: dict[str, Column]
+    columns: dict[str, StoredColumn]
     index: StoredArray | None = None
     offset_us: int = 0
     width: int | None = None
@@ -42,7 +42,7 @@ class Layout:
     problems: tuple[str, ...] = ()
 
 
-def layout_of(file: Any, name: str) -> Layout:
+def layout_of(file: Any, name: str) -> Hdf5Layout:
     """Finds the events. Raises UserError that lists what there is instead."""
     found = _m3ed(file, name) or _at(file, "/events", DSEC, name) or _at(file, "/CD/events", OTHER, name)
     found = found or _at(file, "/", OTHER, name) or _anywhere(file, name)
@@ -54,7 +54,7 @@ def layout_of(file: Any, name: str) -> Layout:
     return found
 
 
-def _m3ed(file: Any, name: str) -> Layout | None:
+def _m3ed(file: Any, name: str) -> Hdf5Layout | None:
     there = {camera: _at(file, f"/prophesee/{camera}", M3ED, name) for camera in _M3ED_CAMERAS}
     cameras = {camera: layout for camera, layout in there.items() if layout is not None}
     for camera, layout in cameras.items():
@@ -67,10 +67,10 @@ def _m3ed(file: Any, name: str) -> Layout | None:
     return None
 
 
-def _anywhere(file: Any, name: str) -> Layout | None:
+def _anywhere(file: Any, name: str) -> Hdf5Layout | None:
     """The first place of some depth that has the columns; the others are named."""
     places = [path for path, found in walk(file) if is_group(found) or _is_table(found)]
-    first: Layout | None = None
+    first: Hdf5Layout | None = None
     others = []
     for place in places:
         layout = _at(file, place, OTHER, name)
@@ -83,7 +83,7 @@ def _anywhere(file: Any, name: str) -> Layout | None:
     return first
 
 
-def _at(file: Any, place: str, form: str, name: str) -> Layout | None:
+def _at(file: Any, place: str, form: str, name: str) -> Hdf5Layout | None:
     """The layout of a group of columns or a table of rows at `place`; None if it is neither."""
     found = find(file, place, name)
     if found is None:
@@ -104,18 +104,18 @@ def _at(file: Any, place: str, form: str, name: str) -> Layout | None:
         details["chunk"] = time.chunk[0]
     if offset is not None:
         details["t_offset_us"] = offset
-    layout = Layout(form, columns, index, offset or 0, details=details)
+    layout = Hdf5Layout(form, columns, index, offset or 0, details=details)
     return _sized(layout, next(filter(None, (_stated_size(home) for home in (found, parent, file))), None))
 
 
-def _group_columns(group: Any, place: str, name: str) -> dict[str, Column] | None:
+def _group_columns(group: Any, place: str, name: str) -> dict[str, StoredColumn] | None:
     keys: dict[str, str] = {}
     for column, spellings in _SPELLINGS.items():
         key = next((spelling for spelling in spellings if group.id.links.exists(spelling.encode())), None)
         if key is None:
             return None
         keys[column] = key
-    columns: dict[str, Column] = {}
+    columns: dict[str, StoredColumn] = {}
     for column, key in keys.items():
         found = find(group, key, name)
         path = f"{place.rstrip('/')}/{key}"
@@ -127,7 +127,7 @@ def _group_columns(group: Any, place: str, name: str) -> dict[str, Column] | Non
                 f"{name}[{path}]: has the shape {list(stored.shape)} of {printable(str(stored.dtype), 60)}; a list of "
                 "numbers, one for each event, is expected."
             )
-        columns[column] = Column(stored)
+        columns[column] = StoredColumn(stored)
     return columns
 
 
@@ -140,7 +140,7 @@ def _is_table(found: Any) -> bool:
     return len(shape) == 2 and shape[1] == 4 and found.dtype.kind == "f"
 
 
-def _table_columns(table: Any, place: str, name: str) -> dict[str, Column] | None:
+def _table_columns(table: Any, place: str, name: str) -> dict[str, StoredColumn] | None:
     """Columns of a compound dataset, or of rows (x, y, t in seconds, p) as in MVSEC."""
     if not _is_table(table):
         return None
@@ -148,7 +148,7 @@ def _table_columns(table: Any, place: str, name: str) -> dict[str, Column] | Non
         return None  # four numbers may also be an orientation
     if table.dtype.names is None:
         rows = StoredArray(table, place, name)
-        return {column: Column(rows, number) for column, number in _MVSEC_ORDER.items()}
+        return {column: StoredColumn(rows, number) for column, number in _MVSEC_ORDER.items()}
     lowered = {field_name.lower(): field_name for field_name in table.dtype.names}
     keys = {
         column: next((lowered[spelling] for spelling in spellings if spelling in lowered), None)
@@ -157,10 +157,10 @@ def _table_columns(table: Any, place: str, name: str) -> dict[str, Column] | Non
     if None in keys.values():
         return None
     rows = StoredArray(table, place, name)
-    return {column: Column(rows, key) for column, key in keys.items()}
+    return {column: StoredColumn(rows, key) for column, key in keys.items()}
 
 
-def _check_lengths(columns: dict[str, Column], name: str) -> None:
+def _check_lengths(columns: dict[str, StoredColumn], name: str) -> None:
     lengths = {name: len(column.stored) for name, column in columns.items()}
     if len(set(lengths.values())) != 1:
         listed = ", ".join(f"{column} {length:,}" for column, length in lengths.items())
@@ -191,10 +191,10 @@ def _offset(homes: list[Any], name: str) -> int | None:
     return None
 
 
-def _sized(layout: Layout, size: npt.NDArray[Any] | tuple[int, int] | None) -> Layout:
+def _sized(layout: Hdf5Layout, size: npt.NDArray[Any] | tuple[int, int] | None) -> Hdf5Layout:
     if size is None or not all(0 < float(length) <= _LARGEST_SENSOR for length in size):
         return layout
-    return Layout(
+    return Hdf5Layout(
         layout.format,
         layout.columns,
         layout.index,

@@ -11,9 +11,16 @@ import numpy as np
 
 from evprof.core.events import EventArray
 from evprof.loaders.events.hdf5.container import open_file, sentences
-from evprof.loaders.events.hdf5.layouts import Layout, layout_of
+from evprof.loaders.events.hdf5.layouts import Hdf5Layout, layout_of
 from evprof.loaders.events.hdf5.times import TimeColumn
-from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, Recording, RecordingInfo, too_many
+from evprof.loaders.events.recording import (
+    CHUNK_EVENTS,
+    MOST_EVENTS,
+    NO_EVENTS,
+    EventRecording,
+    RecordingInfo,
+    too_many,
+)
 
 _PIECE_EVENTS = 1 << 17
 """Events that are cast and checked at a time: few enough to stay in a processor's cache, twice as fast as a million."""
@@ -22,7 +29,7 @@ _SCANNED_EVENTS = 8 * CHUNK_EVENTS
 """Recordings up to this long are looked through whole for a window once their time is known to run backwards."""
 
 
-def open_recording(path: str | Path) -> Recording:
+def open_recording(path: str | Path) -> EventRecording:
     """An HDF5 recording, no events of which are read yet. Raises UserError."""
     file = open_file(path)
     try:
@@ -33,7 +40,7 @@ def open_recording(path: str | Path) -> Recording:
         raise
 
 
-class Hdf5Recording(Recording):
+class Hdf5Recording(EventRecording):
     """Events of one layout of an open file.
 
     A window costs the chunks it touches: its ends are found through the millisecond index, or by bisection. Where time
@@ -41,7 +48,7 @@ class Hdf5Recording(Recording):
     within one block of the place its time would have if they were in order.
     """
 
-    def __init__(self, path: str, file: Any, layout: Layout) -> None:
+    def __init__(self, path: str, file: Any, layout: Hdf5Layout) -> None:
         self.path = path
         self._file = file
         self._layout = layout

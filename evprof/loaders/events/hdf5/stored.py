@@ -203,7 +203,7 @@ class StoredArray:
 
 
 @dataclass(frozen=True)
-class Column:
+class StoredColumn:
     """One number of each row: of a field by name, of a table's column by number, or with None the row itself."""
 
     stored: StoredArray

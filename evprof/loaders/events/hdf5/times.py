@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.events.hdf5.stored import Column, StoredArray
+from evprof.loaders.events.hdf5.stored import StoredArray, StoredColumn
 
 _MOST_US = 2**61
 _LONGEST_S = 86_400.0 * 365
@@ -21,7 +21,7 @@ class TimeColumn:
     place it leads to agree; once they do not, it is left alone. `problems` collects what was found on the way.
     """
 
-    def __init__(self, column: Column, index: StoredArray | None) -> None:
+    def __init__(self, column: StoredColumn, index: StoredArray | None) -> None:
         self._column = column
         self._stored = column.stored
         self._index = index

@@ -14,17 +14,17 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.header import Header
+from evprof.loaders.events.prophesee.header import PropheseeHeader
 from evprof.loaders.events.prophesee.word_recording import (
     BLOCK_WORDS,
-    Block,
+    BlockScan,
     Decoded,
     WordRecording,
     Words,
     first_bytes_after,
     header_of,
 )
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 
 TIME_BITS = 32
 RECORD_BYTES = 8
@@ -47,7 +47,7 @@ class Dat:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         halves = words.view("<u4").reshape(-1, 2)
         x, y, t_us, p = columns.next(len(words))
         last = _in_order(halves[:, 0], state)
@@ -68,21 +68,21 @@ class Dat:
         return Decoded(state, 0)
 
     def count(self, words: Words) -> int:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         return len(words)
 
-    def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
-        """See `Decoder`."""
+    def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
+        """See `WordDecoder`."""
         raw = np.ascontiguousarray(words.view("<u4")[::2])
         if len(raw) == 0:
-            return Block(None, None, False), state
+            return BlockScan(None, None, False), state
         before = current(state, TIME_BITS)
         offset = (state.loops << TIME_BITS) + self._offset_us
         if (last := _in_order(raw, state)) is not None:
-            return Block(int(raw[0]) + offset, last + offset, False), HighTime(last, state.loops)
+            return BlockScan(int(raw[0]) + offset, last + offset, False), HighTime(last, state.loops)
         times, state = unwrapped(raw, state, TIME_BITS)
         is_backwards = bool((times[1:] < times[:-1]).any()) or (before is not None and times[0] < before)
-        return Block(int(times.min()) + self._offset_us, int(times.max()) + self._offset_us, is_backwards), state
+        return BlockScan(int(times.min()) + self._offset_us, int(times.max()) + self._offset_us, is_backwards), state
 
 
 def _in_order(raw: Words, state: HighTime) -> int | None:
@@ -92,7 +92,7 @@ def _in_order(raw: Words, state: HighTime) -> int | None:
     return int(raw[-1])
 
 
-def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recording:
+def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRecording:
     """An open DAT file. Raises UserError."""
     header = header_of(path)
     kind, size = _record(path, header)
@@ -110,8 +110,8 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recordin
     return WordRecording(path, header, header.length + 2, Dat(int(text[0]), header.offset_us), block_words)
 
 
-def _record(path: str | Path, header: Header) -> tuple[int, int]:
-    """Type and size of a record, the two bytes behind the header lines."""
+def _record(path: str | Path, header: PropheseeHeader) -> tuple[int, int]:
+    """Type and size of a record, the two bytes after the header lines."""
     found = first_bytes_after(path, header, 2)
     if len(found) < 2:
         raise UserError(f"{path}: ends within its header; copy or record it again.")

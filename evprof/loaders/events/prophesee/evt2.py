@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.loaders.events.prophesee.columns import GrowingColumns
-from evprof.loaders.events.prophesee.word_recording import Block, Decoded, Words
+from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
 
 TIME_HIGH = 8
 TIME_BITS = 28
@@ -48,7 +48,7 @@ def current(state: HighTime, bits: int) -> int | None:
     return None if state.high is None else (state.loops << bits) + state.high
 
 
-def scan_highs(highs: npt.NDArray[Any], state: HighTime, offset_us: int) -> tuple[Block, HighTime]:
+def scan_highs(highs: npt.NDArray[Any], state: HighTime, offset_us: int) -> tuple[BlockScan, HighTime]:
     """Bounds of the times that go with these TIME_HIGH values and the one in force before them."""
     before = current(state, TIME_BITS)
     if len(highs) == 0:
@@ -58,9 +58,9 @@ def scan_highs(highs: npt.NDArray[Any], state: HighTime, offset_us: int) -> tupl
         if before is not None:
             times = np.concatenate(([before], times))
     if len(times) == 0:
-        return Block(None, None, False), state
+        return BlockScan(None, None, False), state
     low, high = (int(times.min()) << LOW_BITS) + offset_us, (int(times.max()) << LOW_BITS) + 63 + offset_us
-    return Block(low, high, bool((times[1:] < times[:-1]).any())), state
+    return BlockScan(low, high, bool((times[1:] < times[:-1]).any())), state
 
 
 class Evt2:
@@ -75,7 +75,7 @@ class Evt2:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         at = np.flatnonzero((words >> 28) == TIME_HIGH)
         is_event = words < 0x2000_0000
         events = words[is_event]
@@ -93,11 +93,11 @@ class Evt2:
         return Decoded(state, dropped)
 
     def count(self, words: Words) -> int:
-        """See `Decoder`; words that are no events are few."""
+        """See `WordDecoder`; words that are no events are few."""
         return len(words)
 
-    def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
-        """See `Decoder`."""
+    def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
+        """See `WordDecoder`."""
         is_high = (words >> 28) == TIME_HIGH
         return scan_highs(words[is_high] & 0x0FFF_FFFF, state, self._offset_us)
 

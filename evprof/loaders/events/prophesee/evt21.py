@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import TIME_HIGH, HighTime, base_times, scan_highs
-from evprof.loaders.events.prophesee.word_recording import Block, Decoded, Words
+from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
 
 _KNOWN_TYPES = np.isin(np.arange(16), (0, 1, 8, 10, 14, 15))
 
@@ -31,7 +31,7 @@ class Evt21:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: HighTime, columns: GrowingColumns) -> Decoded[HighTime]:
-        """See `Decoder`. The pixels of a word come from the lowest bit up."""
+        """See `WordDecoder`. The pixels of a word come from the lowest bit up."""
         head, mask = self._halves(words)
         at = np.flatnonzero((head >> 28) == TIME_HIGH)
         is_event = head < 0x2000_0000
@@ -60,12 +60,12 @@ class Evt21:
         return Decoded(state, dropped)
 
     def count(self, words: Words) -> int:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         head, mask = self._halves(words)
         return int(np.bitwise_count(mask[head < 0x2000_0000]).sum(dtype=np.int64))
 
-    def scan(self, words: Words, state: HighTime) -> tuple[Block, HighTime]:
-        """See `Decoder`."""
+    def scan(self, words: Words, state: HighTime) -> tuple[BlockScan, HighTime]:
+        """See `WordDecoder`."""
         head, _ = self._halves(words)
         is_high = (head >> 28) == TIME_HIGH
         return scan_highs(head[is_high] & 0x0FFF_FFFF, state, self._offset_us)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.word_recording import Block, Decoded, Words
+from evprof.loaders.events.prophesee.word_recording import BlockScan, Decoded, Words
 
 TIME_BITS = 12
 LOW_BITS = 12
@@ -65,7 +65,7 @@ class Evt3:
         self._offset_us = offset_us
 
     def decode(self, words: Words, state: Evt3State, columns: GrowingColumns) -> Decoded[Evt3State]:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         words, skipped = _from_first_time(words, state)
         if len(words) == 0:
             return Decoded(state, skipped)
@@ -99,16 +99,16 @@ class Evt3:
         return Decoded(Evt3State(clock, low_us, last_row, *base), dropped)
 
     def count(self, words: Words) -> int:
-        """See `Decoder`."""
+        """See `WordDecoder`."""
         return _count(words)
 
-    def scan(self, words: Words, state: Evt3State) -> tuple[Block, Evt3State]:
-        """See `Decoder`: upper times, and of all else what is last."""
+    def scan(self, words: Words, state: Evt3State) -> tuple[BlockScan, Evt3State]:
+        """See `WordDecoder`: upper times, and of all else what is last."""
         words, _ = _from_first_time(words, state, is_counting=False)
         if len(words) == 0:
             now = _now_us(state)
             bound = None if now is None else now + self._offset_us
-            return Block(bound, bound, False), state
+            return BlockScan(bound, bound, False), state
         highs_at = np.flatnonzero((words & 0xF000) == 0x8000)
         highs, clock = np.empty(0, np.int64), state.time
         if len(highs_at):
@@ -118,14 +118,14 @@ class Evt3:
             highs_at, highs = np.append(-1, highs_at), np.append(before, highs)
         low, high = int(highs.min()) << LOW_BITS, (int(highs.max()) << LOW_BITS) + 4095
         is_backwards = bool((highs[1:] < highs[:-1]).any())
-        block = Block(low + self._offset_us, high + self._offset_us, is_backwards)
+        block = BlockScan(low + self._offset_us, high + self._offset_us, is_backwards)
         changes_at = highs_at[1:][highs[1:] != highs[:-1]]
         changed = int(changes_at[-1]) if len(changes_at) else -1 if before is not None else 0
         return block, _left(words, state, clock, changed)
 
 
 def _left(words: Words, state: Evt3State, clock: HighTime, changed: int) -> Evt3State:
-    """The state behind words whose upper time last changed at word `changed` (-1: not)."""
+    """The state after words whose upper time last changed at word `changed` (-1: not)."""
     low_us = state.low_us if changed < 0 else 0
     if (last := _last(words, 0x6000)) is not None and last > changed:
         low_us = int(words[last]) & 0xFFF

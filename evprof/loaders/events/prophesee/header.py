@@ -44,7 +44,7 @@ _SYSTEMS = {
 
 
 @dataclass(frozen=True)
-class Header:
+class PropheseeHeader:
     """Lines of a header: lower-case key -> text. `length`: bytes before what follows the lines.
 
     `named` is what the lines say the file is: `evt2`, `evt2.1`, `evt3`, `dat`, `raw` (a RAW file that does not name
@@ -108,7 +108,7 @@ class Header:
         return {name: self.lines[key] for key, name in _DETAILS.items() if self.lines.get(key)}
 
 
-def read_header(head: bytes) -> Header:
+def read_header(head: bytes) -> PropheseeHeader:
     """Parses the lines that `head`, the start of a file, begins with.
 
     The lines end with `% end`, or before the first line that is no text after a `%`: what follows may be anything.
@@ -128,7 +128,7 @@ def read_header(head: bytes) -> Header:
             break
         if key:
             lines[key.lower()] = " ".join(value.split())
-    return Header(lines, position)
+    return PropheseeHeader(lines, position)
 
 
 def _text(line: bytes) -> str | None:

@@ -12,16 +12,16 @@ from evprof.core.errors import UserError
 from evprof.loaders.events.prophesee.evt2 import Evt2
 from evprof.loaders.events.prophesee.evt3 import Evt3
 from evprof.loaders.events.prophesee.evt21 import Evt21, looks_legacy
-from evprof.loaders.events.prophesee.header import Header
+from evprof.loaders.events.prophesee.header import PropheseeHeader
 from evprof.loaders.events.prophesee.word_recording import BLOCK_WORDS, WordRecording, first_bytes_after, header_of
-from evprof.loaders.events.recording import Recording
+from evprof.loaders.events.recording import EventRecording
 
 _LOOKED_AT = 64 * 1024
 _EVT2_TYPES = np.isin(np.arange(16), (0, 1, 8, 10, 14, 15))
 _EVT3_TYPES = np.isin(np.arange(16), (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 15))
 
 
-def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recording:
+def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRecording:
     """An open RAW file of any of the three encodings. Raises UserError."""
     header = header_of(path)
     named = header.named
@@ -47,7 +47,7 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> Recordin
     )
 
 
-def _is_legacy(path: str | Path, header: Header) -> bool:
+def _is_legacy(path: str | Path, header: PropheseeHeader) -> bool:
     if header.is_legacy is not None:
         return header.is_legacy
     content = first_bytes_after(path, header, _LOOKED_AT)

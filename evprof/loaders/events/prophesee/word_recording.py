@@ -20,8 +20,8 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.columns import GrowingColumns
-from evprof.loaders.events.prophesee.header import LONGEST_HEADER, Header, read_header
-from evprof.loaders.events.recording import MOST_EVENTS, Recording, RecordingInfo, joined
+from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
+from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
 from evprof.loaders.paths import readable_file, reason
 
 BLOCK_WORDS = 1 << 17
@@ -36,7 +36,7 @@ Words = npt.NDArray[Any]
 State = TypeVar("State")
 
 
-class Block(NamedTuple):
+class BlockScan(NamedTuple):
     """What a scan says of a block: bounds of its times in µs (None without any), and whether time ran backwards."""
 
     low_us: int | None
@@ -45,13 +45,13 @@ class Block(NamedTuple):
 
 
 class Decoded(NamedTuple, Generic[State]):
-    """The state behind a block, and how many of its events were left out because they have no time or address."""
+    """The state after a block, and how many of its events were left out because they have no time or address."""
 
     state: State
     dropped: int
 
 
-class Decoder(Protocol[State]):
+class WordDecoder(Protocol[State]):
     """A format. A state is all that decoding a block needs from those before it; immutable."""
 
     name: str
@@ -67,7 +67,7 @@ class Decoder(Protocol[State]):
     def count(self, words: Words) -> int:
         """About how many events these words are, quickly."""
 
-    def scan(self, words: Words, state: State) -> tuple[Block, State]:
+    def scan(self, words: Words, state: State) -> tuple[BlockScan, State]:
         """Only what an index needs."""
 
 
@@ -76,14 +76,19 @@ class _Index(Generic[State]):
     """States before the blocks 0…len(blocks), and what is known of each."""
 
     states: list[State]
-    blocks: list[Block]
+    blocks: list[BlockScan]
 
 
-class WordRecording(Recording, Generic[State]):
-    """An open file of words behind a header."""
+class WordRecording(EventRecording, Generic[State]):
+    """An open file of words after a header."""
 
     def __init__(
-        self, path: str | Path, header: Header, start: int, decoder: Decoder[State], block_words: int = BLOCK_WORDS
+        self,
+        path: str | Path,
+        header: PropheseeHeader,
+        start: int,
+        decoder: WordDecoder[State],
+        block_words: int = BLOCK_WORDS,
     ) -> None:
         found = readable_file(path)
         self.path = str(path)
@@ -227,7 +232,7 @@ class WordRecording(Recording, Generic[State]):
                 index.states.append(after)
         return index
 
-    def _glimpse(self, block: int, before: State) -> tuple[Block, State] | None:
+    def _glimpse(self, block: int, before: State) -> tuple[BlockScan, State] | None:
         """What the end of a block says, in a file too large to be scanned in whole; None where that is too little."""
         if self._size <= SCANNED_BYTES or self._decoder.tail_words == 0 or block == 0:
             return None
@@ -304,7 +309,7 @@ def _or(value: int | None, other: int) -> int:
     return other if value is None else value
 
 
-def header_of(path: str | Path) -> Header:
+def header_of(path: str | Path) -> PropheseeHeader:
     """The header lines of a file. Raises UserError when it cannot be read."""
     found = readable_file(path)
     try:
@@ -314,7 +319,7 @@ def header_of(path: str | Path) -> Header:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
 
 
-def first_bytes_after(path: str | Path, header: Header, count: int) -> bytes:
+def first_bytes_after(path: str | Path, header: PropheseeHeader, count: int) -> bytes:
     """Up to `count` bytes that follow the header lines. Raises UserError when they cannot be read."""
     try:
         with readable_file(path).open("rb") as file:

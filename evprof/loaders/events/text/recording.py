@@ -23,7 +23,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
-from evprof.loaders.events.recording import EventsInMemory, Recording, RecordingInfo
+from evprof.loaders.events.recording import EventRecording, EventsInMemory, RecordingInfo
 from evprof.loaders.events.text.rows import events_of_text, time_of_line
 from evprof.loaders.events.text.sniffing import LONGEST_LINE, columns_text, looks_like_events, sniffed
 from evprof.loaders.paths import reason
@@ -58,7 +58,7 @@ def begins_as_text(head: bytes) -> bool:
     return looks_like_events(head, is_whole=len(head) < HEAD_BYTES)
 
 
-def open_recording(path: str | Path) -> Recording:
+def open_recording(path: str | Path) -> EventRecording:
     """A recording kept as text. Raises UserError."""
     with ExitStack() as on_error:
         file = FileBytes(path)
@@ -184,7 +184,7 @@ class Text(PiecedRecording):
         )
 
 
-class PackedText(Recording):
+class PackedText(EventRecording):
     """An open gzipped text: only to be read from the start."""
 
     def __init__(self, file: FileBytes) -> None:
@@ -202,11 +202,11 @@ class PackedText(Recording):
 
     @property
     def bytes_read(self) -> int:
-        """See `Recording`."""
+        """See `EventRecording`."""
         return self._file.bytes_read
 
     def close(self) -> None:
-        """See `Recording`."""
+        """See `EventRecording`."""
         self._file.close()
 
     def chunks(self) -> Iterator[EventArray]:

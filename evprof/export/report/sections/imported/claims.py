@@ -7,7 +7,7 @@ from collections import Counter
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table
 from evprof.export.report.sections.evidence import badge_of, evidence_of
-from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Answer
+from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, CheckedClaim
 from evprof.metrics.claims.table import answer_claims
 
 TITLE = "Claims of the documents"
@@ -44,7 +44,7 @@ def section(data: ReportData) -> Section:
     )
 
 
-def _row(answer: Answer, badge: Badge) -> tuple[Cell, ...]:
+def _row(answer: CheckedClaim, badge: Badge) -> tuple[Cell, ...]:
     finding = answer.finding
     is_open = finding.verdict == NOT_MEASURED
     sentence = f"{finding.sentence} To be measured: {answer.claim.wanted}." if is_open else finding.sentence

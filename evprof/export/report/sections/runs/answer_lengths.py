@@ -10,7 +10,7 @@ from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures.stages import END_TO_END, total_ms
 
@@ -39,7 +39,7 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, (Table(heads, rows, caption, text_columns=2), Paragraph(_TEXT)))
 
 
-def _asked(column: Column, *, is_drafted: bool) -> Asked | None:
+def _asked(column: Configuration, *, is_drafted: bool) -> Asked | None:
     """What a configuration that goes on to its limit was asked; None of others."""
     run = column.runs[0]
     asked, model = run.info.settings, run.info.models.get(run.info.role)
@@ -53,7 +53,7 @@ def _asked(column: Column, *, is_drafted: bool) -> Asked | None:
     return asked.max_new_tokens, asked.frames, model.name, model.dtype
 
 
-def _row(length: int, alone: Column, drafted: Column) -> tuple[Cell, ...]:
+def _row(length: int, alone: Configuration, drafted: Configuration) -> tuple[Cell, ...]:
     drafting = drafted.runs[0].info.settings.speculation
     name = (drafting.adapter or drafting.drafter).rstrip("/").rpartition("/")[2]
     cells = [_total(column) for column in (alone, drafted)]
@@ -67,7 +67,7 @@ def _row(length: int, alone: Column, drafted: Column) -> tuple[Cell, ...]:
     return Cell(str(length)), Cell(name), *cells, ratio, count, runs
 
 
-def _total(column: Column) -> Cell:
+def _total(column: Configuration) -> Cell:
     return ms_cell(summarize(values_of(column, _end_to_end)), badge_of(column.runs))
 
 

@@ -15,18 +15,18 @@ from evprof.export.report.parts import (
     Block,
     Cell,
     Paragraph,
-    Plot,
+    PlotSeries,
+    ReportPlot,
     Section,
-    Series,
     Table,
     not_available,
 )
-from evprof.export.report.sections.evidence import Pair, badge_of, names_of, pairs_of
+from evprof.export.report.sections.evidence import ConfigurationPair, badge_of, names_of, pairs_of
 from evprof.metrics.comparison.differences import (
     OVERLAP,
     REMAINDER,
     UNATTRIBUTED,
-    column_contributions,
+    configuration_contributions,
     matched,
     mean_of_repeats,
     part_reader,
@@ -64,8 +64,8 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _told(pair: Pair, base: str, other: str) -> list[Block]:
-    by_basis = {basis: column_contributions(pair.base, pair.other, basis) for basis in BASES}
+def _told(pair: ConfigurationPair, base: str, other: str) -> list[Block]:
+    by_basis = {basis: configuration_contributions(pair.base, pair.other, basis) for basis in BASES}
     totals = {basis: _means(pair, partial(stages.total_ms, basis=basis)) for basis in BASES}
     parts = list(dict.fromkeys(part["stage"] for basis in BASES for part in by_basis[basis]))
     if not parts:
@@ -89,7 +89,7 @@ def _told(pair: Pair, base: str, other: str) -> list[Block]:
     return [*found, plot] if plot is not None else found
 
 
-def _means(pair: Pair, read: Read) -> Compared | None:
+def _means(pair: ConfigurationPair, read: Read) -> Compared | None:
     """A figure of every sample, over the runs of the contributions: a row's two values differ by its difference."""
     runs = matched(pair.base, pair.other)
     before, after = ([mean_of_repeats(repeats, read) for repeats in side] for side in (runs.before, runs.after))
@@ -114,7 +114,7 @@ def _reader(part: str) -> Read:
 
 
 def _row(
-    pair: Pair, part: str, by_basis: dict[str, list[dict[str, Any]]], totals: dict[str, Compared | None]
+    pair: ConfigurationPair, part: str, by_basis: dict[str, list[dict[str, Any]]], totals: dict[str, Compared | None]
 ) -> tuple[Cell, ...]:
     entries = {basis: next((entry for entry in by_basis[basis] if entry["stage"] == part), None) for basis in BASES}
     entry = next(found for found in entries.values() if found is not None)
@@ -136,7 +136,7 @@ def _row(
     )
 
 
-def _total_row(basis: str, compared: Compared, pair: Pair) -> tuple[Cell, ...]:
+def _total_row(basis: str, compared: Compared, pair: ConfigurationPair) -> tuple[Cell, ...]:
     badge = badge_of((*pair.base.runs, *pair.other.runs))
     shares = [share_cell(1.0) if basis == own else Cell("") for own in BASES]
     ratio = ratio_cell(compared.ratio, compared.ratio_interval)
@@ -192,7 +192,7 @@ def _may_be_none(compared: Compared) -> bool:
     return (delta is not None and delta[0] <= 0 <= delta[1]) or (ratio is not None and ratio[0] <= 1 <= ratio[1])
 
 
-def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plot | None:
+def _plot(pair: ConfigurationPair, base: str, other: str, parts: list[dict[str, Any]]) -> ReportPlot | None:
     series = []
     for part in parts:
         if part["stage"] in (OVERLAP, REMAINDER):
@@ -202,7 +202,7 @@ def _plot(pair: Pair, base: str, other: str, parts: list[dict[str, Any]]) -> Plo
             heights = tuple(sum(side) / len(side) for side in (compared.before, compared.after))
             color = part["stage"].split(COVERS)[-1] if part["stage"] != UNATTRIBUTED else UNATTRIBUTED
             badge = badge_of((*pair.base.runs, *pair.other.runs))
-            series.append(Series(WORDS.get(part["stage"], part["stage"]), (0, 1), heights, color, badge=badge))
+            series.append(PlotSeries(WORDS.get(part["stage"], part["stage"]), (0, 1), heights, color, badge=badge))
     if not series:
         return None
-    return Plot(STACKED, f"{base} and {other} by stage", tuple(series), labels=(base, other), unit="ms")
+    return ReportPlot(STACKED, f"{base} and {other} by stage", tuple(series), labels=(base, other), unit="ms")

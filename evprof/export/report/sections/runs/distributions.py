@@ -6,7 +6,7 @@ from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, interval_cell, ms_cell, rows_cell
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, Paragraph, Section, Table
-from evprof.export.report.readings import Reading, part_title
+from evprof.export.report.readings import ReportReading, part_title
 from evprof.metrics.arithmetic.statistics import PERCENTILES, Summary, outliers, warmup_count
 
 METHOD = (
@@ -55,7 +55,7 @@ def section(data: ReportData) -> Section:
     return Section("Statistics", (Paragraph(METHOD), Table(heads, tuple(rows), "Times in ms", text_columns=2)))
 
 
-def _told(data: ReportData, place: int) -> list[tuple[str, Reading]]:
+def _told(data: ReportData, place: int) -> list[tuple[str, ReportReading]]:
     parts = {name: None for run in data.columns[place].runs for name in readings.parts_of(run, data.basis)}
     return [
         ("total", readings.total(data.basis)),
@@ -66,7 +66,7 @@ def _told(data: ReportData, place: int) -> list[tuple[str, Reading]]:
 
 
 def _row(  # noqa: PLR0917 - what a row says
-    name: str, title: str, found: Summary, data: ReportData, place: int, reading: Reading
+    name: str, title: str, found: Summary, data: ReportData, place: int, reading: ReportReading
 ) -> tuple[Cell, ...]:
     own = reading.badge(data.badge(place))
     values = data.values(place, reading)
@@ -86,7 +86,7 @@ def _row(  # noqa: PLR0917 - what a row says
     )
 
 
-def _flagged(data: ReportData, place: int, reading: Reading, indices: tuple[int, ...]) -> Cell:
+def _flagged(data: ReportData, place: int, reading: ReportReading, indices: tuple[int, ...]) -> Cell:
     if not indices:
         return count_cell(0, badge=Badge.DERIVED)
     having = [run for run in data.columns[place].runs if reading.read(run) is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evprof.core.run_info import REFERENCE
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import ms_cell, number_cell, rows_cell, share_text
-from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
+from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, PlotSeries, ReportPlot, Section, Table
 from evprof.export.report.sections.evidence import listed
 from evprof.metrics.estimates.drift import LEAST_RUNS, Drift, drift_of
 
@@ -80,12 +80,14 @@ def _course(reference: Drift) -> list[Block]:
     minutes = tuple(minute for minute, _ in points)
     ends = (minutes[0], minutes[-1])
     return [
-        Plot(
+        ReportPlot(
             POINTS,
             "The reference row before, between and after the blocks",
             (
-                Series("measured", minutes, tuple(total for _, total in points), badge=Badge.MEASURED),
-                Series("trend", ends, tuple(reference.line.at(end) for end in ends), is_line=True, badge=Badge.DERIVED),
+                PlotSeries("measured", minutes, tuple(total for _, total in points), badge=Badge.MEASURED),
+                PlotSeries(
+                    "trend", ends, tuple(reference.line.at(end) for end in ends), is_line=True, badge=Badge.DERIVED
+                ),
             ),
             x_title="minutes",
             y_title="total",

@@ -8,9 +8,9 @@ from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
-from evprof.export.report.sections.evidence import MOST_PAIRS, Pair, badge_of, listed, names_of, pairs_of
+from evprof.export.report.sections.evidence import MOST_PAIRS, ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.generation import DECODE, Generation, fewer_or_faster, is_mostly_cut_off
 from evprof.metrics.estimates.paired import values_of
 from evprof.metrics.figures.decoding import decode_steps, output_length
@@ -55,9 +55,9 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _lengths(columns: list[Column], names: dict[int, str]) -> Table:
+def _lengths(columns: list[Configuration], names: dict[int, str]) -> Table:
     lengths = {id(column): summarize(values_of(column, _length)) for column in columns}
-    told: ColumnsOf[Column] = [
+    told: ColumnsOf[Configuration] = [
         ("configuration", lambda column: names[id(column)]),
         ("generation settings", settings_words),
         ("length of the answers", lambda column: count_cell(lengths[id(column)], "tokens", badge_of(column.runs))),
@@ -74,7 +74,7 @@ def _length(run: RunLog) -> float | None:
     return output_length(run) or decode_steps(run)
 
 
-def settings_words(column: Column) -> str:
+def settings_words(column: Configuration) -> str:
     """How the answers of a configuration were generated; what an imported file does not say is said to be unknown."""
     info = column.runs[0].info
     asked = info.settings
@@ -89,7 +89,7 @@ def settings_words(column: Column) -> str:
     return f"{how}, up to {asked.max_new_tokens} tokens{past}"
 
 
-def _at_limit(column: Column) -> Cell:
+def _at_limit(column: Configuration) -> Cell:
     """How many answers are as long as allowed: their length is the setting's, not the model's."""
     counted = [(length, _limit(run)) for run in column.runs if (length := output_length(run)) is not None]
     known = [(length, limit) for length, limit in counted if limit is not None]
@@ -105,12 +105,12 @@ def _limit(run: RunLog) -> int | None:
     return run.info.given_settings.get("max_new_tokens")
 
 
-def _ratios(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> Table:
-    def step_ms(entry: tuple[Pair, Generation], side: int) -> Cell:
+def _ratios(found: list[tuple[ConfigurationPair, Generation]], names: dict[int, str]) -> Table:
+    def step_ms(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
         pair, told = entry
         return ms_cell(told.step_ms[side], badge_of((*pair.base.runs, *pair.other.runs), Badge.DERIVED))
 
-    columns: ColumnsOf[tuple[Pair, Generation]] = [
+    columns: ColumnsOf[tuple[ConfigurationPair, Generation]] = [
         ("pair", lambda entry: f"{names[id(entry[0].other)]} / {names[id(entry[0].base)]}"),
         ("time of", lambda entry: entry[1].name),
         ("token count ratio", lambda entry: ratio_cell(entry[1].tokens.ratio, entry[1].tokens.ratio_interval)),
@@ -129,7 +129,7 @@ def _ratios(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> Tabl
     return table_of(found, columns, "Ratios with 95 % intervals over samples in pairs", text_columns=2)
 
 
-def _sentences(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> list[str]:
+def _sentences(found: list[tuple[ConfigurationPair, Generation]], names: dict[int, str]) -> list[str]:
     """One for every pair whose counts differ, and one for all whose counts do not."""
     equal = [pair for pair, told in found if told.tokens.before == told.tokens.after]
     said = [_sentence(pair, told, names) for pair, told in found if pair not in equal]
@@ -139,7 +139,7 @@ def _sentences(found: list[tuple[Pair, Generation]], names: dict[int, str]) -> l
     return said
 
 
-def _sentence(pair: Pair, told: Generation, names: dict[int, str]) -> str:
+def _sentence(pair: ConfigurationPair, told: Generation, names: dict[int, str]) -> str:
     base, other = names[id(pair.base)], names[id(pair.other)]
     tokens, whole = told.tokens.ratio, told.total_ms.ratio
     if not tokens or not whole:

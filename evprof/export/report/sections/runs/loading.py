@@ -11,7 +11,7 @@ from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, rate_cell, share_cell
 from evprof.export.report.parts import Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
-from evprof.export.report.readings import Reading
+from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.loading import Loading, loading_of
 from evprof.metrics.figures.stages import END_TO_END, stage_ms
@@ -50,7 +50,7 @@ def _summary(data: ReportData, place: int, role: str, figure: str, read: Read) -
         found = loading_of(run, role)
         return None if found is None else read(found)
 
-    return data.summary(place, Reading(f"loading {figure} {role}", of_run))
+    return data.summary(place, ReportReading(f"loading {figure} {role}", of_run))
 
 
 def _disk(data: ReportData, place: int, role: str) -> Summary | None:
@@ -58,7 +58,7 @@ def _disk(data: ReportData, place: int, role: str) -> Summary | None:
 
 
 def _load(data: ReportData, place: int, role: str) -> Summary | None:
-    return data.summary(place, Reading(f"loading ms {role}", lambda run: stage_ms(run, "load", role)))
+    return data.summary(place, ReportReading(f"loading ms {role}", lambda run: stage_ms(run, "load", role)))
 
 
 def _name(data: ReportData, place: int, role: str) -> Cell:

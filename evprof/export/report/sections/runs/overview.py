@@ -8,8 +8,19 @@ from functools import partial
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, number_cell, rows_cell
-from evprof.export.report.parts import GROUPED, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table, table_of
-from evprof.export.report.readings import Reading
+from evprof.export.report.parts import (
+    GROUPED,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    PlotSeries,
+    ReportPlot,
+    Section,
+    Table,
+    table_of,
+)
+from evprof.export.report.readings import ReportReading
 from evprof.export.report.sections.sizes.scaling import frames_shown
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -49,7 +60,7 @@ def _times(data: ReportData) -> Table:
         found = data.summary(place, total)
         return number_cell(1000 / found.mean if found and found.mean else None, badge=Badge.DERIVED)
 
-    told: dict[str, Reading | CellOf] = {
+    told: dict[str, ReportReading | CellOf] = {
         "runs": partial(_runs, data),
         "total": total,
         "to first token": readings.figure("time_to_first_token_ms", data.basis),
@@ -61,7 +72,7 @@ def _times(data: ReportData) -> Table:
 
 def lengths_table(data: ReportData) -> Table:
     """Positions of the prompt by what they hold, tokens of the answer, rates and cache of every configuration."""
-    told: dict[str, Reading | CellOf] = {
+    told: dict[str, ReportReading | CellOf] = {
         "prompt": readings.figure("input_sequence_length"),
         "of it visual": readings.figure("visual_tokens"),
         "of it text": readings.TEXT_TOKENS,
@@ -77,7 +88,7 @@ def inputs_table(data: ReportData) -> Table:
     """Model, frames and samples of every configuration."""
     firsts = [column.runs[0] for column in data.columns]
     models = [run.info.models.get(run.info.role) for run in firsts]
-    told: dict[str, Reading | CellOf] = {
+    told: dict[str, ReportReading | CellOf] = {
         "model": lambda place: model.name if (model := models[place]) else "",
         "frames": lambda place: count_cell(frames_shown(firsts[place]), badge=data.badge(place)),
         "samples": lambda place: rows_cell(len(data.columns[place].samples())),
@@ -87,11 +98,12 @@ def inputs_table(data: ReportData) -> Table:
 
 
 def _by_configuration(
-    data: ReportData, told: Mapping[str, Reading | CellOf], caption: str, text_columns: int = 1
+    data: ReportData, told: Mapping[str, ReportReading | CellOf], caption: str, text_columns: int = 1
 ) -> Table:
     """A row for every configuration; of each column its head, and its figure or what makes its cell."""
     cells = {
-        head: partial(data.cell, reading=what) if isinstance(what, Reading) else what for head, what in told.items()
+        head: partial(data.cell, reading=what) if isinstance(what, ReportReading) else what
+        for head, what in told.items()
     }
     columns = {"configuration": data.names.__getitem__} | cells
     return table_of(range(len(data.columns)), columns.items(), caption, text_columns)
@@ -101,9 +113,9 @@ def _runs(data: ReportData, place: int) -> Cell:
     return rows_cell(len(data.columns[place].runs))
 
 
-def _plot(data: ReportData, totals: list[Summary | None]) -> Plot:
+def _plot(data: ReportData, totals: list[Summary | None]) -> ReportPlot:
     ends = [total.ci95 if total else None for total in totals]
-    series = Series(
+    series = PlotSeries(
         "total",
         (),
         tuple(total.mean if total else None for total in totals),
@@ -113,7 +125,7 @@ def _plot(data: ReportData, totals: list[Summary | None]) -> Plot:
         badge=data.badge(0),
     )
     has_intervals = any(ends)
-    return Plot(
+    return ReportPlot(
         GROUPED,
         "Total by configuration",
         (series,),

@@ -8,7 +8,7 @@ from evprof.export.report.figures import count_cell, ms_cell
 from evprof.export.report.parts import Cell, Section, Table
 from evprof.export.report.sections.runs.texts import said
 from evprof.export.report.sections.sizes.scaling import frames_shown
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.drift import without_reference
 from evprof.metrics.figures.decoding import input_length, output_length
 from evprof.metrics.figures.stages import stage_ms, total_ms
@@ -31,7 +31,7 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(_table(data, place) for place in list(firsts.values())[:MOST_TABLES]))
 
 
-def _typical(column: Column) -> list[RunLog]:
+def _typical(column: Configuration) -> list[RunLog]:
     return list(column.typical_runs().values())[:MOST_SAMPLES]
 
 

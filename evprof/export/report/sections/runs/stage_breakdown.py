@@ -7,7 +7,18 @@ from evprof.core.run_log import RunLog
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import interval_cell, ms_cell, rows_cell, share_cell
-from evprof.export.report.parts import STACKED, Badge, Block, Bullets, Cell, Paragraph, Plot, Section, Series, Table
+from evprof.export.report.parts import (
+    STACKED,
+    Badge,
+    Block,
+    Bullets,
+    Cell,
+    Paragraph,
+    PlotSeries,
+    ReportPlot,
+    Section,
+    Table,
+)
 from evprof.export.report.readings import UNATTRIBUTED
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -40,20 +51,20 @@ def _summary(data: ReportData, place: int, name: str) -> Summary | None:
     return data.summary(place, readings.part(name))
 
 
-def _plot(data: ReportData) -> Plot:
+def _plot(data: ReportData) -> ReportPlot:
     places = range(len(data.columns))
     series = []
     for name in _parts(data, data.basis):
         found = [_summary(data, place, name) for place in places]
         if any(summary and summary.mean > 0 for summary in found):
             means = tuple(summary.mean if summary else None for summary in found)
-            series.append(Series(readings.part_title(name), (), means, color=name, badge=data.badge(0)))
+            series.append(PlotSeries(readings.part_title(name), (), means, color=name, badge=data.badge(0)))
     caption = "Mean time of each stage."
     if any(entry.color == UNATTRIBUTED for entry in series):
         caption += " Hatched: what no stage covers."
     if any(COVERS in entry.color for entry in series):
         caption += " Striped: several stages that were measured in one piece."
-    return Plot(STACKED, "Where the time goes", tuple(series), tuple(data.names), unit="ms", caption=caption)
+    return ReportPlot(STACKED, "Where the time goes", tuple(series), tuple(data.names), unit="ms", caption=caption)
 
 
 def _means(data: ReportData) -> Table:

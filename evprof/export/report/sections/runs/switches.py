@@ -13,7 +13,7 @@ from evprof.export.report.figures import ms_cell, ratio_cell, rows_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of, names_of
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.drift import without_reference
 from evprof.metrics.estimates.observations import Read
@@ -55,7 +55,7 @@ def section(data: ReportData) -> Section:
 
 def same_input(data: ReportData) -> Sequence[Block]:
     """Draft and target where both read the same kind of input in the same way."""
-    found: dict[tuple[str, ...], dict[str, Column]] = {}
+    found: dict[tuple[str, ...], dict[str, Configuration]] = {}
     for column in _alone(data):
         settings = _settings(column)
         key = tuple(settings.get(name, "") for name in ("reads", "read with", "vision cache", "frame cache"))
@@ -73,7 +73,7 @@ def same_input(data: ReportData) -> Sequence[Block]:
     return [Table(heads, tuple(rows), caption)] if rows else []
 
 
-def _alone(data: ReportData) -> list[Column]:
+def _alone(data: ReportData) -> list[Configuration]:
     return [column for column in without_reference(data.columns) if not mode_of(column.runs[0].info.mode).is_paired]
 
 
@@ -94,7 +94,7 @@ def _twins(data: ReportData) -> list[tuple[Cell, ...]]:
     return rows
 
 
-def _settings(column: Column) -> Settings:
+def _settings(column: Configuration) -> Settings:
     """Everything that a configuration was asked, by name, with who answers and what read its input."""
     run = column.runs[0]
     model, loading = run.info.models.get(run.info.role), run.info.loading.get(run.info.role)
@@ -106,7 +106,7 @@ def _asked(run: RunLog) -> Settings:
     return {setting.name: setting.text for setting in settings_of(run, run.info.role)}
 
 
-def _compared(base: Column, other: Column, basis: str, *, is_judged: bool) -> tuple[Cell, ...]:
+def _compared(base: Configuration, other: Configuration, basis: str, *, is_judged: bool) -> tuple[Cell, ...]:
     """Both totals, the ratios of total and time per token, samples and runs."""
     total: Read = partial(total_ms, basis=basis)
     badge = badge_of((*base.runs, *other.runs))
@@ -119,7 +119,7 @@ def _compared(base: Column, other: Column, basis: str, *, is_judged: bool) -> tu
     )
 
 
-def _ratio(base: Column, other: Column, read: Read, *, is_judged: bool) -> Cell:
+def _ratio(base: Configuration, other: Configuration, read: Read, *, is_judged: bool) -> Cell:
     found = compare(base, other, read)
     if found is None:
         return not_available()

@@ -18,8 +18,8 @@ from evprof.export.report.figures import count_cell, nothing_measured, ratio_cel
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of
 from evprof.metrics.arithmetic.statistics import mean_interval, summarize
-from evprof.metrics.comparison.differences import column_token_match, matched
-from evprof.metrics.configurations.gathering import Column, SampleKey, sample_key
+from evprof.metrics.comparison.differences import configuration_token_match, matched
+from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures import texts
 from evprof.metrics.figures.decoding import output_length
@@ -108,7 +108,7 @@ def _lengths(data: ReportData) -> Table:
     )
 
 
-def _length(column: Column, read: Read) -> Cell:
+def _length(column: Configuration, read: Read) -> Cell:
     return count_cell(summarize(values_of(column, read)), badge=badge_of(column.runs))
 
 
@@ -125,7 +125,7 @@ def _pairs(data: ReportData) -> Iterator[tuple[int, int]]:
             yield order
 
 
-def _is_one_request(one: Column, other: Column) -> bool:
+def _is_one_request(one: Configuration, other: Configuration) -> bool:
     left, right = one.runs[0].info, other.runs[0].info
     same = left.cell == right.cell if left.cell else left.group_id == right.group_id
     return one.session == other.session and same and left.role != right.role
@@ -138,7 +138,7 @@ class _Answers:
     pairs: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, one: Column, other: Column) -> _Answers:
+    def of(cls, one: Configuration, other: Configuration) -> _Answers:
         found = matched(one, other)
         kept = [
             (left, right)
@@ -157,7 +157,7 @@ def _shared(data: ReportData) -> Iterator[Block]:
     for one, other in _pairs(data):
         left, right = data.columns[one], data.columns[other]
         answers = _Answers.of(left, right)
-        match = column_token_match(left, right)
+        match = configuration_token_match(left, right)
         if not answers.pairs and not match["compared"]:
             continue
         rate = match["rate"]

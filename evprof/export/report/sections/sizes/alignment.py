@@ -7,7 +7,7 @@ from statistics import fmean
 
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, number_cell
-from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, Plot, Section, Series, Table
+from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, PlotSeries, ReportPlot, Section, Table
 from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 
 TITLE = "Alignment of visual features"
@@ -70,7 +70,7 @@ def _first(group: Sequence[Row], name: str) -> float | None:
     return next((value for row in group if (value := number_in(row, name)) is not None), None)
 
 
-def _plot(rows: Sequence[Row]) -> Plot | None:
+def _plot(rows: Sequence[Row]) -> ReportPlot | None:
     series = []
     for (space, sample), group in _spaces(rows).items():
         found = [
@@ -81,7 +81,7 @@ def _plot(rows: Sequence[Row]) -> Plot | None:
         ]
         if found:
             name = f"{sample}, {space}" if space else sample
-            series.append(Series(name, tuple(x for x, _ in found), tuple(y for _, y in found), badge=Badge.DERIVED))
+            series.append(PlotSeries(name, tuple(x for x, _ in found), tuple(y for _, y in found), badge=Badge.DERIVED))
     if not series:
         return None
-    return Plot(POINTS, "Cosine by position", tuple(series), x_title="position", y_title="cosine")
+    return ReportPlot(POINTS, "Cosine by position", tuple(series), x_title="position", y_title="cosine")

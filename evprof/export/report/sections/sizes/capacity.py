@@ -11,7 +11,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
 from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, not_available, table_of
 from evprof.export.report.sections.evidence import badge_of, names_of, noted_models, pairs_of
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.limits.sizes import ITEM_BYTES, Capacity, ModelSizes
@@ -53,11 +53,11 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _measured(columns: list[Column], names: dict[int, str]) -> Table:
-    def cache(column: Column) -> float:
+def _measured(columns: list[Configuration], names: dict[int, str]) -> Table:
+    def cache(column: Configuration) -> float:
         return mean_of(column, measured_bytes) or 0.0
 
-    told: ColumnsOf[Column] = [
+    told: ColumnsOf[Configuration] = [
         ("configuration", lambda column: names[id(column)]),
         ("KV cache of a sample", lambda column: bytes_cell(cache(column), badge_of(column.runs))),
         ("naive", lambda column: count_cell(naive_capacity(cache(column)), badge=Badge.DERIVED)),

@@ -24,7 +24,7 @@ from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph,
 from evprof.export.report.sections.evidence import badge_of, names_of
 from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.drift import without_reference
 from evprof.metrics.estimates.estimates import Read
@@ -68,7 +68,7 @@ def peaks(data: ReportData) -> list[Block]:
     listed = [column for column in without_reference(data.columns) if any(values_of(column, read) for _, read in PEAKS)]
     if not listed:
         return []
-    columns: ColumnsOf[Column] = [
+    columns: ColumnsOf[Configuration] = [
         ("configuration", lambda column: names[id(column)]),
         ("dtype", _dtype),
         *((name, partial(_peak, read=read)) for name, read in PEAKS),
@@ -87,21 +87,21 @@ def peaks(data: ReportData) -> list[Block]:
     return found
 
 
-def _peak(column: Column, read: Read) -> Cell:
+def _peak(column: Configuration, read: Read) -> Cell:
     return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
 
 
-def _dtype(column: Column) -> str:
+def _dtype(column: Configuration) -> str:
     info = column.runs[0].info
     model = info.models.get(info.role)
     return "" if model is None else f"{model.dtype}, {model.quantization}" if model.quantization else model.dtype
 
 
-def _differ_in_dtype(one: Column, other: Column) -> bool:
+def _differ_in_dtype(one: Configuration, other: Configuration) -> bool:
     return _dtype(one) != _dtype(other) and _all_else(one) == _all_else(other) and one.session == other.session
 
 
-def _all_else(column: Column) -> object:
+def _all_else(column: Configuration) -> object:
     run = column.runs[0]
     model = run.info.models.get(run.info.role)
     listed = settings_of(run, run.info.role)
@@ -109,7 +109,7 @@ def _all_else(column: Column) -> object:
     return run.info.role, run.info.mode, model.name if model else "", asked, bool(model and model.quantization)
 
 
-def _dtypes(pairs: Sequence[tuple[Column, Column]], names: dict[int, str], basis: str) -> Table:
+def _dtypes(pairs: Sequence[tuple[Configuration, Configuration]], names: dict[int, str], basis: str) -> Table:
     rows = []
     for one, other in pairs:
         cells = []

@@ -7,11 +7,21 @@ from collections.abc import Sequence
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, number_text, share_cell, share_text
-from evprof.export.report.parts import POINTS, Badge, Block, Cell, Paragraph, Plot, Series, Table, not_available
+from evprof.export.report.parts import (
+    POINTS,
+    Badge,
+    Block,
+    Cell,
+    Paragraph,
+    PlotSeries,
+    ReportPlot,
+    Table,
+    not_available,
+)
 from evprof.export.report.sections.evidence import ceiling_in, is_imported, sizes_in
 from evprof.export.report.sections.sizes.scaling import frames_shown
-from evprof.metrics.configurations.gathering import Column
-from evprof.metrics.limits.sizes import Ceiling, ModelSizes
+from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes
 from evprof.metrics.limits.workload import NEAR, Work, decode_work, prefill_work, typical, vision_work
 
 _GIGA, _TERA = 1e9, 1e12
@@ -23,7 +33,7 @@ def flops_cell(value: float) -> Cell:
     return Cell(text, Badge.THEORETICAL)
 
 
-def _works(column: Column, sizes: ModelSizes) -> list[Work]:
+def _works(column: Configuration, sizes: ModelSizes) -> list[Work]:
     found = []
     for stage in ("vision", "prefill", "decode"):
         listed = [work for run in column.runs if (work := _work(run, sizes, stage)) is not None]
@@ -40,10 +50,10 @@ def _work(run: RunLog, sizes: ModelSizes, stage: str) -> Work | None:
 
 
 def roofline_blocks(
-    data: ReportData, noted: dict[str, ModelSizes], ceilings: list[Ceiling], names: dict[int, str]
+    data: ReportData, noted: dict[str, ModelSizes], ceilings: list[DeviceCeiling], names: dict[int, str]
 ) -> list[Block]:
     """A table of all stages whose work is known, what is to be said of them, and the plot."""
-    found: list[tuple[Column, Work, Ceiling | None]] = []
+    found: list[tuple[Configuration, Work, DeviceCeiling | None]] = []
     for column in data.columns:
         sizes = sizes_in(column.runs[0], noted)
         if sizes is not None:
@@ -61,7 +71,7 @@ def roofline_blocks(
     return [*blocks, _plot(found)]
 
 
-def _work_table(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[int, str]) -> Table:
+def _work_table(found: Sequence[tuple[Configuration, Work, DeviceCeiling | None]], names: dict[int, str]) -> Table:
     """Shares of ceilings only where any were measured."""
     has_ceilings = any(ceiling is not None for _, _, ceiling in found)
     rows = []
@@ -87,7 +97,7 @@ def _work_table(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dic
     )
 
 
-def _shares(work: Work, ceiling: Ceiling | None) -> tuple[Cell, ...]:
+def _shares(work: Work, ceiling: DeviceCeiling | None) -> tuple[Cell, ...]:
     if ceiling is None:
         return (not_available("(no ceiling)"),) * 4
     near = work.attained(ceiling)
@@ -95,18 +105,20 @@ def _shares(work: Work, ceiling: Ceiling | None) -> tuple[Cell, ...]:
     return share_cell(work.mfu(ceiling)), _mbu_cell(work, ceiling), bound, share_cell(near)
 
 
-def _fits_cache(work: Work, ceiling: Ceiling) -> bool:
+def _fits_cache(work: Work, ceiling: DeviceCeiling) -> bool:
     return ceiling.cache_bytes is not None and work.bytes < ceiling.cache_bytes
 
 
-def _mbu_cell(work: Work, ceiling: Ceiling) -> Cell:
+def _mbu_cell(work: Work, ceiling: DeviceCeiling) -> Cell:
     note = (
         "fits the processor's cache, so that the bandwidth of memory is no limit" if _fits_cache(work, ceiling) else ""
     )
     return share_cell(work.mbu(ceiling), note=note)
 
 
-def _remarks(found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[int, str]) -> list[tuple[str, str]]:
+def _remarks(
+    found: Sequence[tuple[Configuration, Work, DeviceCeiling | None]], names: dict[int, str]
+) -> list[tuple[str, str]]:
     said: list[tuple[str, str]] = []
     known = [(column, work, ceiling) for column, work, ceiling in found if ceiling is not None]
     low = [(column, work) for column, work, ceiling in known if work.attained(ceiling) < NEAR]
@@ -137,7 +149,7 @@ def _some(places: list[str], most: int = 6) -> str:
 
 
 def _without_ceiling(
-    found: Sequence[tuple[Column, Work, Ceiling | None]], names: dict[int, str]
+    found: Sequence[tuple[Configuration, Work, DeviceCeiling | None]], names: dict[int, str]
 ) -> list[tuple[str, str]]:
     """Where no machine was measured, a run's own decoding tells what bandwidth there was at least."""
     said = []
@@ -160,7 +172,7 @@ def _without_ceiling(
     return said
 
 
-def _plot(found: Sequence[tuple[Column, Work, Ceiling | None]]) -> Plot:
+def _plot(found: Sequence[tuple[Configuration, Work, DeviceCeiling | None]]) -> ReportPlot:
     together: dict[tuple[str, str, Badge], list[Work]] = {}
     for column, work, _ in found:
         run = column.runs[0]
@@ -171,7 +183,7 @@ def _plot(found: Sequence[tuple[Column, Work, Ceiling | None]]) -> Plot:
     series = []
     for (name, stage, badge), works in together.items():
         points = sorted({(work.intensity, work.flops_s / _GIGA) for work in works})
-        series.append(Series(name, tuple(x for x, _ in points), tuple(y for _, y in points), stage, badge=badge))
+        series.append(PlotSeries(name, tuple(x for x, _ in points), tuple(y for _, y in points), stage, badge=badge))
     low = min(work.intensity for _, work, _ in found) / 2
     high = max(work.intensity for _, work, _ in found) * 2
     for ceiling in dict.fromkeys(ceiling for _, _, ceiling in found if ceiling is not None):
@@ -179,8 +191,8 @@ def _plot(found: Sequence[tuple[Column, Work, Ceiling | None]]) -> Plot:
         y = tuple(min(value * ceiling.bandwidth_bytes_s, ceiling.matmul_flops_s) / _GIGA for value in x)
         threads = f", {ceiling.threads} thread{'s' * (ceiling.threads != 1)}" if ceiling.device == "cpu" else ""
         name = f"ceiling of {ceiling.device} in {ceiling.dtype}{threads}"
-        series.append(Series(name, x, y, is_line=True, badge=Badge.MEASURED))
-    return Plot(
+        series.append(PlotSeries(name, x, y, is_line=True, badge=Badge.MEASURED))
+    return ReportPlot(
         POINTS,
         "Roofline",
         tuple(series),

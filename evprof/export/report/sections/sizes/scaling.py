@@ -24,14 +24,14 @@ from evprof.export.report.parts import (
     Block,
     Cell,
     Paragraph,
-    Plot,
+    PlotSeries,
+    ReportPlot,
     Section,
-    Series,
     Table,
     not_available,
 )
 from evprof.export.report.sections.evidence import badge_of, noted_models, sizes_in
-from evprof.metrics.arithmetic.scaling import Line, Power, fit_line, fit_power
+from evprof.metrics.arithmetic.scaling import FittedLine, Power, fit_line, fit_power
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import SampleKey, sample_key
 from evprof.metrics.configurations.settings_text import settings_of
@@ -49,14 +49,14 @@ Read = Callable[[RunLog], float | None]
 
 
 @dataclass(frozen=True)
-class Figure:
+class GrowingFigure:
     """What grows: its name, its unit and how it is read."""
 
     name: str
     unit: str
     read: Read
 
-    def scaled(self, values: Sequence[float]) -> Figure:
+    def scaled(self, values: Sequence[float]) -> GrowingFigure:
         """The same in MiB where KiB would have more than four digits."""
         is_large = self.unit == "KiB" and max(values, default=0.0) >= 10_000
         return replace(self, unit="MiB", read=_mib) if is_large else self
@@ -71,11 +71,11 @@ def _mib(run: RunLog) -> float | None:
 
 
 FIGURES = (
-    Figure("prompt positions", "positions", input_length),
-    Figure("KV cache", "KiB", _kib),
-    Figure("vision", "ms", lambda run: stage_ms(run, "vision")),
-    Figure("prefill", "ms", lambda run: stage_ms(run, "prefill")),
-    Figure("decode per token", "ms", decode_ms_per_token),
+    GrowingFigure("prompt positions", "positions", input_length),
+    GrowingFigure("KV cache", "KiB", _kib),
+    GrowingFigure("vision", "ms", lambda run: stage_ms(run, "vision")),
+    GrowingFigure("prefill", "ms", lambda run: stage_ms(run, "prefill")),
+    GrowingFigure("decode per token", "ms", decode_ms_per_token),
 )
 
 
@@ -158,7 +158,7 @@ def section(data: ReportData) -> Section:
 
 
 def _left_out(data: ReportData, sweep: Sweep) -> dict[int, str]:
-    """Numbers of frames that suites left out of a sweep, with the reason."""
+    """Numbers of frames that suites skipped in a sweep, with the reason."""
     found: dict[int, str] = {}
     for suite in data.facts("suite"):
         entries = suite.get("left_out") if isinstance(suite, dict) else None
@@ -261,7 +261,7 @@ def _fits(sweep: Sweep) -> Table:
     )
 
 
-def _slope_text(line: Line, unit: str) -> str:
+def _slope_text(line: FittedLine, unit: str) -> str:
     text = f"{number_text(line.slope)} {unit}"
     if line.slope_interval is None:
         return f"{text} (two points)"
@@ -277,7 +277,7 @@ def _exponent_text(power: Power) -> str:
     return f"{text} {interval_text(power.interval)}"
 
 
-def _verdict(line: Line, power: Power | None) -> str:
+def _verdict(line: FittedLine, power: Power | None) -> str:
     if line.slope_interval is None:
         return "two numbers of frames: no interval"
     if line.is_flat:
@@ -348,9 +348,9 @@ def _expected(sweep: Sweep, sizes: ModelSizes | None) -> list[Block]:
     return found
 
 
-def _plot(named: Figure, sweeps: Sequence[Sweep]) -> Plot | None:
+def _plot(named: GrowingFigure, sweeps: Sequence[Sweep]) -> ReportPlot | None:
     figure = named.scaled([value for sweep in sweeps for value in sweep.points(named.read)[1]])
-    series: list[Series] = []
+    series: list[PlotSeries] = []
     for sweep in sweeps:
         frames, values, samples = sweep.points(figure.read)
         shown = [count for count in sweep.frames() if _read(sweep.at(count), figure.read)]
@@ -359,7 +359,7 @@ def _plot(named: Figure, sweeps: Sequence[Sweep]) -> Plot | None:
         found = [summarize(_read(sweep.at(count), figure.read)) for count in shown]
         ends = [summary.ci95 if summary and summary.ci95 else (None, None) for summary in found]
         series.append(
-            Series(
+            PlotSeries(
                 sweep.name,
                 tuple(map(float, shown)),
                 tuple(None if summary is None else summary.mean for summary in found),
@@ -373,8 +373,10 @@ def _plot(named: Figure, sweeps: Sequence[Sweep]) -> Plot | None:
         if line is not None and len(shown) > 2:
             across = (line.low_x, line.high_x)
             fitted = tuple(map(line.at, across))
-            series.append(Series(f"{sweep.name}, line", across, fitted, sweep.role, is_line=True, badge=Badge.DERIVED))
+            series.append(
+                PlotSeries(f"{sweep.name}, line", across, fitted, sweep.role, is_line=True, badge=Badge.DERIVED)
+            )
     if not series:
         return None
     title = f"{figure.name} over frames"
-    return Plot(POINTS, title, tuple(series), x_title="frames", y_title=figure.name, unit=figure.unit)
+    return ReportPlot(POINTS, title, tuple(series), x_title="frames", y_title=figure.name, unit=figure.unit)

@@ -23,7 +23,7 @@ MOST_BESIDE = 4
 SAME = "″"
 
 
-class Line(NamedTuple):
+class TensorLine(NamedTuple):
     """One tensor, or several numbered ones, of a stage or a part of one; `nbytes` is of all of them."""
 
     title: str
@@ -34,9 +34,9 @@ class Line(NamedTuple):
     nbytes: int
 
 
-Lines = tuple[Line, ...]
+Lines = tuple[TensorLine, ...]
 Named = dict[str, int]
-"""Configurations by name, with their places; a role behind the name where a run has both models."""
+"""Configurations by name, with their places; a role after the name where a run has both models."""
 
 
 def section(data: ReportData) -> Section:
@@ -68,19 +68,19 @@ def section(data: ReportData) -> Section:
     return Section("Shapes", (Paragraph(intro), *tables))
 
 
-def _lines(run: RunLog, role: str) -> Iterator[Line]:
+def _lines(run: RunLog, role: str) -> Iterator[TensorLine]:
     for span in run.stages(role):
         yield from _of_span(span, span.name)
         for child in run.children(span.span_id):
             yield from _of_span(child, f"{span.name} · {child.name}")
 
 
-def _of_span(span: Span, title: str) -> Iterator[Line]:
+def _of_span(span: Span, title: str) -> Iterator[TensorLine]:
     for direction in ("in", "out"):
         records = [record for record in span.tensors if record.direction == direction]
         for (name, dtype), group in groupby(records, lambda record: (unnumbered(record.name), record.dtype)):
             alike = list(group)
-            yield Line(title, direction, name, dtype, _shape(alike), sum(each.nbytes for each in alike))
+            yield TensorLine(title, direction, name, dtype, _shape(alike), sum(each.nbytes for each in alike))
 
 
 def _shape(records: Sequence[TensorRecord]) -> str:

@@ -25,7 +25,7 @@ from evprof.export.report.parts import (
 )
 from evprof.export.report.sections.evidence import (
     MOST_PAIRS,
-    Pair,
+    ConfigurationPair,
     badge_of,
     names_of,
     noted_ceilings,
@@ -71,7 +71,7 @@ _CACHE_TEXT = (
 )
 
 
-def _prefill(pair: Pair, noted: dict[str, ModelSizes], names: dict[int, str]) -> list[Block]:
+def _prefill(pair: ConfigurationPair, noted: dict[str, ModelSizes], names: dict[int, str]) -> list[Block]:
     """Squares of the lengths, operations, and the measured times of two prefills."""
     runs = pair.base.runs[0], pair.other.runs[0]
     lengths = [mean_of(column, input_length) for column in (pair.base, pair.other)]

@@ -28,8 +28,8 @@ from evprof.export.report.sections.evidence import (
     saved_cell,
 )
 from evprof.metrics.claims.speculation import Speed, speeds
-from evprof.metrics.comparison.document import column_token_match
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.comparison.document import configuration_token_match
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
 from evprof.metrics.speculation.cross_prediction import CrossPrediction, predict_across
 from evprof.metrics.speculation.outcome import distinct_answers
@@ -86,12 +86,12 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _rates(column: Column, name: str, definitions: list[str]) -> Iterator[Rate]:
+def _rates(column: Configuration, name: str, definitions: list[str]) -> Iterator[Rate]:
     yield from _counted(column, name)
     yield from _told_by_file(column, name, definitions)
 
 
-def _told_by_file(column: Column, name: str, definitions: list[str]) -> Iterator[Rate]:
+def _told_by_file(column: Configuration, name: str, definitions: list[str]) -> Iterator[Rate]:
     """What imported files count or call acceptance, with what their importer found that to be."""
     figures = [run.info.imported.figures for run in column.runs if run.info.imported is not None]
     counts = [(told["accepted_tokens"], told["drafted_tokens"]) for told in figures if {*_COUNTS} <= told.keys()]
@@ -120,7 +120,7 @@ def _definitions(data: ReportData) -> list[str]:
     return found
 
 
-def _counted(column: Column, name: str) -> Iterator[Rate]:
+def _counted(column: Configuration, name: str) -> Iterator[Rate]:
     """Every definition, its counts summed over the distinct answers of a configuration: long answers weigh more."""
     badge = badge_of(column.runs)
     for entry in definitions_over([(run, None) for run in distinct_answers(column.runs) if run.rounds]):
@@ -135,7 +135,7 @@ def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
     for pair in pairs_of(data):
         if any(mode_of(side.runs[0].info.mode).is_paired for side in (pair.base, pair.other)):
             continue
-        found = column_token_match(pair.base, pair.other)
+        found = configuration_token_match(pair.base, pair.other)
         if found["rate"] is not None:
             yield Rate(
                 f"{names[id(pair.base)]} and {names[id(pair.other)]}",
@@ -178,7 +178,7 @@ def _of(rate: Rate) -> Badge:
 
 
 def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
-    rounds: list[tuple[Column, Payoff]] = []
+    rounds: list[tuple[Configuration, Payoff]] = []
     sentences = []
     for column in data.columns:
         info = column.runs[0].info
@@ -214,13 +214,13 @@ def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     return [table_of(listed, columns, caption, text_columns=2)] if listed else []
 
 
-def _told_speed(column: Column) -> float | None:
+def _told_speed(column: Configuration) -> float | None:
     figures = [run.info.imported.figures for run in column.runs if run.info.imported is not None]
     told = [each["published_speedup"] for each in figures if "published_speedup" in each]
     return fmean(told) if told else None
 
 
-def _speeds(rounds: list[tuple[Column, Payoff]], names: dict[int, str]) -> Table:
+def _speeds(rounds: list[tuple[Configuration, Payoff]], names: dict[int, str]) -> Table:
     rows = []
     for column, payoff in rounds:
         step = step_ms_of(payoff.baseline)

@@ -9,11 +9,11 @@ from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import figure_cell, nothing_measured, number_text, ratio_cell, rows_cell, share_cell
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
-from evprof.export.report.readings import Reading, part_title
-from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
+from evprof.export.report.readings import ReportReading, part_title
+from evprof.export.report.sections.evidence import ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.differences import part_reader
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import compare, mean_of, values_of
 from evprof.metrics.figures.partition import Block as Stages
@@ -25,7 +25,7 @@ TITLE = "Both models side by side"
 LANGUAGE: Stages = ("prefill", "decode")
 """What files of four stages call LLM decoding."""
 
-Line = tuple[str, Reading]
+Line = tuple[str, ReportReading]
 """A line of the table: what it is called, and its figure."""
 
 _AFTER: dict[str, Line] = {
@@ -59,12 +59,12 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def model_pairs(data: ReportData) -> list[Pair]:
+def model_pairs(data: ReportData) -> list[ConfigurationPair]:
     """The pairs whose sides are two models, each alone."""
     return [pair for pair in pairs_of(data) if pair.base.runs[0].info.role != pair.other.runs[0].info.role]
 
 
-def pair_table(pair: Pair, data: ReportData) -> Table:
+def pair_table(pair: ConfigurationPair, data: ReportData) -> Table:
     """Lengths, stages with their shares, totals, rates and caches of both, and the ratios."""
     names = names_of(data)
     base, other = (names[id(column)] for column in (pair.base, pair.other))
@@ -84,17 +84,17 @@ def pair_table(pair: Pair, data: ReportData) -> Table:
     )
 
 
-def _times(pair: Pair, basis: str) -> list[Line]:
+def _times(pair: ConfigurationPair, basis: str) -> list[Line]:
     """Every stage that both can tell from the others, prefill and decode together, and the total."""
     shapes = {shape_of(run) for column in (pair.base, pair.other) for run in column.runs}
     blocks = partition(shapes)
     if LANGUAGE not in blocks:
         blocks.append(LANGUAGE)
-    found = [(part_title(name_of(block)), Reading(name_of(block), part_reader(block))) for block in blocks]
+    found = [(part_title(name_of(block)), ReportReading(name_of(block), part_reader(block))) for block in blocks]
     return [*found, (f"total, {basis}", readings.total(basis))]
 
 
-def _row(pair: Pair, line: Line, basis: str = "") -> tuple[Cell, ...]:
+def _row(pair: ConfigurationPair, line: Line, basis: str = "") -> tuple[Cell, ...]:
     title, reading = line
     cells: list[Cell] = [Cell(title)]
     for column in _sides(pair):
@@ -108,12 +108,12 @@ def _row(pair: Pair, line: Line, basis: str = "") -> tuple[Cell, ...]:
     return (*cells, ratio, rows_cell(compared.count))
 
 
-def _share(column: Column, read: Read, basis: str) -> Cell:
+def _share(column: Configuration, read: Read, basis: str) -> Cell:
     part, whole = mean_of(column, read), mean_of(column, readings.total(basis).read)
     return share_cell(part / whole) if part is not None and whole else nothing_measured()
 
 
-def _within(pair: Pair, basis: str) -> list[tuple[Cell, ...]]:
+def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
     """What is a ratio within one model: language model / vision, and samples a second."""
     times = [[mean_of(column, part_reader(block)) for block in (LANGUAGE, ("vision",))] for column in _sides(pair)]
     totals = [mean_of(column, readings.total(basis).read) for column in _sides(pair)]
@@ -126,7 +126,7 @@ def _within(pair: Pair, basis: str) -> list[tuple[Cell, ...]]:
     ]
 
 
-def _sides(pair: Pair) -> tuple[Column, Column]:
+def _sides(pair: ConfigurationPair) -> tuple[Configuration, Configuration]:
     return pair.base, pair.other
 
 

@@ -15,15 +15,15 @@ from evprof.export.report.parts import (
     Cell,
     ColumnsOf,
     Paragraph,
-    Plot,
+    PlotSeries,
+    ReportPlot,
     Section,
-    Series,
     Table,
     not_available,
     table_of,
 )
 from evprof.export.report.sections.evidence import measured_cell, names_of, runs_against
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.payoff import (
@@ -54,7 +54,7 @@ LESSON = (
 class Weighed:
     """A speculative configuration against the target alone: by formula, and as measured on the same samples."""
 
-    column: Column
+    column: Configuration
     found: Prediction
     payoff: Payoff
 
@@ -107,18 +107,18 @@ def _break_even(rate: float | None) -> Cell:
     return not_available("(at any acceptance)") if rate is None else share_cell(rate)
 
 
-def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> Plot:
+def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> ReportPlot:
     series = []
     for entry in listed:
         found, name = entry.found, names[id(entry.column)]
         points = break_even.curve(found.costs, found.by_place if found.alpha is None else found.alpha)
         x, y = tuple(float(point.gamma) for point in points), tuple(point.speedup for point in points)
-        series.append(Series(f"{name}, predicted", x, y, is_line=True, badge=Badge.DERIVED))
+        series.append(PlotSeries(f"{name}, predicted", x, y, is_line=True, badge=Badge.DERIVED))
         decode = entry.payoff.of(DECODE)
         if decode is not None:
             ends = decode.interval or (None, None)
             series.append(
-                Series(
+                PlotSeries(
                     f"{name}, measured",
                     (found.mean_gamma,),
                     (decode.speedup,),
@@ -128,8 +128,8 @@ def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> Plot:
                 )
             )
     gammas = (float(break_even.GAMMAS[0]), float(break_even.GAMMAS[-1]))
-    series.append(Series("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
-    return Plot(
+    series.append(PlotSeries("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
+    return ReportPlot(
         POINTS,
         "Decoding speed against the target alone",
         tuple(series),

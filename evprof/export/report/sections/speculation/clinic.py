@@ -13,14 +13,14 @@ from evprof.export.report.parts import (
     Cell,
     ColumnsOf,
     Paragraph,
-    Plot,
+    PlotSeries,
+    ReportPlot,
     Section,
-    Series,
     Table,
     table_of,
 )
 from evprof.export.report.sections.evidence import names_of
-from evprof.metrics.configurations.gathering import Column
+from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import per_position, round_histogram
 from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
 
@@ -56,14 +56,16 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _by_place(told: list[Column], names: dict[int, str]) -> Plot:
+def _by_place(told: list[Configuration], names: dict[int, str]) -> ReportPlot:
     series = []
     for column in told:
         places = [entry for entry in per_position(*column.runs, steady_only=True) if entry.judged]
         x = tuple(float(entry.place + 1) for entry in places)
         name = names[id(column)]
-        series.append(Series(name, x, tuple(entry.conditional for entry in places), is_line=True, badge=Badge.MEASURED))
-    return Plot(
+        series.append(
+            PlotSeries(name, x, tuple(entry.conditional for entry in places), is_line=True, badge=Badge.MEASURED)
+        )
+    return ReportPlot(
         POINTS,
         "Accepted of what was judged, by place in the round",
         tuple(series),
@@ -73,12 +75,12 @@ def _by_place(told: list[Column], names: dict[int, str]) -> Plot:
     )
 
 
-def _by_round(told: list[Column], names: dict[int, str]) -> Plot:
+def _by_round(told: list[Configuration], names: dict[int, str]) -> ReportPlot:
     each = [round_histogram(*column.runs, steady_only=True) for column in told]
     most = max(max(found, default=0) for found in each)
     places = tuple(float(accepted) for accepted in range(most + 1))
     series = tuple(
-        Series(
+        PlotSeries(
             names[id(column)],
             places,
             tuple(found.get(int(accepted), 0) / sum(found.values()) for accepted in places),
@@ -87,7 +89,7 @@ def _by_round(told: list[Column], names: dict[int, str]) -> Plot:
         for column, found in zip(told, each, strict=True)
     )
     labels = tuple(f"{accepted:.0f}" for accepted in places)
-    return Plot(
+    return ReportPlot(
         GROUPED,
         "Rounds by accepted tokens",
         series,
@@ -97,7 +99,7 @@ def _by_round(told: list[Column], names: dict[int, str]) -> Plot:
     )
 
 
-def _kinds(told: list[Column], names: dict[int, str], failed: dict[int, list[Rejection]]) -> Table:
+def _kinds(told: list[Configuration], names: dict[int, str], failed: dict[int, list[Rejection]]) -> Table:
     rows = []
     for column in told:
         found = counts(failed[id(column)])
@@ -109,7 +111,7 @@ def _kinds(told: list[Column], names: dict[int, str], failed: dict[int, list[Rej
     return Table(("configuration", "first rejections", *KINDS), tuple(rows), caption="First rejections by kind")
 
 
-def _examples(column: Column, names: dict[int, str]) -> Table:
+def _examples(column: Configuration, names: dict[int, str]) -> Table:
     listed: list[tuple[RunLog, Rejection]] = []
     for repeats in column.samples().values():
         # Repeats fail alike; of each sample one is told.

@@ -12,9 +12,9 @@ from evprof.export.report.figures import count_cell, ms_cell, share_text
 from evprof.export.report.parts import Badge, Cell, ColumnsOf, Paragraph, Section, table_of
 from evprof.export.report.sections.evidence import names_of, runs_against, saved_cell
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import Column, SampleKey, by_sample, sample_key
-from evprof.metrics.speculation.outcome import Ceiling, ceiling_of, distinct_answers
-from evprof.metrics.speculation.parallel_prefill import Window, window_of
+from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample, sample_key
+from evprof.metrics.speculation.outcome import AcceptanceCeiling, ceiling_of, distinct_answers
+from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import Payoff, payoff_over
 from evprof.metrics.speculation.verdicts import payoff_sentence
 
@@ -40,14 +40,16 @@ def section(data: ReportData) -> Section:
         return Section(TITLE, missing="No run drafted inside a prefill; run --mode parallel-prefill.")
     windows = {id(column): _windows(column.runs, by_sample(data.beside(column))) for column in told}
 
-    def cell(column: Column, read: Callable[[Window], float | None], badge: Badge = Badge.MEASURED) -> Cell:
+    def cell(
+        column: Configuration, read: Callable[[ParallelPrefillFigures], float | None], badge: Badge = Badge.MEASURED
+    ) -> Cell:
         values = [value for window in windows[id(column)] if (value := read(window)) is not None]
         return ms_cell(summarize(values), badge)
 
-    def counted(column: Column, read: Callable[[Window], int]) -> Cell:
+    def counted(column: Configuration, read: Callable[[ParallelPrefillFigures], int]) -> Cell:
         return count_cell(summarize([float(read(window)) for window in windows[id(column)]]))
 
-    columns: ColumnsOf[Column] = [
+    columns: ColumnsOf[Configuration] = [
         ("configuration", lambda column: names[id(column)]),
         ("window, from prefill", partial(cell, read=lambda window: window.prefill_ms)),
         ("window, from load", partial(cell, read=lambda window: window.with_load_ms)),
@@ -65,7 +67,7 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, (Paragraph(LESSON), table, *(Paragraph(text, badge=Badge.DERIVED) for text in said)))
 
 
-def _windows(runs: Sequence[RunLog], known: Mapping[SampleKey, Sequence[RunLog]]) -> list[Window]:
+def _windows(runs: Sequence[RunLog], known: Mapping[SampleKey, Sequence[RunLog]]) -> list[ParallelPrefillFigures]:
     found = (window_of(run, known.get(sample_key(run), ())) for run in runs)
     return [window for window in found if window is not None]
 
@@ -85,7 +87,7 @@ def _answers(count: int) -> str:
     return "1 answer" if count == 1 else f"{count} different answers"
 
 
-def _ceiling(found: Ceiling | None) -> str:
+def _ceiling(found: AcceptanceCeiling | None) -> str:
     if found is None:
         return ""
     low, high = found.interval

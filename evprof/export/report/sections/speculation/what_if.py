@@ -21,16 +21,16 @@ from evprof.export.report.parts import (
     Cell,
     ColumnsOf,
     Paragraph,
-    Plot,
+    PlotSeries,
+    ReportPlot,
     Section,
-    Series,
     Table,
     not_available,
     table_of,
 )
-from evprof.export.report.sections.evidence import Pair, badge_of, listed, names_of, pairs_of
+from evprof.export.report.sections.evidence import ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.comparison.differences import common_blocks, part_reader
-from evprof.metrics.configurations.gathering import Column, sample_key
+from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.decoding import output_length
@@ -40,7 +40,7 @@ from evprof.metrics.speculation.payoff import PRINTED_002
 from evprof.metrics.speculation.what_if import (
     FACTORS,
     OUTPUT_LENGTHS,
-    Pace,
+    AnswerPace,
     accepted_needed,
     accepted_of,
     best_sequential,
@@ -71,14 +71,14 @@ class Paces:
     very pair, where there are any, otherwise those of plain steps.
     """
 
-    draft: Pace
-    target: Pace
+    draft: AnswerPace
+    target: AnswerPace
     drafted_cost: float
     verify_cost: float = 1.0
     chains: Chains | None = None
 
     @property
-    def in_rounds(self) -> Pace:
+    def in_rounds(self) -> AnswerPace:
         """The draft as it is in rounds."""
         return replace(self.draft, step_ms=self.drafted_cost * self.target.step_ms)
 
@@ -113,7 +113,7 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _amdahl(column: Column, names: dict[int, str]) -> Table | None:
+def _amdahl(column: Configuration, names: dict[int, str]) -> Table | None:
     blocks = common_blocks([column])
     parts: dict[str, float] = {}
     for block in blocks:
@@ -143,7 +143,7 @@ def _times(factor: float) -> str:
     return "∞" if math.isinf(factor) else f"{factor:g}x"
 
 
-def paces_of(pair: Pair, data: ReportData) -> Paces | None:
+def paces_of(pair: ConfigurationPair, data: ReportData) -> Paces | None:
     """The paces of a draft and a target, with the costs that rounds of speculation had; None for other pairs."""
     if [column.runs[0].info.role for column in (pair.base, pair.other)] != [DRAFT, TARGET]:
         return None
@@ -155,7 +155,7 @@ def paces_of(pair: Pair, data: ReportData) -> Paces | None:
     return Paces(draft, target, *(costs or (draft.step_ms / target.step_ms, 1.0)), chains)
 
 
-def _lengths(pair: Pair, paces: Paces, data: ReportData, names: dict[int, str]) -> list[Block]:
+def _lengths(pair: ConfigurationPair, paces: Paces, data: ReportData, names: dict[int, str]) -> list[Block]:
     chains = paces.chains
     measured = None if chains is None else chains.rate
     rates = tuple(dict.fromkeys(((measured,) if measured is not None and measured < 1 else ()) + ASSUMED_RATES))
@@ -172,7 +172,7 @@ def _lengths(pair: Pair, paces: Paces, data: ReportData, names: dict[int, str]) 
     return [*said, _plot(paces, rates, names, pair)]
 
 
-def _measured_text(pair: Pair, chains: Chains | None) -> str:
+def _measured_text(pair: ConfigurationPair, chains: Chains | None) -> str:
     """What this draft had accepted, and how fast its rounds were; assumed rates are told of none."""
     if chains is None:
         return "No chain of this draft was verified by this target here: all acceptance rates below are assumed."
@@ -184,7 +184,7 @@ def _measured_text(pair: Pair, chains: Chains | None) -> str:
     )
 
 
-def _measured_lengths(pair: Pair) -> list[int]:
+def _measured_lengths(pair: ConfigurationPair) -> list[int]:
     """The mean length of the target's answers, so that one row is close to what was measured."""
     mean = mean_of(pair.other, output_length)
     return [] if mean is None else [max(1, round(mean))]
@@ -285,7 +285,7 @@ def _file_figure(run: RunLog, name: str) -> float | None:
     return None if run.info.imported is None else run.info.imported.figures.get(name)
 
 
-def _is_one_vs_eight(pair: Pair) -> bool:
+def _is_one_vs_eight(pair: ConfigurationPair) -> bool:
     runs = pair.base.runs[0], pair.other.runs[0]
     return all(run.info.imported is not None and run.info.imported.family == _ONE_VS_EIGHT for run in runs)
 
@@ -349,13 +349,17 @@ def _needed_cell(needed: float, tokens: int) -> Cell:
     return Cell(number_text(needed), Badge.DERIVED, tone, note="more than the answer has" if needed >= tokens else "")
 
 
-def _plot(paces: Paces, rates: tuple[float, ...], names: dict[int, str], pair: Pair) -> Plot:
+def _plot(paces: Paces, rates: tuple[float, ...], names: dict[int, str], pair: ConfigurationPair) -> ReportPlot:
     x = tuple(float(tokens) for tokens in range(1, max(OUTPUT_LENGTHS) + 1, 9))
     series = [
-        Series(f"{names[id(column)]} alone", x, tuple(map(pace.total_ms, x)), role, is_line=True, badge=Badge.DERIVED)
+        PlotSeries(
+            f"{names[id(column)]} alone", x, tuple(map(pace.total_ms, x)), role, is_line=True, badge=Badge.DERIVED
+        )
         for column, pace, role in ((pair.other, paces.target, TARGET), (pair.base, paces.draft, DRAFT))
     ]
     for rate in (fmean(rates[:1]), rates[-1]):
         y = tuple(parallel_prefill(paces.target, paces.draft, int(tokens), rate).total_ms for tokens in x)
-        series.append(Series(f"parallel prefill, a = {share_text(rate)}", x, y, is_line=True, badge=Badge.DERIVED))
-    return Plot(POINTS, "Expected totals by output length", tuple(series), x_title="tokens", y_title="total", unit="ms")
+        series.append(PlotSeries(f"parallel prefill, a = {share_text(rate)}", x, y, is_line=True, badge=Badge.DERIVED))
+    return ReportPlot(
+        POINTS, "Expected totals by output length", tuple(series), x_title="tokens", y_title="total", unit="ms"
+    )
