@@ -1,6 +1,8 @@
-# make run    set up once, then open the window with the bundled demo (without a display: headless, with a picture)
-# make test   set up once, then check everything
-.PHONY: run test test-light test-main lint format setup frozen clean
+# make run           set up once, then open the window with the bundled demo (without a display: headless, with a picture)
+# make test          set up once, then check everything
+# make quick         what one edits: lint, and for a minute the tests nearest to what is changed
+# make bench-check   the ratios that are promised, measured
+.PHONY: run test quick bench-check test-light test-main test-near lint format setup frozen clean
 PYTHON := .venv/bin/python
 
 setup:
@@ -31,6 +33,15 @@ test-main: setup
 # All three, whatever comes of them; each is told in a line at the end. The first two run beside the third.
 test: setup
 	@$(PYTHON) packaging/check.py lint test-light test-main
+
+test-near: setup
+	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) packaging/nearest_tests.py
+
+quick: setup
+	@$(PYTHON) packaging/check.py lint test-near
+
+bench-check: setup
+	@OMP_NUM_THREADS=1 $(PYTHON) packaging/bench_check.py
 
 frozen:
 	@packaging/setup.sh dev frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,26 @@ LIMIT_S = 300.0
 """How long a test waits for what must happen; far beyond what it takes on a machine that is busy with other things."""
 
 _QUIET = ("matplotlib", "PIL")
+
+
+_end = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How `make quick` ends."""
+    parser.addoption("--for-seconds", type=float, help="begin no test after so long; what is left is skipped")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The time given begins."""
+    seconds = config.getoption("--for-seconds")
+    config.stash[_end] = math.inf if seconds is None else time.monotonic() + seconds
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """No test begins after the time given."""
+    if time.monotonic() > item.config.stash[_end]:
+        pytest.skip("left to make test")
 
 
 def pytest_collection_finish() -> None:

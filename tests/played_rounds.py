@@ -159,7 +159,7 @@ def play(
 
 
 def sequence(prompt: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
-    """A prompt and tokens after it: [1, S]."""
+    """A prompt and tokens behind it: [1, S]."""
     return torch.cat([prompt, torch.tensor([list(ids)], dtype=torch.long)], dim=1)
 
 

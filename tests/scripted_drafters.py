@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from engines.drafters.drafter import Drafter, NoCache, PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
 
 CPU = torch.device("cpu")
 
@@ -15,8 +15,8 @@ Tell = Callable[[Sequence[int], int], Sequence[int]]
 """The answer so far and a count -> tokens to propose."""
 
 
-class Chain(NoCache):
-    """Proposes what `tell` says, one token after another."""
+class Chain(Drafter):
+    """Proposes what `tell` says, one token behind another."""
 
     def __init__(self, tell: Tell) -> None:
         super().__init__("scripted", CPU)
@@ -72,7 +72,7 @@ def hit_and_miss(expected: Sequence[int], hits: Sequence[bool], vocabulary: int)
     return Chain(tell)
 
 
-class Tree(NoCache):
+class Tree(Drafter):
     """Proposes a tree of a shape: `tell(ids, depth, node)` is what stands at a node, `depth` from 0.
 
     Takes no notice of the count it is given, as a drafter of fixed trees would not.
@@ -100,7 +100,7 @@ def tree_with_a_path(parents: Sequence[int], path: Sequence[int], expected: Sequ
     return Tree(parents, tell)
 
 
-class Drawing(NoCache):
+class Drawing(Drafter):
     """Draws each token from a law over the vocabulary, whatever came before: `laws[place]` for the place in a round."""
 
     def __init__(self, laws: torch.Tensor, generator: torch.Generator) -> None:
@@ -114,7 +114,7 @@ class Drawing(NoCache):
 
 
 class Watched:
-    """Another drafter, and something to be done after each round, when either cache was cut back."""
+    """Another drafter, and something to be done behind each round, when either cache was cut back."""
 
     def __init__(self, inner: Drafter, after: Callable[[Sequence[int], Verified], Any]) -> None:
         self.inner, self.after = inner, after
@@ -142,7 +142,7 @@ class Watched:
 
 
 def padded(expected: Sequence[int], start: int, count: int) -> list[int]:
-    """`count` tokens of the answer from a place on; zeros after its end."""
+    """`count` tokens of the answer from a place on; zeros behind its end."""
     known = list(expected[start : start + count])
     return known + [0] * (count - len(known))
 

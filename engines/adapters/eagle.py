@@ -16,7 +16,7 @@ from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from engines.adapters.folder import Shapes, check_target, load_tensors, size_of
+from engines.adapters.folder import Shapes, check_kind, check_target, load_tensors, size_of
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
 from evprof.core.errors import UserError
@@ -134,8 +134,7 @@ class EagleHead(nn.Module):
     @classmethod
     def load(cls, info: AdapterInfo, target: LlamaDecoder, name: str = "") -> EagleHead:
         """The head of a folder on the target's device and in its dtype. Raises UserError for one that does not fit."""
-        if info.kind != EAGLE:
-            raise UserError(f"Adapter {info.name} is of kind {info.kind}, and an EAGLE-style head is needed.")
+        check_kind(info, EAGLE)
         check_target(info, target, name)
         shape = EagleShape.read(info)
         weight = target.embed_tokens.weight
@@ -148,7 +147,7 @@ class EagleHead(nn.Module):
         return head
 
     def fused(self, features: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-        """Hidden states and embeddings of the tokens after them, [..., H] each -> what the layer takes, [..., H].
+        """Hidden states and embeddings of the tokens behind them, [..., H] each -> what the layer takes, [..., H].
 
         Both are brought to unit mean square first: hidden states grow with depth, and only their direction counts.
         """
@@ -205,7 +204,7 @@ class EaglePass:
         self._keep(*self._project(fused, *self._head.rotary.rows(self.length, features.shape[0])))
 
     def follow(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """True or guessed hidden states [S, H] and the tokens after them [S] -> the guess after the last, [1, H]."""
+        """True or guessed hidden states [S, H] and the tokens behind them [S] -> the guess behind the last, [1, H]."""
         count, start = ids.shape[0], self.cache.length
         fused = self._fused(features, ids)
         rows = self._head.rotary.rows(start, count) if count > 1 else self._head.row(start)

@@ -94,7 +94,7 @@ class _Round:
 
     @property
     def decoded(self) -> int:
-        """Tokens after the first of each answer."""
+        """Tokens behind the first of each answer."""
         return sum(answer.tokens - len(answer.ids) for answer in self.answers)
 
 

@@ -100,7 +100,7 @@ def decode_batch(
     step: DecodeStep | None = None,
     reader: TokenReader | None = None,
 ) -> BatchAnswer:
-    """Prompts as embeddings [S_i, hidden] -> their answers. `capacity` is that of the cache, by default what is needed.
+    """Prompts as embeddings [S_i, hidden] -> their answers. `capacity` is that of the cache, by itself what is needed.
 
     Raises Cancelled when stopped.
     """

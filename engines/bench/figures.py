@@ -34,7 +34,7 @@ class Needs:
 
 
 def needs_of(text: TextShape, prompt: int, steps: int, element_bytes: int, vision_flops: float | None) -> Needs:
-    """For `steps` decode steps after a prompt, at batch 1, with a cache in the weights' dtype."""
+    """For `steps` decode steps behind a prompt, at batch 1, with a cache in the weights' dtype."""
     context = roofline.mean_context(prompt, steps)
     return Needs(
         weight_bytes=roofline.weight_bytes_per_token(text, element_bytes),

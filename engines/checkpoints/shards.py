@@ -139,7 +139,7 @@ def safetensors_header(path: Path) -> list[StoredTensor]:
             found = [_stored(name, path, entry, 8 + length) for name, entry in header.items()]
         except (AttributeError, KeyError, TypeError, ValueError, IndexError):
             raise UserError(f"{damaged} (its header is unreadable); download it again.") from None
-    # Tensors lie one after the other to the end of the file, so no two can claim the same bytes.
+    # Tensors lie one behind the other to the end of the file, so no two can claim the same bytes.
     end = 8 + length
     for tensor in sorted(found, key=lambda tensor: (tensor.offset, tensor.nbytes)):
         if tensor.offset != end:

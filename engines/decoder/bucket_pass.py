@@ -1,7 +1,7 @@
 """A forward pass whose shapes do not depend on the position: what a CUDA graph can hold.
 
 The position is a number on the device. Keys and values are written by index; every pass looks at a bucket of the
-cache: a `front` that all new positions see whole, and after it a window in which a mask says what is seen. The two
+cache: a `front` that all new positions see whole, and behind it a window in which a mask says what is seen. The two
 parts are computed apart and joined by their log-sum-exps (arXiv 2205.14135), so the front, where nearly all keys are,
 needs no mask and goes to the flash kernel, which splits it over the processors. It knows no graphs.
 """

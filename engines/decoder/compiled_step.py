@@ -75,7 +75,7 @@ class CompiledStep:
 
     def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
         """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S. Falls back to the decoder's own pass."""
-        # A position of 0 or 1 would be compiled for separately.
+        # A position of 0 or 1 would be compiled for by itself.
         if self.problem is None and isinstance(cache, StaticKv) and cache.length > 1:
             try:
                 logits, self.features = self._run(ids, cache)
@@ -88,7 +88,7 @@ class CompiledStep:
 
     def _run(self, ids: torch.Tensor, cache: StaticKv) -> tuple[torch.Tensor, torch.Tensor]:
         start, new = cache.length, ids.shape[1]
-        # One position to spare: a view of a whole cache would be compiled for separately.
+        # One position to spare: a view of a whole cache would be compiled for by itself.
         cache.reserve(start + new + 1)
         rotation = self._decoder.rotation(start, new, cache.padding)
         with choosing_kernel(self._decoder.attention, cache.padding if new == 1 else ids):

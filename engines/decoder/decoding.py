@@ -268,7 +268,7 @@ def decode(
 
 
 def _take(ids: list[int], model: CachedModel, answer: Answer, limits: Limits) -> None:
-    """Adds ids that reached the host; what was computed after the answer's end is dropped."""
+    """Adds ids that reached the host; what was computed behind the answer's end is dropped."""
     for token_id in ids:
         if limits.is_over(answer):
             return

@@ -39,7 +39,7 @@ class KvCache(Protocol):
         """Forgets the positions from `length` on. Raises UserError when this kind cannot."""
 
     def gather(self, start: int, path: Sequence[int]) -> None:
-        """Moves positions `start + path[i]` to `start + i`; what lies after them then is to be cropped.
+        """Moves positions `start + path[i]` to `start + i`; what lies behind them then is to be cropped.
 
         Raises UserError when this kind cannot.
         """
@@ -178,7 +178,7 @@ class StaticKv:
 
 
 def _picked(tensor: torch.Tensor, start: int, path: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Positions of a path after `start`, and as many others as there were, to be cropped."""
+    """Positions of a path behind `start`, and as many others as there were, to be cropped."""
     chosen = torch.tensor(path, device=tensor.device) + start
     return tensor.index_select(2, chosen), tensor[:, :, start + len(path) :]
 

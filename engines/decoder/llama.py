@@ -65,7 +65,7 @@ class BlockShape:
         self._seen = seen.to(device)
 
     def mask(self, start: int) -> torch.Tensor:
-        """[1, 1, S, start + S] True where a position may look, after `start` positions that all may be seen."""
+        """[1, 1, S, start + S] True where a position may look, behind `start` positions that all may be seen."""
         before = self._seen.new_ones(len(self.parents), start)
         return torch.cat([before, self._seen], dim=1)[None, None]
 
@@ -210,7 +210,7 @@ class LlamaDecoder(nn.Module):
     ) -> torch.Tensor:
         """All layers and no head: [B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S.
 
-        `shape` places the S positions as a tree after what the cache holds, without it they follow one another.
+        `shape` places the S positions as a tree behind what the cache holds, without it they follow one another.
         `inputs` is given what enters each layer.
         Raises Cancelled when `stop` is set between two layers.
         """

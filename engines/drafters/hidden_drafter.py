@@ -55,7 +55,7 @@ def make(side: DraftSide) -> HiddenDrafter:
     draft, cached = side.drafting
     if side.alignment.kind == REENCODED:
         raise UserError(
-            f"{side.draft_name} knows too few of the words of {side.target.facts.name} to go on after them; drafter "
+            f"{side.draft_name} knows too few of the words of {side.target.facts.name} to go on behind them; drafter "
             f"{side.trained.kind} needs a pair with a shared vocabulary."
         )
     decoder = load_hidden(side.trained, draft.language_model, side.target.language_model)

@@ -23,7 +23,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 class FitQuestion:
     """What is to be fitted: a model, perhaps with another, under settings; `memory_bytes` assumes devices that large.
 
-    `role` is the model's; by default the one its family was made for. `held_bytes` is what others of ours hold, by
+    `role` is the model's; by itself it is what its family was made for. `held_bytes` is what others of ours hold, by
     device, and would give back.
     """
 

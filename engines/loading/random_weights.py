@@ -123,6 +123,6 @@ def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: Lla
 
 def _silence(head: torch.Tensor, text: LlamaConfig) -> None:
     """Rows of zeros for the special tokens and the rows past the shared vocabulary: with 32,000 others about zero on
-    both sides, none of these is ever the largest, so random text is all words and never ends early."""
+    both sides, none of these is ever the largest, so random text is all words and never ends by itself."""
     head[:3] = 0.0
     head[SyntheticVocabulary.SHARED : text.vocab_size] = 0.0

@@ -126,7 +126,7 @@ def text_shape(config: LlamaConfig) -> TextShape:
 def vision_shape(config: ModelConfig) -> VisionShape:
     """The tower's and the projector's sizes, for the family's number of frames.
 
-    Layers after the one that is read count as none: a tower that runs them does so for nothing.
+    Layers behind the one that is read count as none: a tower that runs them does so for nothing.
     """
     vision, hidden = config.vision, config.text.hidden_size
     width, depth = number(vision.hidden_size), number(vision.num_hidden_layers)

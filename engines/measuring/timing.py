@@ -25,7 +25,7 @@ class DeviceTimer(Protocol):
     """Marks on a device's queue of work, readable later as host nanoseconds."""
 
     def mark(self) -> Any:
-        """Puts a mark after the work queued so far; never waits."""
+        """Puts a mark behind the work queued so far; never waits."""
 
     def is_reached(self, mark: Any) -> bool:
         """Whether the device has got there; never waits."""

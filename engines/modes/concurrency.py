@@ -36,7 +36,7 @@ class SharedSink:
             self._sink.append(record)
 
     def post(self, message: Message) -> None:
-        """Takes one message, after the records of either thread so far."""
+        """Takes one message, behind the records of either thread so far."""
         with self._lock:
             self._sink.post(message)
 
@@ -85,7 +85,7 @@ class Concurrency:
         streamed = nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
         with placed, streamed, torch.inference_mode():
             if self._stream is not None:
-                # After what setup queued; the weights are there already.
+                # Behind what setup queued; the weights are there already.
                 self._stream.wait_stream(torch.cuda.default_stream(self._draft))
             yield
 

@@ -42,9 +42,9 @@ class FreeDrafts:
 
 
 class DraftThread:
-    """Runs `prepare`, which prefills the draft and gives the logits [1, V] after its prompt, then drafts.
+    """Runs `prepare`, which prefills the draft and gives the logits [1, V] behind its prompt, then drafts.
 
-    Drafting ends after `most` tokens, after one of `eos_ids`, when it is closed, or when `stop` is set. `beside` is
+    Drafting ends after `most` tokens, behind one of `eos_ids`, when it is closed, or when `stop` is set. `beside` is
     set should this thread fail, so that the other side stops too.
     """
 

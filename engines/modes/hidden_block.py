@@ -1,6 +1,6 @@
 """The tokens drafted inside a target's prefill: judged in one block, recorded as a round, both caches brought in line.
 
-The first is judged by the prefill's own logits for nothing. The rest takes one pass after the prefill, or rides in its
+The first is judged by the prefill's own logits for nothing. The rest takes one pass behind the prefill, or rides in its
 last chunk. Losslessness is `verification`'s; this knows no thread and no stage.
 """
 
@@ -74,7 +74,7 @@ class HiddenBlock:
         return Proposal(ids, laws, logits=proposal.logits)
 
     def prefill(self, embeddings: torch.Tensor, proposal: Proposal, stop: StopFlag) -> torch.Tensor:
-        """The prompt's last chunk [1, S, hidden] with the drafts after it -> logits [N + 1, V].
+        """The prompt's last chunk [1, S, hidden] with the drafts behind it -> logits [N + 1, V].
 
         The cache then holds prompt and drafts.
         """

@@ -1,7 +1,7 @@
 """The target answers over a cache made from the draft's, without ever seeing its own input: lossy.
 
 The draft reads events and prefills; its hidden states at visual positions become the target's keys and values there.
-The text before and after them the target prefills itself, and then it decodes as always. It knows no round and no
+The text before and behind them the target prefills itself, and then it decodes as always. It knows no round and no
 drafter.
 """
 
@@ -65,7 +65,7 @@ class KvAdaptedRun(PlainRun):
         """Level by level the draft's hidden states at its visual positions, [1, V, draft], as the map reads them."""
         inputs = self._draft.inputs
         if inputs is None:
-            raise RuntimeError("a cache is mapped after the draft's prefill")
+            raise RuntimeError("a cache is mapped behind the draft's prefill")
         first, count = inputs.slots[0], inputs.lengths.visual
         weight = next(self._map.parameters())
         return [level[:, first : first + count].to(weight.device, weight.dtype) for level in self._tapped.levels]
@@ -87,7 +87,7 @@ class KvAdaptedRun(PlainRun):
 
 
 class _MappedPrefill(Prefilling):
-    """The target's stage prefill: text before the slot, what the map makes of the draft's states, text after it."""
+    """The target's stage prefill: text before the slot, what the map makes of the draft's states, text behind it."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class DraftWindow:
 
     @classmethod
     def of(cls, asked: SpeculationSettings, limits: Limits) -> DraftWindow:
-        """As the settings say; drafts and the token after them never exceed the answer's limit."""
+        """As the settings say; drafts and the token behind them never exceed the answer's limit."""
         room = limits.max_new_tokens - 1
         most = room if asked.hidden is None else min(asked.hidden, room)
         return cls(most, asked.hidden is not None, asked.verify == "last-chunk", asked.afterwards == "rounds")
@@ -46,7 +46,7 @@ class DraftWindow:
 class ParallelPrefill(Prefilling):
     """The target's side of it, on the engine's thread; as a `Prefilling` what its stage prefill does.
 
-    `sampler` chooses the first token where nothing was drafted, and every one after the block in plain decoding.
+    `sampler` chooses the first token where nothing was drafted, and every one behind the block in plain decoding.
     `make_rounds` is called once, when the target has prefilled.
     """
 

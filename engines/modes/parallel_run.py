@@ -127,7 +127,7 @@ class ParallelRun(SpeculativeRun):
         return self.course.settings.speculation.begins == "load"
 
     def _prefill_draft(self) -> torch.Tensor:
-        """The draft's own stages, in its thread -> the logits [1, V] after its prompt."""
+        """The draft's own stages, in its thread -> the logits [1, V] behind its prompt."""
         draft, course = self.passes[DRAFT], self.course
         told = told_apart(course.tell(DRAFT), is_zero=False, shares_disk=self._begins_early)
         keeping = _Keeping(course.answer)

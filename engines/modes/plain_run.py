@@ -96,7 +96,7 @@ class PlainRun:
         return first
 
     def decode(self, first: torch.Tensor | None) -> None:
-        """What stage decode is to do after the first token."""
+        """What stage decode is to do behind the first token."""
         course, answering = self.course, self.answering
         if first is not None:
             decode(

@@ -33,7 +33,7 @@ class _Kept:
 
 
 class JudgementLog:
-    """Collects rounds; `law` is what tokens are drawn from, by default the softmax."""
+    """Collects rounds; `law` is what tokens are drawn from, by itself the softmax."""
 
     def __init__(self, law: Law | None = None, *, clones: bool = False, most_bytes: int = MOST_BYTES) -> None:
         self._law: Law = law or (lambda logits: logits.float().softmax(dim=-1))

@@ -20,7 +20,7 @@ from engines.decoder.llama import LlamaDecoder
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place where two answers differ: what each has there (None after its end), and the distance from the
+    """The first place where two answers differ: what each has there (None behind its end), and the distance from the
     plain pass's largest logit to the other token's, in units of its last place. Infinite where there is no choice to
     be close: an answer that stops although nothing ended it."""
 

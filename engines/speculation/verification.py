@@ -46,7 +46,7 @@ class Verifier:
         return torch.cat([ids, reject(ids, laws.to(logits.device), self._law(logits), self._generator)])
 
     def conclude(self, proposal: Proposal, read: list[int], eos_ids: frozenset[int]) -> Judged:
-        """The outcome, given what `look` left, on the host. An accepted end of sequence ends the block: nothing after
+        """The outcome, given what `look` left, on the host. An accepted end of sequence ends the block: nothing behind
         it stands and no token of the target's own follows."""
         count = proposal.size
         drafted, told = read[:count], read[count:]
@@ -76,7 +76,7 @@ def reject(
     stands = (dice * claimed < chances).long().cumprod(-1).sum(-1, keepdim=True)
     row = stands[..., None].expand(*stands.shape, law.shape[-1])
     own = law.gather(-2, row)
-    # After a chain that stands as a whole nothing was drafted, and what is left over is all of the target's law.
+    # Behind a chain that stands as a whole nothing was drafted, and what is left over is all of the target's law.
     over = torch.nn.functional.pad(drafted, (0, 0, 0, 1)).gather(-2, row)
     residual = (own - over).clamp(min=0)
     # p = q up to rounding leaves nothing over; then p itself is as right.
@@ -93,7 +93,7 @@ def _drawn_from(proposal: Proposal) -> torch.Tensor | None:
 def _walk(drafted: list[int], choices: list[int], parents: tuple[int, ...] | None) -> tuple[tuple[int, ...], int]:
     """Down from the block's first place as long as the choice made there was drafted below it.
 
-    `choices[i]` is the target's token after the block's place i; returns the places and the choice after the last.
+    `choices[i]` is the target's token behind the block's place i; returns the places and the choice behind the last.
     """
     above = parents if parents is not None else range(-1, len(drafted) - 1)
     below: dict[tuple[int, int], int] = {}

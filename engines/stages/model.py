@@ -122,7 +122,7 @@ class VisionLanguageModel(Protocol):
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
     ) -> HostInputs:
-        """Stage 1: reads the sample's half `kind`, by default the one this model reads. Raises UserError naming the
+        """Stage 1: reads the sample's half `kind`, by itself the one this model wants. Raises UserError naming the
         file."""
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:

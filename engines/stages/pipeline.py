@@ -199,7 +199,7 @@ def capacity_of(prompt_length: int, settings: GenerationSettings) -> int:
 
 
 def taken_cache(asked: str) -> str:
-    """The kind of cache a run takes: by default a static one, written in place."""
+    """The kind of cache a run takes: by itself a static one, written in place."""
     return STATIC if asked == "auto" else asked
 
 

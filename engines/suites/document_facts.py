@@ -134,7 +134,7 @@ def alignment_rows(
 def cache_layout(
     model: VisionLanguageModel, role: str, sample: Sample, settings: GenerationSettings, stop: StopFlag
 ) -> dict[str, Any]:
-    """How the model's cache lies in memory after the prompt and one decoded token."""
+    """How the model's cache lies in memory behind the prompt and one decoded token."""
     short = replace(settings, max_new_tokens=2, ignore_eos=True)
     weight = generate_batch(model, [(sample, sample.prompt)], short, stop=stop).cache
     layout = weight.layout

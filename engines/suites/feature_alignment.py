@@ -39,7 +39,7 @@ def visual_features(
 ) -> dict[str, torch.Tensor]:
     """The features of a sample by space, each [positions, width] in float64 on the CPU.
 
-    `kind` is the half of the sample that is read, by default the one the model reads. Raises UserError for bad input.
+    `kind` is the half of the sample that is read, by itself the one the model wants. Raises UserError for bad input.
     """
     tap = _Tap()
     # Kept embeddings would leave nothing to see of the tower.

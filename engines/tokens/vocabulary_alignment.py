@@ -112,7 +112,7 @@ def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
             count += 1
             with_text += _is_text(content)
     spoken = sum(map(_is_text, mine))
-    # After them either may have ids of its own: published vocabularies add theirs above the 32,000 shared ones.
+    # Behind them either may have ids of its own: published vocabularies add theirs above the 32,000 shared ones.
     is_prefix = all(to_target[index] == index for index in range(count))
     return Alignment(to_draft, to_target, count, is_prefix, with_text / spoken if spoken else 1.0)
 

@@ -68,7 +68,7 @@ class EagleTrainee(ModuleTrainee):
             (guesses,) = self._drafts(batch, 1)
             counts = batch.counts(0)
             if not counts.any():
-                raise UserError("The examples held back have no token after their first; collect longer answers.")
+                raise UserError("The examples held back have no token behind their first; collect longer answers.")
             right = (self._target.head(guesses).argmax(-1) == batch.tokens) & counts
             cosine = F.cosine_similarity(guesses, batch.following, dim=-1)[counts].mean()
             match = right.sum() / counts.sum()
@@ -161,8 +161,8 @@ class _Rows:
 class _Batch:
     """Examples as rows: W prompt places on the left (`hidden` [B, W] True where a row has none), M of the answers.
 
-    `features`, `embeddings` [B, W + M, H]: a place's state and the embedding of the token after it; `following`
-    [B, M, H] the state after it, `laws` [B, M, V] and `tokens` [B, M] what the target says there; `lengths` [B].
+    `features`, `embeddings` [B, W + M, H]: a place's state and the embedding of the token behind it; `following`
+    [B, M, H] the state behind it, `laws` [B, M, V] and `tokens` [B, M] what the target says there; `lengths` [B].
     """
 
     features: torch.Tensor

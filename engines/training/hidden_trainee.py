@@ -1,4 +1,4 @@
-"""Teaching a hidden-state adapter: the draft's hidden states after each answer token -> the target's next token.
+"""Teaching a hidden-state adapter: the draft's hidden states behind each answer token -> the target's next token.
 
 Teacher-forced cross-entropy on the target's own greedy answer, through the target's frozen norm and head.
 """

@@ -116,7 +116,7 @@ class Listening(CachedModel):
 
 
 def forced_features(decoder: LlamaDecoder, prompt: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
-    """Last hidden states [1, S + n, hidden], before the last norm, of a prompt [1, S, hidden] and n ids after it."""
+    """Last hidden states [1, S + n, hidden], before the last norm, of a prompt [1, S, hidden] and n ids behind it."""
     fed = prompt
     if ids:
         fed = torch.cat([prompt, decoder.embed(torch.tensor([list(ids)], device=prompt.device))], dim=1)
@@ -124,7 +124,7 @@ def forced_features(decoder: LlamaDecoder, prompt: torch.Tensor, ids: Sequence[i
 
 
 def visual_span(inputs: ModelInputs) -> tuple[int, int]:
-    """First visual position of a prompt, and how many positions to the end of the last one.
+    """First visual position of a prompt, and how many positions up to behind the last one.
 
     Where text stands between a prompt's pictures it is counted in.
     """

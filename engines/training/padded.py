@@ -10,7 +10,7 @@ from engines.training.example import Example
 
 
 def padded(rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    """[S_i, …] each -> [B, max S, …], zeros after the shorter ones."""
+    """[S_i, …] each -> [B, max S, …], zeros behind the shorter ones."""
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
 
 

@@ -50,7 +50,7 @@ class DoctorCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Examines every part, each on its own, so that a broken one hides no other."""
-        from evprof.cli.run.text import facts_lines
+        from evprof.cli.terminal.facts import facts_lines
 
         document = examine()
         if console.is_json:

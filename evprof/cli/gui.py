@@ -29,9 +29,9 @@ class GuiCommand(Command):
         parser.add_argument(
             "paths", metavar="PATH", nargs="*", help="events, video, list of samples, .evprof or results"
         )
-        parser.add_argument("--screenshot", metavar="OUT.png", type=Path, help="save a picture of the window and exit")
+        parser.add_argument("--screenshot", metavar="OUT.png", type=Path, help="draw the window once, save it, end")
         parser.add_argument("--size", metavar="WxH", type=_size, help="size of the window (default: 1600x1000)")
-        parser.add_argument("--theme", choices=("light", "dark"), help="default: the last one chosen")
+        parser.add_argument("--theme", choices=("light", "dark"), help="default: what was chosen last")
         parser.add_argument("--scale", type=float, metavar="N", help="pixels per point of the screenshot (default: 1)")
 
     def run(self, options: argparse.Namespace, console: Console) -> int:

@@ -9,22 +9,26 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
+from evprof.cli.sample_options import option_of
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import SETTINGS, with_value
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+
+_NOT_TYPED = frozenset({"command", "instance", "debug", "json", "output"})
+"""Of every command: its name, what carries it out, and how its result is told."""
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _TITLES = {"": "generation", "input": "how inputs are shown", "switches": "optimizations", "speculation": "speculation"}
 
 
-def add_setting_options(parser: argparse.ArgumentParser, *, without: Iterable[str] = ()) -> None:
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
     """Adds an option for every setting of a run, grouped by what it concerns."""
-    left_out = set(without)
     for group, title in _TITLES.items():
         options = parser.add_argument_group(title)
         for entry in SETTINGS.values():
-            if entry.group == group and entry.key not in left_out:
+            if entry.group == group:
                 add_setting(options, entry)
 
 
@@ -38,11 +42,21 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
                 add_setting(group, entry, role)
 
 
-def add_setting(group: argparse._ActionsContainer, entry: Setting, role: str = "") -> None:
-    """Adds one setting's option, or that of one model."""
+def add_pair_options(group: argparse._ActionsContainer) -> None:
+    """Adds which models take part: the bundled pair by default."""
+    group.add_argument(
+        "--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="reads the events (default: %(default)s)"
+    )
+    group.add_argument(
+        "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
+    )
+
+
+def add_setting(group: argparse._ActionsContainer, entry: Setting, role: str = "", *, default: Any = None) -> None:
+    """Adds one setting's option, or that of one model; `default`: the command's own value where it was not given."""
     flag = entry.role_flag(role) if role else entry.flag
-    words: dict[str, Any] = {"dest": dest_of(entry, role), "default": None}
-    words["help"] = f"the {role} only" if role else _help(entry)
+    words: dict[str, Any] = {"dest": dest_of(entry, role), "default": default}
+    words["help"] = f"the {role} only" if role else _help(entry, default)
     if entry.kind is bool:
         group.add_argument(flag, action="store_const", const=not entry.default, **words)
         return
@@ -91,6 +105,23 @@ def choice_of(options: argparse.Namespace, role: str, name: str) -> ModelChoice:
     return ModelChoice(name, **given)
 
 
+def typed_words(options: argparse.Namespace, left_out: Iterable[str]) -> list[str]:
+    """The options that were given, as they would be typed again, but for --json, the output and `left_out`."""
+    settings = {dest_of(entry, role): (entry, role) for entry in SETTINGS.values() for role in ("", DRAFT, TARGET)}
+    skipped, words = _NOT_TYPED.union(left_out), list[str]()
+    for name, value in vars(options).items():
+        if name in skipped:
+            continue
+        if isinstance(value, list):
+            words += [word for each in value for word in (option_of(name), str(each))]
+        elif name in settings:
+            entry, role = settings[name]
+            words += entry.words(value, role)
+        elif value not in (None, False):
+            words += [option_of(name), *([] if value is True else [str(value)])]
+    return words
+
+
 def dest_of(entry: Setting, role: str = "") -> str:
     """Where argparse keeps a setting's value."""
     return f"{role}_{entry.key}" if role else entry.key
@@ -100,9 +131,10 @@ def _first(options: argparse.Namespace, *names: str) -> Any:
     return next((value for name in names if (value := getattr(options, name, None)) is not None), None)
 
 
-def _help(entry: Setting) -> str:
+def _help(entry: Setting, value: Any = None) -> str:
     words = dict(entry.choices)
     if entry.kind is bool:
         return f"{entry.name}: {words[not entry.default]}. {entry.sentence}".replace("%", "%%")
-    default = entry.low if entry.default is None else words.get(entry.default, entry.default)
+    own = entry.low if entry.default is None else words.get(entry.default, entry.default)
+    default = own if value is None else value
     return (f"{entry.sentence} Default: {default}." if default else entry.sentence).replace("%", "%%")

@@ -15,7 +15,7 @@ class BatchRow(Plain):
     """A model's `requests` in batches of `batch`: medians over `n` rounds of the times of all of them.
 
     `before_ms` is load, preprocess and vision, one sample after the other whatever the size. `tokens` are those of all
-    answers, `positions` the longest prompt's. `samples_per_s` counts everything, `decode_tok_s` the tokens after the
+    answers, `positions` the longest prompt's. `samples_per_s` counts everything, `decode_tok_s` the tokens behind the
     first of each answer against decoding alone (None: there were none). `cache_bytes` is the largest cache; the peak is
     that of `peak_of`: "allocated" on a GPU, else "rss".
     """

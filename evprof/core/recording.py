@@ -123,7 +123,7 @@ class RecordLog:
         self.streams[stream].extend(rows)
 
     def post(self, message: Message) -> None:
-        """Puts a lifecycle message after every row appended so far. Any thread may call this."""
+        """Puts a lifecycle message behind every row appended so far. Any thread may call this."""
         self._mailbox.append(message)
 
     def cursor(self) -> Cursor:

@@ -37,7 +37,7 @@ _KINDS = {"X": "slices", "C": "counters", "i": "instants", "s": "flows", "f": ""
 
 
 class ChromeTrace:
-    """A trace in the making. `head` and `tail` are its fields before and after `traceEvents`.
+    """A trace in the making. `head` and `tail` are its fields before and behind `traceEvents`.
 
     `as_steps`: as PyTorch's profiler writes it, for tools that look for that: runs laid end to end, each a numbered
     step, spans as operators. Otherwise every run begins at 0, as in the window.

@@ -72,7 +72,7 @@ class _Drawing:
         return (self._place.offset_ns + at_ns) / 1000
 
     def slices(self, slices: Sequence[Slice], threads: Sequence[int], flows: Sequence[Flow]) -> Iterator[Entry]:
-        """Parents before children at equal starts, as viewers expect, and each arrow's end right after its slice.
+        """Parents before children at equal starts, as viewers expect, and each arrow's end right behind its slice.
 
         An arrow's end belongs to the innermost slice at its moment: that is the one just begun.
         """
@@ -159,7 +159,7 @@ def _fit_in(ends_us: list[float], entry: Entry) -> None:
 
 
 def _duration_up_to(start_us: float, duration_us: float, end_us: float) -> float:
-    """The duration, or the longest whose sum with the start, rounded, is not after the end."""
+    """The duration, or the longest whose sum with the start, rounded, is not behind the end."""
     if start_us + duration_us > end_us:
         duration_us = end_us - start_us
     if start_us + duration_us > end_us:

@@ -127,7 +127,7 @@ def _drafts(run: RunLog, slices: Sequence[Slice]) -> Iterator[Flow]:
 
 
 def _hidden_drafts(slices: Sequence[Slice], drafted: int | None, verifications: Sequence[int]) -> Iterator[Flow]:
-    """From what was drafted inside the prefill to the first verification after it, if it took one."""
+    """From what was drafted inside the prefill to the first verification behind it, if it took one."""
     if drafted is None:
         return
     behind = (place for place in verifications if slices[place].start_ns >= slices[drafted].end_ns)

@@ -41,7 +41,7 @@ TABLES: dict[str, str] = {
 }
 """Table name -> how it is made.
 
-`session` holds JSON: created_at, evprof_version, environment, writer; and, after FACT_PREFIX, what a session is apart
+`session` holds JSON: created_at, evprof_version, environment, writer; and, behind FACT_PREFIX, what a session is apart
 from its runs: the suite it records, the files it was imported from, the comparisons saved with it.
 """
 

@@ -39,7 +39,7 @@ class TrainingEntry:
             raise UserError(f"{path} tells of {MOST_TRAININGS} trainings already; name another session.")
 
     def put(self, entry: Mapping[str, Any]) -> None:
-        """This training as it is now, after those that were there. Raises UserError when it cannot be written."""
+        """This training as it is now, behind those that were there. Raises UserError when it cannot be written."""
         try:
             self._file.commit({}, Commit(facts={TRAINING: [*self._before, dict(entry)]}))
         except sqlite3.Error as error:

@@ -81,7 +81,7 @@ def projector() -> nn.Sequential:
 
 
 class EventReader(nn.Module):
-    """EventGPT after its tower: projector, adaptor, spatio-temporal pooling, decoder."""
+    """EventGPT behind its tower: projector, adaptor, spatio-temporal pooling, decoder."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class EventReader(nn.Module):
 
 
 class VideoReader(nn.Module):
-    """Video-LLaVA after its tower: projector and decoder."""
+    """Video-LLaVA behind its tower: projector and decoder."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from evprof.cli.bench import command as bench
-from evprof.cli.bench.switch_report import print_markdown, print_switches
+from evprof.cli.bench import engine_process
+from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
 from evprof.cli.terminal import program
+from evprof.cli.terminal.blocks import print_blocks
 from evprof.cli.terminal.console import Console
 
 OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}
@@ -18,7 +19,7 @@ OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a
 def test_engine_process_answers(evprof, monkeypatch) -> None:
     argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "1", "1"]
     monkeypatch.setattr(program, "engine_argv", lambda: argv)
-    monkeypatch.setattr(bench, "arrival_ms", lambda: 21.5)
+    monkeypatch.setattr(engine_process, "arrival_ms", lambda: 21.5)
     document = evprof("bench", "engine-process", "--json").document
     assert document["benchmark"] == "engine-process"
     assert document["environment"]["device"] == "synthetic"
@@ -27,7 +28,7 @@ def test_engine_process_answers(evprof, monkeypatch) -> None:
 
 
 def test_records_of_an_engine_process_arrive() -> None:
-    assert bench.arrival_ms() > 0
+    assert engine_process.arrival_ms() > 0
 
 
 def test_an_engine_process_that_ends_at_once_is_told(evprof, monkeypatch) -> None:
@@ -183,7 +184,7 @@ DOCUMENT = {
 
 def test_the_table_of_switches_fits_a_terminal() -> None:
     stream = io.StringIO()
-    print_switches(DOCUMENT, Console(stream))
+    print_blocks(switch_blocks(DOCUMENT), Console(stream))
     lines = stream.getvalue().splitlines()
     assert max(map(len, lines)) <= 120
     assert "…" not in stream.getvalue()
@@ -201,7 +202,7 @@ def test_the_table_of_switches_fits_a_terminal() -> None:
 
 def test_the_table_of_switches_as_markdown() -> None:
     stream = io.StringIO()
-    print_markdown(DOCUMENT, Console(stream))
+    print_blocks(switch_markdown_blocks(DOCUMENT), Console(stream), is_markdown=True)
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("a machine, 1 CPU thread, torch 2, transformers 5, 2026-01-02; float32, 15 pairs")
     table = [line for line in lines if line.startswith("|")]

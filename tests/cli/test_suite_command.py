@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evprof.cli import build_parser
 from evprof.cli.run import recorded_session
 from evprof.cli.suite import command
 from evprof.cli.suite.progress import SuitePace, SuiteProgress
@@ -158,6 +159,14 @@ def test_what_the_command_line_says_holds_for_all_cells(evprof: Evprof, room: Fa
     assert settings.max_new_tokens == 2
     assert "--draft-quant int8" in found.document["suite"]["command"]
     assert "--dtype float32" in found.document["suite"]["command"]
+
+
+def test_the_command_that_measures_a_suite_again_has_its_settings() -> None:
+    given = ["--draft-length", "heuristic", "--no-event-markers", "--draft-quant", "int8", "--gamma", "5"]
+    options = build_parser().parse_args(["suite", "stages", *given, "-o", "out"])
+    again = build_parser().parse_args(command.words_of(options))
+    left_out = ("instance",)
+    assert {**vars(again), **dict.fromkeys(left_out)} == {**vars(options), **dict.fromkeys(left_out)}
 
 
 class Breaking(ScriptedEngine):

@@ -37,7 +37,7 @@ P = torch.tensor(
         [0.25, 0.15, 0.15, 0.15, 0.15, 0.15],
     ]
 )
-"""The target's law after each of five places of a block."""
+"""The target's law behind each of five places of a block."""
 Q = torch.tensor(
     [
         [0.40, 0.30, 0.10, 0.10, 0.10, 0.00],
@@ -66,7 +66,7 @@ def one_round(proposal: Proposal, judged: Judged, law: Any = None, place: tuple[
 
 
 def test_the_accepted_ones_and_the_first_rejected() -> None:
-    """[0, 2, 3] drafted; 0 stands, the target says 1 for 2, and what came after it was never judged."""
+    """[0, 2, 3] drafted; 0 stands, the target says 1 for 2, and what came behind it was never judged."""
     records = one_round(chain([0, 2, 3]), Judged((0, 1), (0, 1)))
     assert records == [
         JudgementRecord(7, 3, 0, 10, 0, 0, 1, 400_000, 500_000, 500_000, 850_000, "a", "a"),
@@ -75,7 +75,7 @@ def test_the_accepted_ones_and_the_first_rejected() -> None:
 
 
 def test_a_block_that_stands_as_a_whole() -> None:
-    """The target's own token after it was not drafted, so nobody judged it."""
+    """The target's own token behind it was not drafted, so nobody judged it."""
     records = one_round(chain([0, 1]), Judged((0, 1, 2), (0, 1, 3)))
     assert [(record.draft_id, record.accepted) for record in records] == [(0, 1), (1, 1)]
 
@@ -105,7 +105,7 @@ def test_a_tree_tells_its_path_and_the_preferred_child_where_that_ended() -> Non
         (0, 10, 1, 1, 1),
         (1, 11, 2, 3, 0),
     ]
-    # After the root stands place 0 of the block, after the second node place 2.
+    # Behind the root stands place 0 of the block, behind the second node place 2.
     assert [(one.draft_ppm, one.cross_ppm, one.target_ppm) for one in records] == [
         (300_000, 200_000, 200_000),
         (500_000, 100_000, 300_000),

@@ -42,7 +42,7 @@ INSIDE: dict[str, dict[str, Any]] = {
     "one": {"hidden": 1},
     "nine": {"hidden": 9},
     "in the last chunk": {"hidden": 6, "verify": "last-chunk"},
-    "and rounds after": {"hidden": 4, "afterwards": "rounds"},
+    "and rounds behind": {"hidden": 4, "afterwards": "rounds"},
     "in the last chunk, and rounds": {"verify": "last-chunk", "afterwards": "rounds"},
     "from the prefill on": {"begins": "prefill"},
 }

@@ -324,7 +324,7 @@ class Late:
 def test_the_end_of_the_answer_inside_the_block(
     make_pair: Any, sink: Any, monkeypatch: pytest.MonkeyPatch, *, verify: str, reads_late: bool
 ) -> None:
-    """Every token as the end in turn; nothing is drafted after it, nothing emitted."""
+    """Every token as the end in turn; nothing is drafted behind it, nothing emitted."""
     if reads_late:
         monkeypatch.setattr("engines.modes.draft_thread.make_reader", lambda device: Late())
     pair = make_pair(1, 0.0, 10, 10)

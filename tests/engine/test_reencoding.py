@@ -229,7 +229,7 @@ def test_the_end_of_the_draft_is_the_end_of_the_answer(
     for known in (ids, ids[:-1]):
         drafter, _ = reciting(text, notes, captions)
         assert drafter.propose(known, 16, lambda: False).ids.tolist()[-1] == 2
-    # Text that the answer has not: nothing can be said after it.
+    # Text that the answer has not: nothing can be said behind it.
     stray, _ = reciting("something else", notes, captions)
     assert stray.propose(ids[:4], 3, lambda: False).size <= 3
 

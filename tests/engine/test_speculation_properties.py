@@ -97,7 +97,7 @@ def test_the_answer_does_not_depend_on_the_drafter(
 
 
 def watched_caches(kit: ModuleType, target: Any, draft: Any, prompt: torch.Tensor, seen: list[int]) -> Any:
-    """After every round: the target's cache holds prompt and answer, the draft's a beginning of them, exactly."""
+    """Behind every round: the target's cache holds prompt and answer, the draft's a beginning of them, exactly."""
 
     def look(held: dict[str, CachedModel], ids: Sequence[int], verified: Verified) -> None:
         kit.assert_cache_is_fresh(held["target"], target, kit.sequence(prompt, ids[:-1]))

@@ -84,7 +84,7 @@ def test_device_times_follow_under_the_same_id_without_waiting(sink: Any) -> Non
     assert [record.phase for record in sink.of(SpanRecord)] == [BEGIN, BEGIN, END, END]
     clock.settle()
     assert SETTLED not in [record.phase for record in sink.of(SpanRecord)]
-    assert device.queries == 1  # the oldest is asked; those after it cannot be done before
+    assert device.queries == 1  # the oldest is asked; those behind it cannot be done before
     device.reached = 3
     clock.end_step()
     settled = [record for record in sink.of(SpanRecord) if record.phase == SETTLED]

@@ -61,7 +61,7 @@ def test_targets_are_the_answers_and_their_end(talk: Conversations) -> None:
     first = row[: row.index(tokenizer.EOS_ID)]
     assert PROCESSOR.decode(first).startswith("A bus is approaching on a road that runs straight ahead")
     assert row.count(tokenizer.EOS_ID) == len(talk.layout.segments)
-    # A target is always the token that stands right after it.
+    # A target is always the token that stands right behind it.
     places = (targets[0, :-1] != IGNORED).nonzero().flatten()
     inside = [place for place in places.tolist() if targets[0, place] != tokenizer.EOS_ID]
     assert all(targets[0, place] == tokens[0, place + 1] for place in inside)

@@ -160,7 +160,7 @@ def test_acceptance_is_one_minus_the_total_variation(case: str) -> None:
 def resamples_the_law(
     ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator
 ) -> torch.Tensor:
-    """Wrong: after a rejection draws from p, not from what is left over."""
+    """Wrong: behind a rejection draws from p, not from what is left over."""
     told = reject(ids, drafted, law, drawn)
     row = told[:, :1, None].expand(-1, -1, V)
     return torch.cat([told[:, :1], draw(law.gather(1, row)[:, 0], drawn)], dim=1)
@@ -184,7 +184,7 @@ def accepts_what_is_likeliest(
 def draws_the_bonus_from_the_draft(
     ids: torch.Tensor, drafted: torch.Tensor, law: torch.Tensor, drawn: torch.Generator
 ) -> torch.Tensor:
-    """Wrong: after a block that stands as a whole draws from q."""
+    """Wrong: behind a block that stands as a whole draws from q."""
     told = reject(ids, drafted, law, drawn)
     return torch.where((told[:, :1] == 2) & torch.tensor([[False, True]]), draw(drafted[:, 1], drawn), told)
 

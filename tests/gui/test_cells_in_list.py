@@ -199,7 +199,7 @@ def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add
         "Means over runs: A 5 of EventGPT, B 5 of Video-LLaVA. The columns show typical ones."
     )
     # Only the first row of a cell keeps its pictures, and the typical run is another.
-    assert window.pair.left.frames._lack == "A suite keeps the pictures of the first row of each configuration."
+    assert window.pair.left.frames._lack == "A suite keeps the pictures of the first row of each cell."
     window.runs._choose((5, 6))
     assert window.comparison.cells.isHidden()
     rows = {row.name: row for row in window.comparison.table.rows}

@@ -206,7 +206,7 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
     controller.pull()
     selection.set_runs(1, 1)
     assert dialog.times_caption.text() == "The curve begins with a run's second token."
-    assert dialog.acceptance_caption.text() == "This fills with the first verified round."
+    assert dialog.acceptance_caption.text() == "The first verified round fills this."
     drawn: list[object] = []
     draw = dialog.times.show_curves
     monkeypatch.setattr(dialog.times, "show_curves", lambda curves: drawn.append(curves) or draw(curves))

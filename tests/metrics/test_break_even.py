@@ -269,7 +269,7 @@ def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_write
     assert found.gamma == {3: 1.0}
     assert (found.mean_gamma, found.c, found.v) == (3, pytest.approx(5 / 3 / step), pytest.approx(15 / step))
     assert found.alpha == 6 / 8
-    # Judged 4, 3 and once (the last round was clipped after its second token).
+    # Judged 4, 3 and once (the last round was clipped behind its second token).
     assert found.by_place == (3 / 4, 2 / 3, 1.0)
     assert found.tau == pytest.approx(1 + 3 / 4 + 1 / 2 + 1 / 2)
     assert found.predicted == pytest.approx(found.tau * step / 20)

@@ -55,7 +55,7 @@ def start_process() -> Iterator[Callable[..., EngineProcess]]:
     yield start
     for process in processes:
         process.kill()
-        process.reap()
+        process.bury()
 
 
 @pytest.fixture

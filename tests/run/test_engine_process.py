@@ -85,7 +85,7 @@ def test_what_a_killed_engine_had_sent_can_still_be_read(start_process, request_
         apply_part(part, recording)
     assert recording.streams["tokens"].column("position").tolist() == list(range(len(recording.streams["tokens"])))
     assert len(recording.streams["tokens"]) > before
-    assert "SIGKILL" in process.reap()
+    assert "SIGKILL" in process.bury()
 
 
 _HOST = """
@@ -172,7 +172,7 @@ def test_a_program_that_is_no_engine_is_noticed():
     process = EngineProcess([sys.executable, "-c", "print('hello from elsewhere')"])
     with pytest.raises(EngineGone):
         process.receive()
-    assert process.reap() == "The engine process ended with exit code 0; it last said: hello from elsewhere"
+    assert process.bury() == "The engine process ended with exit code 0; it last said: hello from elsewhere"
 
 
 _OTHER_VERSION = """
@@ -188,14 +188,14 @@ def test_an_engine_of_another_version_is_refused():
     with pytest.raises(UserError, match="another version"):
         process.receive()
     process.kill()
-    assert "SIGKILL" in process.reap()
+    assert "SIGKILL" in process.bury()
 
 
 def test_the_kept_output_is_bounded():
     process = EngineProcess([sys.executable, "-c", "import sys; sys.stdout.write('y' * 3_000_000)"])
     with pytest.raises(EngineGone):
         process.receive()
-    process.reap()
+    process.bury()
     assert len(process._tail.close()) <= TAIL_BYTES
 
 

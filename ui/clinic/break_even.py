@@ -27,8 +27,8 @@ from ui.widgets.panel_parts import ToneLabel, scrolling, section_head, sentence
 
 _NOTHING_HEAD = "Break-even is not known yet"
 _NOTHING = (
-    "Here stands how many times as fast decoding would be for any number of drafted tokens, beside what was measured. "
-    "This needs a run with rounds and a plain run of the same target on the same sample; then choose this run again."
+    "How much faster decoding would be for any number of drafted tokens appears here, beside what was measured. "
+    "It takes a run with rounds, and a plain run of the same target on the same sample: then choose this run again."
 )
 _RUN_ALONE = "Run the target alone"
 _WITHOUT_ROUNDS = {
@@ -70,7 +70,7 @@ SCALES = (
     Scale(
         ALPHA,
         "acceptance",
-        "The chance that the next drafted token is accepted.",
+        "The chance that the next drafted token stands.",
         100,
         lambda place: place / 100,
         lambda value: round(100 * value),

@@ -15,7 +15,7 @@ from ui.widgets.layout import rule
 from ui.widgets.panel_parts import scrolling, section_head, sentence
 
 _TEACHES = "Tick two figures to be told whether they may be compared."
-_ONE = "Tick another figure to compare it with the {name}."
+_ONE = "Tick another figure to hold it against the {name}."
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop
 
 

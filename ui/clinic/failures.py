@@ -32,7 +32,7 @@ _NUMBERS = frozenset((0, 1, 3, 4, 6))
 
 _NONE = "No draft was rejected: every drafted token stands in the answer."
 _NONE_OF_TREES = "No round was cut short: of every tree one branch stands in the answer to its end."
-_TEACHES = "The first rejection of every round stands here as soon as one was verified."
+_TEACHES = "The first rejection of every round appears here as soon as a round is verified."
 _HOW = "Choose a line to see its round in the timeline and its place in the text."
 
 

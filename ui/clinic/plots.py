@@ -62,7 +62,7 @@ class PlacePlot(BarPlot):
 
 
 class HistogramPlot(BarPlot):
-    """How many rounds accepted so many tokens."""
+    """How many rounds accepted each number of tokens."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         self.counts: dict[int, int] = {}

@@ -25,8 +25,8 @@ _PLACES = (
     "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "
     "rejection is lost. Diamonds: 1 - TV(p, q), the chance that sampling would accept."
 )
-_HISTOGRAM = "Share of the rounds that accepted so many tokens; above the bars, how many rounds."
-_NO_ROUNDS = "This fills with the first verified round."
+_HISTOGRAM = "Share of the rounds that accepted this many tokens; above each bar, how many rounds."
+_NO_ROUNDS = "The first verified round fills this."
 
 
 class PlacesPage(QWidget):
@@ -80,8 +80,8 @@ class ClinicDialog(FollowingDialog):
         """Its parts."""
         self.empty = EmptyState(
             "No speculation to examine yet",
-            "Here stand every figure that is called acceptance with what it divides, acceptance by place and round, "
-            "why drafts were rejected, and from which acceptance on speculation pays. Run a sample in a speculative "
+            "Every figure that is called acceptance with what it divides, acceptance by place and round, why drafts "
+            "were rejected, and the acceptance from which speculation pays appear here. Run a sample in a speculative "
             "mode, or choose such a run on the left of the window.",
             "Run this sample speculatively",
         )

@@ -56,7 +56,7 @@ class TokenMark:
 class AnswerFlow:
     """The marks of one run in reading order.
 
-    Rejected tokens of a round stand after its accepted ones and before the token that replaced them.
+    Rejected tokens of a round come after its accepted ones and before the token that replaced them.
     `proposals_only` shows what a draft proposed: accepted and rejected tokens, not the target's own.
     """
 

@@ -42,7 +42,7 @@ from ui.widgets.panel_parts import ToneLabel
 NOTHING = "–"
 """Stands where a figure is not known yet."""
 
-LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
+LOSSY = "This answer need not be the target's own: its cache was made of the draft's by a trained map."
 
 _STATE_WIDTH = 96
 _LEAST_INPUT_PX, _MOST_INPUT_PX = 80, 360
@@ -55,10 +55,10 @@ _EMPTY = {
 
 _MAPPED = (
     "No drafts in this run",
-    "The event model wrote no answer: a trained map turned its cache into the target's.",
+    "The event model read its input and said nothing: a trained map made the target's cache of its own.",
 )
 
-_NO_TEXT = "It gives times and counts for this row, but no generated text."
+_NO_TEXT = "It gives times and counts of this row, and no generated text."
 _TOKENS, _NOTHING_YET, _PLAIN, _LACKING, _SILENT = range(5)
 """Pages of the answer."""
 
@@ -293,7 +293,7 @@ def _lacking_pictures(column: ShownModel | None) -> str:
     if column is None:
         return ""
     if column.run.info.cell and column.run.info.imported is None and column.run.info.is_over:
-        return "A suite keeps the pictures of the first row of each configuration."
+        return "A suite keeps the pictures of the first row of each cell."
     return lacking([column.run], "the pictures the model saw")
 
 

@@ -42,7 +42,7 @@ class ComparisonBar(QWidget):
         self.basis.setToolTip("What totals and the time to the first token count")
         self.basis.chosen.connect(self.basis_chosen)
         self.differences = QCheckBox("Differences only")
-        self.differences.setToolTip("Hide figures in which no configuration differs from the baseline")
+        self.differences.setToolTip("Leave out figures in which no column differs from the baseline")
         self.differences.toggled.connect(self.differences_toggled)
         self.views = _menu_button("Views", "Comparisons saved in this session")
         self.views.menu().aboutToShow.connect(self._list_views)

@@ -92,23 +92,23 @@ class ComparisonBook:
         self._tidy()
 
     def column(self, place: ConfigurationPlace) -> Configuration | None:
-        """The configuration at a place, None when it is gone."""
+        """The configuration at a place, None when there is none any more."""
         session = self.sessions.get(place.session)
         return None if session is None else session.columns.get(place)
 
     @property
-    def columns(self) -> list[Configuration]:
+    def configurations(self) -> list[Configuration]:
         """What is compared, in order."""
         return [column for place in self.chosen if (column := self.column(place)) is not None]
 
     @property
     def baseline_index(self) -> int:
-        """The baseline's place among `columns`; the first until one is chosen."""
-        places = [place_of(column) for column in self.columns]
+        """The baseline's place among `configurations`; the first until one is chosen."""
+        places = [place_of(column) for column in self.configurations]
         return places.index(self.baseline) if self.baseline in places else 0
 
     def toggle(self, place: ConfigurationPlace) -> None:
-        """Adds a configuration behind the others, or takes it out."""
+        """Adds a configuration after the others, or removes it."""
         if place in self.chosen:
             self.chosen.remove(place)
         elif self.column(place) is not None:

@@ -19,7 +19,7 @@ class ConfigurationList(QWidget):
 
     Signals:
         toggled(object): the Place of a configuration that was ticked or unticked.
-        removed(object): the path of a session to be put away.
+        removed(object): the path of a session to close.
     """
 
     toggled = Signal(object)

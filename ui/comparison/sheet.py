@@ -253,7 +253,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
     if judgement:
         exact.append("better" if judgement == GOOD else "worse")
     elif interval is not None and not row.differs(index):
-        exact.append("no difference: the interval contains 1")
+        exact.append("no difference: the interval holds 1")
     strength = 0.0 if not ratio or ratio <= 0 else min(1.0, abs(log2(ratio)))
     return FigureCell(shown, told, tuple(dict.fromkeys(wordings)), judgement, strength, "\n".join(exact))
 

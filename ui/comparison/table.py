@@ -349,5 +349,5 @@ def _height(row: SheetRow) -> float:
     return _SECTION if row.is_head else _LINE if row.is_setting else _FIGURE
 
 
-SIGNS = "▲ better, ▼ worse than the baseline; the colour grows with the change, up to a factor of 2."
+SIGNS = "▲ better, ▼ worse than the baseline; the ground grows with the change, up to a factor of 2."
 """What the signs and colours mean, to be said below the table."""

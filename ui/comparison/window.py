@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
@@ -42,6 +42,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import MessageBar
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 600
@@ -72,10 +73,7 @@ class ComparisonDialog(QDialog):
         self.errand = NewestErrand("evprof-comparison-sheet", self)
         self._key: object = None
         self._view: dict[str, object] | None = None
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._follow)
+        self._later = Pace(INTERVAL_MS, self._follow, self)
         self.setWindowTitle("Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
@@ -97,7 +95,7 @@ class ComparisonDialog(QDialog):
         self.empty = EmptyState(
             "Nothing to compare yet",
             "Every configuration of this session, a model in a mode with its settings or a cell of a suite, can be a "
-            "column here; one is the baseline that all others are told against. Tick configurations on the left, or "
+            "column here; one is the baseline that all others are compared with. Tick configurations on the left, or "
             "add another session or a file of results.",
             "Add session…",
         )
@@ -141,23 +139,18 @@ class ComparisonDialog(QDialog):
         self.errand.done.connect(self._show)
         self.shelf.came.connect(self._take_session)
         self.shelf.failed.connect(self._take_failure)
-        self._controller.runs_changed.connect(self._note)
+        self._controller.runs_changed.connect(self._later.note)
         self._controller.session_replaced.connect(self._start_over)
 
     # What is compared.
 
-    def _note(self, _run_ids: object) -> None:
-        if not self._later.isActive():
-            passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
-            self._later.start(max(0, INTERVAL_MS - int(passed)))
-
     def _start_over(self) -> None:
         """The window shows another session: nothing of the old one is left."""
         self.book.close_session(OPEN_SESSION)
-        self._note(None)
+        self._later.note()
 
     def _follow(self) -> None:
-        self._age.start()
+        self._later.begin()
         runs = self._controller.runs
         self.book.show_session(OPEN_SESSION, self._session.title, tuple(runs.values()))
         chosen = [runs[run_id] for run_id in self._selection.runs if run_id in runs]
@@ -167,7 +160,7 @@ class ComparisonDialog(QDialog):
     def _fill(self) -> None:
         """Shows the choice as it is now; figures over many runs follow when they are worked out."""
         self.configurations.show_book(self.book)
-        listed, baseline = self.book.columns, self.book.baseline_index
+        listed, baseline = self.book.configurations, self.book.baseline_index
         self.body.setVisible(bool(listed))
         self.empty.setVisible(not listed)
         self.bar.set_has_columns(bool(listed))
@@ -200,7 +193,7 @@ class ComparisonDialog(QDialog):
             self._fill()
 
     def _place(self, index: int) -> ConfigurationPlace:
-        return place_of(self.book.columns[index])
+        return place_of(self.book.configurations[index])
 
     def _choose_baseline(self, index: int) -> None:
         self.book.choose_baseline(self._place(index))
@@ -216,7 +209,7 @@ class ComparisonDialog(QDialog):
     def _offer(self, index: int, at: QPoint) -> None:
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        last = len(self.book.columns) - 1
+        last = len(self.book.configurations) - 1
         for text, work, is_possible in (
             ("Make this the baseline  Enter", partial(self._choose_baseline, index), True),
             ("Move left  Ctrl+←", partial(self._move, index, index - 1), index > 0),
@@ -289,7 +282,7 @@ class ComparisonDialog(QDialog):
         self._view = None
         missing = self.book.show_view(view)
         if missing:
-            self.messages.post(f"{missing} of its configurations are no longer in these sessions.", "warn")
+            self.messages.post(f"{missing} of its columns are not in these sessions any more.", "warn")
         self.bar.show_choice(self.book.basis, differences_only=self.book.differences_only)
 
     # Copying and writing.
@@ -309,9 +302,9 @@ class ComparisonDialog(QDialog):
     def write(self, key: str, path: Path) -> None:
         """Writes the comparison ("csv", "json") or its runs ("chrome") in the background."""
         book = self.book
-        listed, baseline, basis, only = book.columns, book.baseline_index, book.basis, book.differences_only
+        listed, baseline, basis, only = book.configurations, book.baseline_index, book.basis, book.differences_only
         if key != "chrome" and len(listed) < 2:
-            self.messages.post("A comparison needs at least two configurations; tick another one.", "warn")
+            self.messages.post("A comparison needs at least two columns; tick another configuration.", "warn")
             return
 
         def work() -> str:

@@ -24,7 +24,7 @@ _POSITIONS = "accepted / drafted at each position over all rounds; none is accep
 _NOT_SPECULATIVE = (
     "Which share of the tokens drafted at each position was accepted. A speculative run fills this: run or choose one."
 )
-_NO_ROUNDS = "This fills with the first verified round."
+_NO_ROUNDS = "The first verified round fills this."
 
 
 class DistributionsDialog(FollowingDialog):
@@ -37,7 +37,7 @@ class DistributionsDialog(FollowingDialog):
         """Its parts."""
         self.empty = EmptyState(
             "No distributions yet",
-            "How long each token took, and which drafted tokens were accepted, stand here. Run a sample, or choose a "
+            "How long each token took, and which drafted tokens were accepted, appear here. Run a sample, or choose a "
             "run on the left of the window.",
         )
         self.table = FigureTable(themes)

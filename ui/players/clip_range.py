@@ -22,7 +22,7 @@ LONG_US = 100_000
 class ClipRange:
     """A part of what lasts `whole_us`; `start_us` and `length_us` both None: all of it.
 
-    These are a sample's `start_us` and `duration_us`: either may be None by itself, too.
+    These are a sample's `start_us` and `duration_us`: either may be None alone, too.
     """
 
     whole_us: int = 0

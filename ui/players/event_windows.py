@@ -16,11 +16,11 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.recording import NO_EVENTS, EventRecording, EventsInMemory, joined
 
 HELD_EVENTS = 20_000_000
-"""Blocks are kept up to so many events, 260 MB; recordings of up to as many are held whole where a format knows no
+"""Blocks are kept up to this many events, 260 MB; recordings of up to as many are held whole where a format knows no
 quicker way to a window than through all of it."""
 
 SMALL_EVENTS = 500_000
-"""Recordings of up to so many events are held whatever their format: reading them takes no longer than a blink."""
+"""Recordings of up to this many events are held whatever their format: reading them takes no longer than a blink."""
 
 HELD_BYTES, SMALL_BYTES = 40_000_000, 1_000_000
 """The same in bytes of a file where the format does not count; no format takes less than two bytes for an event."""

@@ -25,7 +25,7 @@ class Scrubber(QWidget):
 
     Signals:
         clip_changed(object): the person chose another part of the sample; a ClipRange.
-        cut_asked(int): the sample is to be cut into clips of so many µs.
+        cut_asked(int): the sample is to be cut into clips of this length in µs.
     """
 
     clip_changed = Signal(object)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QElapsedTimer, QTimer
 from PySide6.QtWidgets import QLabel, QWidget
 
 from evprof.view.columns import columns_of
@@ -14,6 +13,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head, sentence
 
 INTERVAL_MS = 250
@@ -32,10 +32,7 @@ class Inspector(QWidget):
         self._themes = themes
         self._latest = ""
         self._sections: list[DetailSection] = []
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
         self._head = section_head("Selection")
         self._empty = EmptyState(
@@ -56,10 +53,7 @@ class Inspector(QWidget):
 
     def refresh(self) -> None:
         """Follows a run that goes on; at most four times a second."""
-        if not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
-            self._fill()
-        elif not self._later.isActive():
-            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
+        self._later.follow()
 
     def _note_span(self, value: object) -> None:
         self._note("span", value)
@@ -96,7 +90,7 @@ class Inspector(QWidget):
         return summary_sections(*columns_of(controller.runs, selection.runs))
 
     def _fill(self, *_: object) -> None:
-        self._age.start()
+        self._later.begin()
         sections = self._found()
         if sections == self._sections and self._parts:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from PySide6.QtCore import QElapsedTimer, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.metrics.configurations.settings_text import difference_sentence
@@ -16,6 +16,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
 
 MANY_RUNS = 100
@@ -39,10 +40,7 @@ class ComparisonPanel(QWidget):
         self._pair: tuple[ShownModel | None, ShownModel | None] = (None, None)
         self._cells: figures.Cells = figures.NO_CELLS
         self._versions: tuple[int, ...] = ()
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.errand = NewestErrand("evprof-comparison", self)
         self.errand.done.connect(self._show)
         self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
@@ -57,7 +55,7 @@ class ComparisonPanel(QWidget):
         self.settings = sentence()
         self._empty = EmptyState(
             "Nothing to compare yet",
-            "Both models' tokens, stage times, rates and memory stand here side by side. Run side by side, or choose "
+            "Both models' tokens, stage times, rates and memory appear here side by side. Run side by side, or choose "
             "a run on the left.",
         )
         self.more = in_role(QPushButton("More…"), "link")
@@ -83,15 +81,14 @@ class ComparisonPanel(QWidget):
         versions = tuple(column.run.version for column in self._pair if column)
         if versions == self._versions:
             return
-        is_over = all(column.run.info.is_over for column in self._pair if column)
-        if is_over or not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
+        if all(column.run.info.is_over for column in self._pair if column):
             self._fill()
-        elif not self._later.isActive():
-            self._later.start(INTERVAL_MS - int(self._age.elapsed()))
+        else:
+            self._later.follow()
 
     def _fill(self, *_: object) -> None:
         a, b = self._pair
-        self._age.start()
+        self._later.begin()
         self._versions = tuple(column.run.version for column in (a, b) if column)
         excuse = figures.left_out(a, b)
         has_figures = (a is not None or b is not None) and not excuse

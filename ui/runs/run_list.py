@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QElapsedTimer, QPoint, Qt, QTimer
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.view.columns import pair_for
@@ -16,6 +16,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 150
@@ -38,10 +39,7 @@ class RunList(QWidget):
         self._entries = RunEntries()
         self._lines: dict[int, tuple[RunEntry, ListLine]] = {}
         self._opened: set[str] = set()
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self._fill)
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.list = LineList(themes)
         self.list.setAccessibleName("Runs in this session")
         self._empty = EmptyState(
@@ -60,13 +58,10 @@ class RunList(QWidget):
 
     def refresh(self) -> None:
         """Notes that runs have changed; the list follows a few times a second."""
-        if not self._age.isValid() or self._age.elapsed() >= INTERVAL_MS:
-            self._fill()
-        elif not self._later.isActive():
-            self._later.start(INTERVAL_MS)
+        self._later.follow()
 
     def _fill(self, *_: object) -> None:
-        self._age.start()
+        self._later.begin()
         found = self._entries.lines(self._controller.runs, self._opened)
         self.list.show_lines([self._line(entry) for entry in found], self._current(found))
         self.list.setVisible(bool(found))

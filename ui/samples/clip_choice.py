@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from evprof.core.records import DRAFT
-from evprof.core.request import input_of
 from evprof.core.sample import Sample, clip_name
+from evprof.core.vocabulary.families import EVENTS
+from evprof.core.vocabulary.inputs import EVENT_FAMILIES
 from evprof.loaders.pictures.frame_folder import is_frame_set
 from ui.players.clip_range import LONG_US, ClipRange, duration_words
 from ui.run_facts.run_text import input_name
-from ui.settings.checkpoint_folder import family_named
 from ui.settings.request_form import RequestForm
 
 MOST_CLIPS = 200
@@ -62,7 +62,7 @@ def obstacle(shown: Sample | None, following: Sample, whole_us: int) -> str:
     if shown is None or (following.events_path is None and following.video_path is None):
         return "Open a sample first."
     if files_of(shown) != files_of(following):
-        return "This run used other files than the open sample; choose its sample in the list."
+        return "This run had other files than the sample that is open; choose that one in the list."
     if has_ready_frames(following):
         return "Event frames that were drawn elsewhere carry no times; all of them are taken."
     if whole_us <= 0:
@@ -102,13 +102,13 @@ def cut_sentence(common_us: tuple[int, int], length_us: int) -> str:
 
 def too_long_sentence(form: RequestForm, events_us: int | None) -> str:
     """What has to be known of a recording longer than EventGPT was made for; empty where that concerns nobody."""
-    sample, role = form.sample, DRAFT
+    sample = form.sample
     if events_us is None or events_us < LONG_US or sample.is_clip or sample.events_path is None:
         return ""
     if has_ready_frames(sample):
         return ""
-    is_read = role in form.roles and input_of(form.settings.input, role) == "events"
-    if not is_read or family_named(form.draft.name) not in ("eventgpt", None):
+    here = form.situation(form.mode)
+    if DRAFT not in here.reading or here.reads(DRAFT) != EVENTS or not here.may_be(DRAFT, EVENT_FAMILIES):
         return ""
     return (
         f"{input_name(sample.events_path)} lasts {duration_words(events_us)}. EventGPT was made for 50 ms and its own "

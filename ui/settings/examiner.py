@@ -117,4 +117,4 @@ class Examiner:
 
 
 def _failure(reason: str) -> dict[str, Any]:
-    return {"error": f"The checkpoint could not be examined: {reason.rstrip('.')}."}
+    return {"error": f"The checkpoint could not be looked at: {reason.rstrip('.')}."}

@@ -203,7 +203,7 @@ class ModelPopover(QFrame):
         self.list.show_lines(lines, self._choice.name)
 
     def _fit(self) -> None:
-        """As high as its parts; a sentence that wraps needs more than Qt guesses by itself."""
+        """As high as its parts; a sentence that wraps needs more than Qt guesses."""
         self._rows.activate()
         wraps = self._rows.hasHeightForWidth()
         self.setFixedHeight(self._rows.totalHeightForWidth(WIDTH) if wraps else self.sizeHint().height())

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.core.records import DRAFT
+from evprof.core.records import DRAFT, TARGET
 from evprof.core.units import memory_text
 from evprof.core.vocabulary.families import family_title
 from evprof.view.labels import SHORT_DTYPES
+from ui.run_facts.run_text import mode_name
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 LOOKING = "Looking…"
-WAITING = "Examined when the run has ended."
+WAITING = "Looked at when the run has ended."
 PENDING = "…"
 """Stands where a figure will be."""
 
@@ -58,8 +59,8 @@ def model_report(document: dict[str, Any]) -> ModelReport:
     free = fit["free_bytes"][own["device"]]
     verdict, role = _verdict(fit, own)
     if "other_error" in document and role == GOOD:
-        other = "video" if own["role"] == DRAFT else "event"
-        verdict, role = f"Fits alone; the {other} model cannot be looked at.", WARN
+        other = TARGET if own["role"] == DRAFT else DRAFT
+        verdict, role = f"Fits alone; the {_model_of(other)} cannot be looked at.", WARN
     problems = document["problems"]
     more = f" And {len(problems) - 1} more problems." if len(problems) > 2 else ""
     return ModelReport(
@@ -122,7 +123,7 @@ def _positions(model: dict[str, Any]) -> str:
 def _verdict(fit: dict[str, Any], own: dict[str, Any]) -> tuple[str, str]:
     """The verdict on this side's model: another that does not fit is the other side's matter."""
     other = next((model for model in fit["models"] if model["role"] != own["role"]), None)
-    name = "" if other is None else f"the {'event' if other['role'] == DRAFT else 'video'} model"
+    name = "" if other is None else f"the {_model_of(other['role'])}"
     if own["total_bytes"] > fit["free_bytes"][own["device"]]:
         return f"Does not fit on {own['device']}.", BAD
     if fit["placement"] == "both":
@@ -155,6 +156,10 @@ def _warning(fit: dict[str, Any], own: dict[str, Any]) -> str:
     return " ".join(sentence for sentence in fit.get("warnings", ()) if own["name"] in sentence)
 
 
+def _model_of(role: str) -> str:
+    return mode_name(role).lower()
+
+
 def change_text(options: str) -> str:
     """Options of `evprof run` in the words of the window: `--draft-quant int8` is `event model int8`."""
     words = options.split()
@@ -162,11 +167,10 @@ def change_text(options: str) -> str:
 
 
 def _one_change(option: str, value: str) -> str:
-    sides = {"draft": "event model", "target": "video model"}
     side, _, what = option.removeprefix("--").partition("-")
-    if side in sides:
+    if side in (DRAFT, TARGET):
         shown = SHORT_DTYPES.get(value, value)
-        return f"{sides[side]} {f'on {shown}' if what == 'device' else f'in {shown}'}"
+        return f"{_model_of(side)} {f'on {shown}' if what == 'device' else f'in {shown}'}"
     known = {
         "--prefill-chunk": f"prefill in chunks of {value}",
         "--cache": f"KV cache {value}",

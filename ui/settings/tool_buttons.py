@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
-from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
 from evprof.core.vocabulary.modes import MODES
 from ui.run_facts.run_text import input_name, mode_name, role_name
 from ui.settings.request_form import RequestForm
@@ -19,14 +19,14 @@ _AROUND = 38
 """What icon and margins of a model's button take of its width, in logical px."""
 
 
-EXPORTS = (
-    ("session", "Session (.evprof)…"),
-    ("chrome", "Chrome trace (.json)…"),
-    ("json", "JSON document…"),
-    ("csv", "CSV tables…"),
-    ("screenshot", "Picture of the window (.png)…"),
-)
-"""What can be exported, and what the menu calls it."""
+EXPORTS = {
+    "session": ("Session (.evprof)…", "Save session as", "session.evprof", "Sessions (*.evprof)"),
+    "chrome": ("Chrome trace (.json)…", "Export Chrome trace", "trace.json", "Chrome traces (*.json)"),
+    "json": ("JSON document…", "Export JSON", "session.json", "JSON (*.json)"),
+    "csv": ("CSV tables…", "Export CSV tables into a folder", "tables", "Folder (*)"),
+    "screenshot": ("Picture of the window (.png)…", "Save a picture of the window", "window.png", "Pictures (*.png)"),
+}
+"""What can be exported: what the menu and the dialog call it, the usual name, and the dialog's pattern."""
 
 
 class ToolButton(QToolButton):
@@ -56,14 +56,13 @@ class ModelButton(ToolButton):
         """Shows a choice, in a width in logical px where one is given."""
         if width is not None:
             self.setFixedWidth(width)
-        extras = [part for part in (choice.device, choice.dtype) if part != "auto"]
-        extras += [choice.quantization] if choice.quantization else []
+        chosen = [(entry, getattr(choice, entry.key)) for entry in OF_MODEL if entry.is_per_role]
+        extras = [str(value) for entry, value in chosen if value != entry.default]
         text = " · ".join([input_name(choice.name), *extras])
         metrics = QFontMetrics(self.font())
         self.setText(metrics.elidedText(text, Qt.TextElideMode.ElideRight, self.width() - _AROUND))
-        weights = f", weights {choice.quantization}" if choice.quantization else ""
-        tip = f"{self._side}\n{choice.name}\ndevice {choice.device}, arithmetic {choice.dtype}{weights}"
-        self.setToolTip(tip)
+        told = ", ".join(f"{entry.name} {value}" for entry, value in chosen if value is not None)
+        self.setToolTip(f"{self._side}\n{choice.name}\n{told}")
 
 
 class SettingsButton(ToolButton):
@@ -141,7 +140,7 @@ class ExportButton(MenuButton):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Export", "Export", parent)
         menu = self.menu()
-        for key, text in EXPORTS:
+        for key, (text, *_) in EXPORTS.items():
             menu.addAction(text).setData(key)
         menu.addSeparator()
         self._tensorboard = menu.addAction("Open torch trace in TensorBoard")

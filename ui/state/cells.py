@@ -27,7 +27,7 @@ def configuration_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ..
 
 
 def configuration_of(runs: Mapping[int, RunLog], column: ShownModel | None) -> Configuration | None:
-    """Everything that stands behind a column when it is to be taken for its cell; None without a cell."""
+    """All runs of a column's cell; None without a cell."""
     if column is None or not column.run.info.cell or not column.is_answer:
         return None
     found = configuration_runs(runs.values(), column.run)

@@ -101,7 +101,7 @@ class WindowSession(QObject):
                 raise UserError(writer.problem or f"{writer.path} is not written yet; try again in a moment.")
             path = writer.path
         if path is None or not path.exists():
-            raise UserError("The session is not saved in a file yet; save it first (Ctrl+S).")
+            raise UserError("The session lies in no file yet; save it first (Ctrl+S).")
         return path
 
     def note(self, key: str, value: Any) -> None:

@@ -35,7 +35,7 @@ class EmptyTimeline(QWidget):
         title = in_role(QLabel("Nothing has been measured yet"), "title")
         words = in_role(
             QLabel(
-                "A run is drawn here while it happens: the five stages of both models on one time axis,\n"
+                "A run draws itself here while it happens: the five stages of both models on one time axis,\n"
                 "draft tokens accepted and rejected, time per token, KV cache and memory."
             ),
             "dim",

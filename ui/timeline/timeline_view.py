@@ -30,7 +30,7 @@ from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
 MANY_ROWS = 5_000
-"""From so many tokens and parts on, lanes take turns at being repainted live."""
+"""From this many tokens and parts on, lanes take turns at being repainted live."""
 
 _GLIDE_MS = 16
 _ZOOM_PER_FRAME = 1.06

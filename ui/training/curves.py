@@ -73,7 +73,7 @@ class TrainingCurve:
             best += "" if self.best_loss is None else f", loss {self.best_loss:.3g}"
             best += "" if self.best_match is None else f", {self.best_match:.1%} of tokens right"
             parts.append(best)
-        parts.append("stopped early: no more improvement" if self.stopped_early else "ran to its end")
+        parts.append("stopped early: it got no better" if self.stopped_early else "ran to its end")
         return " · ".join(parts)
 
 

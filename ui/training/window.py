@@ -15,8 +15,8 @@ from ui.widgets.empty_state import EmptyState
 from ui.widgets.panel_parts import section_head, sentence
 
 _EMPTY = (
-    "Here stand loss and validation of each adapter by step, and the step that was kept. A training writes them where "
-    "it is asked to: evprof adapter train … --session trained.evprof; open that session here."
+    "Loss and validation of each adapter by step, and the step that was kept, appear here. A training writes "
+    "them where it is asked to: evprof adapter train … --session trained.evprof; open that session here."
 )
 _CAPTION = "Grey: loss on the examples trained on. Blue: loss on those kept aside. Green: the step that was kept."
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QElapsedTimer, Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QWidget
 
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
+from ui.widgets.pace import Pace
 
 INTERVAL_MS = 500
 
@@ -28,18 +29,14 @@ class FollowingDialog(QDialog):
         self._controller = controller
         self._selection = selection
         self._themes = themes
-        self._age = QElapsedTimer()
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setTimerType(Qt.TimerType.PreciseTimer)
-        self._later.timeout.connect(self._fill)
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.heading)
         self.setMinimumSize(*self.least_px)
         self.resize(*self.first_px)
         self.make_views(themes)
         self._selection.runs_changed.connect(self._fill)
-        self._controller.runs_changed.connect(self._note)
+        self._controller.runs_changed.connect(self._later.note)
         self._controller.session_replaced.connect(self._fill)
         self._themes.changed.connect(self._restyle)
         self._fill()
@@ -56,15 +53,8 @@ class FollowingDialog(QDialog):
         """Takes another theme's colours where no style sheet does."""
         raise NotImplementedError
 
-    def _note(self, _run_ids: object) -> None:
-        if self._later.isActive():
-            return
-        passed = self._age.elapsed() if self._age.isValid() else INTERVAL_MS
-        self._later.start(max(0, INTERVAL_MS - int(passed)))
-
     def _fill(self, *_: object) -> None:
-        self._later.stop()
-        self._age.start()
+        self._later.begin()
         self.show_runs()
 
     def _restyle(self, *_: object) -> None:

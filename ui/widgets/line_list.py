@@ -192,7 +192,7 @@ class LineList(QListView):
         picked(object): the key of a line that was clicked or reached with the keyboard.
         menu_asked(object, QPoint): the key of a line that was right-clicked, and where on the screen.
         ticked(object): the key of a line with a box, when it was clicked or Space pressed on it.
-        fold_asked(object, bool): the key of a line whose lines below it are to be shown (True) or put away.
+        fold_asked(object, bool): the key of a line whose lines below it are to be shown (True) or hidden.
     """
 
     picked = Signal(object)

@@ -93,7 +93,7 @@ class MessageBar(QFrame):
             self._count()
 
     def clear(self) -> None:
-        """Forgets everything, such as when another session is opened."""
+        """Drops all messages, such as when another session is opened."""
         self._waiting.clear()
         self.dismiss()
 

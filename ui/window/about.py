@@ -13,10 +13,15 @@ import evprof
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.panel_parts import sentence
 
 _KEYS = ("device", "driver", "torch", "transformers", "threads")
 """What of the engine's environment is shown."""
+
+
+_SENTENCE = (
+    "A visual profiler for event-camera and video language models. Apache License 2.0. The typeface is Inter, "
+    "SIL Open Font License."
+)
 
 
 class AboutDialog(QDialog):
@@ -28,12 +33,8 @@ class AboutDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setFixedWidth(440)
         title = in_role(QLabel(f"evprof {evprof.__version__}"), "title")
-        line = sentence()
-        line.setText(
-            "A visual profiler for event-camera and video language models. Apache License 2.0. The typeface is Inter, "
-            "SIL Open Font License."
-        )
-        line.show()
+        line = in_role(QLabel(_SENTENCE), "dim")
+        line.setWordWrap(True)
         self.table = FigureTable(themes)
         rows = [TableRow("Python", (platform.python_version(),)), TableRow("Qt", (qVersion(),))]
         rows += [TableRow(key, (str(environment[key]),)) for key in _KEYS if environment.get(key) is not None]

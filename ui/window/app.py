@@ -208,7 +208,7 @@ class DefectNet(QObject):
         logger.error("unexpected", exc_info=(kind, error, trace))
         where = self._report(error, "the window") if self._report is not None else None
         details = f"the details are in {where}" if where else "the details are in the log"
-        self.caught.emit(f"A defect of evprof: {type(error).__name__}: {error} ({details}). The window keeps running.")
+        self.caught.emit(f"A defect of evprof: {type(error).__name__}: {error} ({details}). The window goes on.")
 
     def _catch_of_thread(self, arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:

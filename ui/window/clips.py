@@ -108,7 +108,7 @@ class Clips(QObject):
         sample, common = self._toolbar.sample, self._common_us()
         clips = [] if common is None else clips_of(sample, common, length_us)
         if not clips or common is None:
-            self._messages.post("Events and video do not overlap for that long.", "warn")
+            self._messages.post("Events and video have nothing that long in common.", "warn")
             return
         self._samples.add_all(clips)
         self.cut_out.emit(clips[0])
@@ -125,7 +125,7 @@ class Clips(QObject):
         spans = self._pair.clock.spans
         if not spans:
             return None
-        # A recording's span ends with its last event, which belongs to it still; a video's ends after its last frame.
+        # A recording's span ends with its last event, which still belongs to it; a video's ends after its last frame.
         stops = [span.stop_us + 1 if span.what == "events" else span.stop_us for span in spans]
         start, stop = max(0, *(span.start_us for span in spans)), min(stops)
         return (start, stop) if start < stop else None

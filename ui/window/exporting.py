@@ -9,16 +9,9 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.run_log import RunLog
+from ui.settings.tool_buttons import EXPORTS
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
-
-_DIALOGS = {
-    "session": ("Save session as", "session.evprof", "Sessions (*.evprof)"),
-    "chrome": ("Export Chrome trace", "trace.json", "Chrome traces (*.json)"),
-    "json": ("Export JSON", "session.json", "JSON (*.json)"),
-    "csv": ("Export CSV tables into a folder", "tables", "Folder (*)"),
-    "screenshot": ("Save a picture of the window", "window.png", "Pictures (*.png)"),
-}
 
 Post = Callable[..., None]
 
@@ -35,7 +28,7 @@ class Exporting(QObject):
 
     def ask(self, kind: str) -> None:
         """Lets the person choose a place for `session`, `chrome`, `json`, `csv` or `screenshot`, and writes it."""
-        title, name, pattern = _DIALOGS[kind]
+        _, title, name, pattern = EXPORTS[kind]
         stem = self._session.path.stem if self._session.path is not None else Path(name).stem
         start = str(Path.home() / f"{stem}{Path(name).suffix}")
         path, _ = QFileDialog.getSaveFileName(self._window, title, start, pattern)

@@ -80,7 +80,7 @@ class Results(QObject):
         """Lists what is wrong with imported files."""
         from ui.widgets.problems import ProblemsDialog
 
-        ProblemsDialog("What to know about the imported files", problems, self._window).show()
+        ProblemsDialog("What has to be known of the imported files", problems, self._window).show()
 
     # Reports.
 

@@ -13,7 +13,7 @@ from ui.widgets.layout import Body
 
 
 class WindowMemory:
-    """Reads and writes the settings; without any, it forgets."""
+    """Reads and writes the settings; without any, nothing is remembered."""
 
     def __init__(self, settings: QSettings | None) -> None:
         self.settings = settings

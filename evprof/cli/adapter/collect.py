@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.adapter.progress import CollectProgress
+from evprof.cli.sample_options import check_least
+from evprof.cli.setting_options import choice_of, settings_of
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
@@ -20,9 +22,7 @@ def collect(options: argparse.Namespace, console: Console) -> int:
     """Collects what is not there yet; 1 when a row gave nothing, 130 when stopped."""
     samples, problems = samples_of(options.manifest, options)
     samples = asked(samples, options.prompt)
-    settings = GenerationSettings(
-        max_new_tokens=options.max_new_tokens, frames=options.frames, event_frames=options.event_frames
-    )
+    settings = settings_of(options)
     settings.validate()
     for sentence in problems:
         console.note(sentence)
@@ -59,7 +59,7 @@ def _carry_out(
 
 
 def _choice(name: str, options: argparse.Namespace) -> ModelChoice:
-    return ModelChoice(lasting(name), options.device, options.dtype, clip=options.clip)
+    return choice_of(options, "", lasting(name))
 
 
 def lasting(name: str) -> str:
@@ -76,8 +76,7 @@ def samples_of(manifest: str, options: argparse.Namespace) -> tuple[list[Sample]
     from evprof.loaders.manifests.manifest import read_manifest
     from evprof.run.suites.samples import told_apart
 
-    if options.limit is not None and options.limit < 1:
-        raise UserError(f"--limit must be at least 1, not {options.limit}.", exit_code=USAGE)
+    check_least(options, limit=1)
     found = read_manifest(manifest, root=options.root, questions=options.questions or "first", limit=options.limit)
     if not found.samples:
         raise UserError(f"{manifest}: {' '.join(found.problems) or 'lists no samples.'}")

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.adapter.collect import lasting, samples_of
+from evprof.cli.sample_options import check_least
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.errors import CANCELLED, USAGE, Cancelled, UserError
+from evprof.core.errors import CANCELLED, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.settings import option_words
 from evprof.run.demo import BUNDLED_DRAFT
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     Every card comes from here, and holds the command that gives its figures again.
     """
     from evprof.loaders.adapters import read_adapter
-    from evprof.run.processes.interrupts import first_interrupt
+    from evprof.run.processes.interrupts import stop_flag
 
     adapter = read_adapter(options.adapter)
     samples, problems = _samples(options)
@@ -60,9 +62,8 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     if left_out:
         console.note(f"{len(left_out)} of {len(left_out) + len(samples)} samples were trained on; they are left out.")
     plan = _plan(adapter, samples, options)
-    stop = threading.Event()
     try:
-        with first_interrupt(stop.set):
+        with stop_flag() as stop:
             environment, found = _measured(plan, console, stop)
     except Cancelled:
         found = {}
@@ -83,9 +84,8 @@ def command_of(adapter: AdapterInfo, options: argparse.Namespace, found: dict[st
     from evprof.loaders.adapters import is_bundled
 
     words = ["evprof", "adapter", "evaluate", adapter.folder.name if is_bundled(adapter) else str(options.adapter)]
-    words += [str(options.samples), "--gamma", str(options.gamma), "--repeat", str(found["repeat"])]
-    words += ["--device", str(found["device"]), "--dtype", str(found["dtype"])]
-    words += ["--max-new-tokens", str(found["max_new_tokens"])]
+    asked = {"gamma": options.gamma} | {key: found[key] for key in ("device", "dtype", "max_new_tokens")}
+    words += [str(options.samples), "--repeat", str(found["repeat"]), *option_words(asked, keeps_defaults=True)]
     for name in ("root", "questions", "limit", "draft", "target"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name}", str(value)]
@@ -122,8 +122,7 @@ def _samples(options: argparse.Namespace) -> tuple[list[Sample], list[str]]:
 
     if not is_collection(options.samples):
         return samples_of(options.samples, options)
-    if options.limit is not None and options.limit < 1:
-        raise UserError(f"--limit must be at least 1, not {options.limit}.", exit_code=USAGE)
+    check_least(options, limit=1)
     examples = read_collection(options.samples).examples[: options.limit]
     if not examples:
         raise UserError(f"{options.samples}: holds no whole shard of examples; let evprof adapter collect finish.")
@@ -215,4 +214,4 @@ def tell_figures(evaluated: Evaluated, console: Console) -> None:
         f"{adapter.name} ({adapter.kind}) on {found['samples']} held-out samples, {found['repeat']} pairs of runs "
         f"each, {found['device']}, {found['dtype']}"
     )
-    console.table(("", "value"), [(name, text) for name, text in evaluation_rows(found) if text is not None], left=1)
+    console.table([("", "value"), *((name, text) for name, text in evaluation_rows(found) if text is not None)])

@@ -6,31 +6,30 @@ import argparse
 from pathlib import Path
 
 from evprof.cli.command import add_json_option
+from evprof.cli.sample_options import add_list_options
+from evprof.cli.setting_options import add_pair_options, add_setting
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
-from evprof.core.vocabulary.settings import choices_of
-from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.core.vocabulary.settings import SETTINGS
 
 
 def add_collect_options(parser: argparse.ArgumentParser) -> None:
     """Adds what is collected, of whom, and where it goes."""
     parser.add_argument("manifest", metavar="MANIFEST", help="list of samples (CSV, JSON, TOML, instruction JSON)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of the examples")
-    parser.add_argument("--overwrite", action="store_true", help="start over in a folder that holds examples")
+    parser.add_argument("--overwrite", action="store_true", help="begin anew in a folder that holds examples")
     group = parser.add_argument_group("samples")
-    _add_list(group)
+    add_list_options(group)
     group.add_argument(
-        "--prompt", metavar="T", action="append", help="ask this instead of the list's questions (repeatable)"
+        "--prompt", metavar="T", action="append", help="ask this instead of the list's questions (may come again)"
     )
     group = parser.add_argument_group("models")
-    group.add_argument("--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="default: %(default)s")
-    group.add_argument("--target", metavar="MODEL", default=BUNDLED_TARGET, help="default: %(default)s")
+    add_pair_options(group)
     group.add_argument("--no-draft", action="store_true", help="the target alone, which is enough for eagle and ngram")
-    group.add_argument("--clip", metavar="FOLDER", help="CLIP tower for an EventGPT checkpoint that holds none")
-    _add_machine(group, "auto")
+    for key in ("clip", "device", "dtype"):
+        add_setting(group, SETTINGS[key])
     group = parser.add_argument_group("answers")
-    group.add_argument("--max-new-tokens", type=int, metavar="N", default=128, help="default: %(default)s")
-    group.add_argument("--frames", type=int, metavar="N", help="video frames (default: the model's own number)")
-    group.add_argument("--event-frames", type=int, metavar="N", help="event frames (default: the model's own number)")
+    for key in ("max_new_tokens", "frames", "event_frames"):
+        add_setting(group, SETTINGS[key])
     add_json_option(parser)
 
 
@@ -54,19 +53,19 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
         "--validate-every", type=int, metavar="N", default=0, help="steps (default: a twentieth of them)"
     )
     group.add_argument(
-        "--patience", type=int, metavar="N", default=5, help="validations without improvement (default: %(default)s)"
+        "--patience", type=int, metavar="N", default=5, help="judgements without a better one (default: %(default)s)"
     )
     group.add_argument("--seed", type=int, metavar="N", default=0, help="of weights, order and split (default: 0)")
     group.add_argument(
-        "--size", metavar="NAME=N", action="append", default=[], help="a size of the kind, such as rank=32 (repeatable)"
+        "--size", metavar="NAME=N", action="append", default=[], help="of the kind, such as rank=32 (may come again)"
     )
     group.add_argument("--session", metavar="S.evprof", type=Path, help="session that the curves are saved in")
     group = parser.add_argument_group("evaluation", "as evprof adapter evaluate does it; without, the card says so")
     group.add_argument("--evaluate", metavar="MANIFEST|DIR", help="samples to measure the trained adapter on")
     _add_pairs(group)
-    group = parser.add_argument_group("models", "default: those the examples were collected with")
-    group.add_argument("--draft", metavar="MODEL", help="path of the draft, if it was moved")
-    group.add_argument("--target", metavar="MODEL", help="path of the target, if it was moved")
+    group = parser.add_argument_group("models", "by themselves those the examples were collected with")
+    group.add_argument("--draft", metavar="MODEL", help="where the draft lies now")
+    group.add_argument("--target", metavar="MODEL", help="where the target lies now")
     _add_machine(group, "float32")
     add_json_option(parser)
 
@@ -75,30 +74,22 @@ def add_evaluate_options(parser: argparse.ArgumentParser) -> None:
     """Adds what is evaluated on what."""
     parser.add_argument("adapter", metavar="ADAPTER", help="folder or bundled name of an adapter")
     parser.add_argument("samples", metavar="MANIFEST|DIR", help="list of samples, or examples of adapter collect")
-    _add_list(parser.add_argument_group("samples"))
+    add_list_options(parser.add_argument_group("samples"))
     group = parser.add_argument_group("runs")
     _add_pairs(group)
     group.add_argument("--max-new-tokens", type=int, metavar="N", help="default: as when it was trained")
-    group.add_argument("--draft", metavar="MODEL", help="path of the draft (default: as when it was trained)")
-    group.add_argument("--target", metavar="MODEL", help="path of the target (default: as when it was trained)")
+    group.add_argument("--draft", metavar="MODEL", help="where the draft lies (default: as when it was trained)")
+    group.add_argument("--target", metavar="MODEL", help="where the target lies (default: as when it was trained)")
     _add_machine(group, "auto")
     parser.add_argument("--no-write", action="store_true", help="leave the adapter's folder as it is")
     add_json_option(parser)
 
 
-def _add_list(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument(
-        "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
-    )
-    group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
-
-
 def _add_pairs(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--gamma", type=int, metavar="N", default=5, help="tokens drafted per round (default: 5)")
-    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs per sample (default: 3)")
+    group.add_argument("--repeat", type=int, metavar="N", default=3, help="pairs of runs a sample (default: 3)")
 
 
 def _add_machine(group: argparse._ArgumentGroup, dtype: str) -> None:
-    group.add_argument("--device", metavar="D", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    group.add_argument("--dtype", choices=choices_of("dtype"), default=dtype, help="default: %(default)s")
+    add_setting(group, SETTINGS["device"], default="auto")
+    add_setting(group, SETTINGS["dtype"], default=dtype)

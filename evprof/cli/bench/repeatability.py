@@ -44,19 +44,3 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         except OSError as error:
             console.note(f"It could not be kept for later sessions: {error.strerror or error}.")
     return document
-
-
-def print_repeatability(document: dict[str, Any], console: Console, *, is_markdown: bool) -> None:
-    """A line per process and what they come to."""
-    rows, summary = document["rows"], document["summary"]
-    for number, row in enumerate(rows, 1):
-        runs = f"{row['runs']} run{'s' * (row['runs'] != 1)}"
-        console.print(f"process {number}: {row['mean_ms']:.1f} ms, {_percent(row['sd_pct'])} from run to run ({runs})")
-    console.print(
-        f"{_percent(summary['between_processes_pct'])} from process to process ({len(rows)} processes), "
-        f"{_percent(summary['within_process_pct'])} from run to run within one (standard deviations)"
-    )
-
-
-def _percent(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.2f} %"

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import threading
 from statistics import median
 from typing import Any
 
+from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.interrupts import stop_flag
 
 COMPARING = ("engine", "switches", "speculation", "overhead")
 """Benchmarks whose contenders take turns within each process, so that several processes may be put together."""
 
-_NOT_PASSED = {"command", "instance", "debug", "benchmark", "sessions", "json", "markdown"}
+_NOT_PASSED = ("benchmark", "sessions", "markdown", "only")
 
 
 def measure_in_sessions(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
@@ -27,9 +27,10 @@ def measure_in_sessions(options: argparse.Namespace, console: Console) -> list[d
     """
     if options.benchmark not in COMPARING:
         raise UserError(f"--sessions is for the benchmarks {', '.join(COMPARING)} and repeatability.", exit_code=USAGE)
-    argv = program.program_argv("bench", options.benchmark, *_words(options), "--json")
-    stop, documents = threading.Event(), list[dict[str, Any]]()
-    with first_interrupt(stop.set):
+    only = ["--only", *options.only] if options.only else []
+    argv = program.program_argv("bench", options.benchmark, *typed_words(options, _NOT_PASSED), *only, "--json")
+    documents: list[dict[str, Any]] = []
+    with stop_flag() as stop:
         for number in range(options.sessions):
             if stop.is_set():
                 break
@@ -81,21 +82,3 @@ def _median(values: list[Any]) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _words(options: argparse.Namespace) -> list[str]:
-    """The options as they would be typed."""
-    words: list[str] = []
-    for name, value in vars(options).items():
-        option = f"--{name.replace('_', '-')}"
-        if name in _NOT_PASSED or value in (None, False, []):
-            continue
-        if value is True:
-            words.append(option)
-        elif name == "only":
-            words += [option, *value]
-        elif isinstance(value, list):
-            words += [word for entry in value for word in (option, str(entry))]
-        else:
-            words += [option, str(value)]
-    return words

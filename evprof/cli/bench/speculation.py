@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,12 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
     """Environment, rows, sweep and summary. Ctrl-C stops it and keeps the rows so far."""
     from evprof.cli.run.recorded_session import make_engine
     from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
-    from evprof.run.processes.interrupts import first_interrupt
+    from evprof.run.processes.interrupts import stop_flag
 
     chosen = _chosen(options)
     target = ModelChoice(options.target, options.device, options.dtype)
     from engines.speculation.differing_answers import FlipJudge
 
-    stop = threading.Event()
     plan = SpeculationPlan(
         _samples(options),
         chosen,
@@ -35,7 +33,7 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
         max_new_tokens=options.max_new_tokens,
         judge=FlipJudge(target),
     )
-    with first_interrupt(stop.set):
+    with stop_flag() as stop:
         return measure_speculation(make_engine(), plan, stop, console.note)
 
 

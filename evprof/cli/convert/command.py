@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.sample_options import check_least, existing, option_of, us_of
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 
@@ -41,10 +42,7 @@ class ConvertCommand(Command):
         from evprof.core.sample import Sample
 
         kind = _kind(options.input)
-        for name in ("limit", "jobs"):
-            value = getattr(options, name)
-            if value is not None and value < 1:
-                raise UserError(f"--{name} must be at least 1, not {value}.", exit_code=USAGE)
+        check_least(options, limit=1, jobs=1)
         if kind in ("manifest", "sequence"):
             from evprof.cli.convert.lists import convert_list
 
@@ -85,26 +83,24 @@ def _refuse_list_options(options: argparse.Namespace) -> None:
     for name in ("only", "root", "questions", "limit", "clip_ms"):
         if getattr(options, name) is not None:
             what = "a folder with events and video" if name == "clip_ms" else "lists of samples"
-            raise UserError(f"--{name.replace('_', '-')} is for {what}; leave it out.", exit_code=USAGE)
+            raise UserError(f"{option_of(name)} is for {what}; leave it out.", exit_code=USAGE)
 
 
 def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
     from dataclasses import replace
 
-    from evprof.cli.convert.options import recipe_of, window_of
-    from evprof.cli.run.options import existing
+    from evprof.cli.convert.options import recipe_of
     from evprof.run.conversion.task import Task
 
     recipe = recipe_of(options, is_list=False)
     recipe.refuse_for(kind)
-    start_us, duration_us = window_of(options)
     for name, half in (("video_times", "video"), ("rectify", "events")):
         if getattr(options, name) is not None and kind != half:
-            raise UserError(f"--{name.replace('_', '-')} has no use here; leave it out.", exit_code=USAGE)
+            raise UserError(f"{option_of(name)} has no use here; leave it out.", exit_code=USAGE)
     sample = replace(
         sample,
-        start_us=start_us,
-        duration_us=duration_us,
+        start_us=us_of(options, "start_ms"),
+        duration_us=us_of(options, "duration_ms"),
         video_times_path=existing(options.video_times, "--video-times"),
         rectify_path=existing(options.rectify, "--rectify"),
     )

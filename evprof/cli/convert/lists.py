@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evprof.cli.convert.options import clip_us, recipe_of, window_of
+from evprof.cli.convert.options import recipe_of
 from evprof.cli.convert.progress import ConvertProgress
 from evprof.cli.convert.text import list_document, list_lines
+from evprof.cli.sample_options import us_of
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
@@ -52,8 +53,7 @@ def convert_list(options: argparse.Namespace, console: Console, kind: str) -> in
 
 
 def _samples(options: argparse.Namespace, kind: str) -> tuple[Sequence[Sample], list[str]]:
-    start_us, duration_us = window_of(options)
-    length_us = clip_us(options)
+    start_us, duration_us, length_us = (us_of(options, name) for name in ("start_ms", "duration_ms", "clip_ms"))
     if options.video_times is not None or options.rectify is not None:
         raise UserError("--video-times and --rectify are for one recording; a list says them by row.", exit_code=USAGE)
     if kind == "manifest":

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from evprof.cli.sample_options import add_list_options, add_part_options, us_of
 from evprof.core.errors import USAGE, UserError
 from evprof.run.conversion.recipe import (
     COMPRESSIONS,
@@ -27,7 +28,7 @@ def add_convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="IN", help="a recording, a video, a folder, or a list of samples")
     parser.add_argument("-o", "--output", metavar="OUT", type=_place, required=True, help="file or folder to write")
     parser.add_argument("--to", choices=TARGETS, help="what to make (default: by the name of OUT; a folder is frames)")
-    parser.add_argument("--overwrite", action="store_true", help="replace existing files; for a list, start over")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there; of a list: begin anew")
     _add_part(parser.add_argument_group("which part"))
     _add_list(parser.add_argument_group("of a list of samples, or a folder with events and video"))
     _add_events(parser.add_argument_group("event recordings"))
@@ -37,22 +38,15 @@ def add_convert_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_part(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--start-ms", type=float, metavar="A", help="begin A ms after the earliest event or first frame")
-    group.add_argument("--duration-ms", type=float, metavar="B", help="take B ms (default: to the end)")
+    add_part_options(group)
     group.add_argument(
         "--clip-ms", type=float, metavar="C", help="a folder with events and video: cut into clips of C ms"
     )
-    group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
-    group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
 
 
 def _add_list(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--only", choices=("events", "video"), help="read only this half of every sample")
-    group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument(
-        "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
-    )
-    group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
+    add_list_options(group)
     group.add_argument("--jobs", type=int, metavar="N", default=1, help="files written at a time (default: 1)")
 
 
@@ -67,7 +61,7 @@ def _add_events(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_pictures(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--frames", type=int, metavar="N", help="how many (default: 5 of events, every one of a video)")
+    group.add_argument("--frames", type=int, metavar="N", help="so many (events: 5, as EventGPT; a video: every one)")
     group.add_argument("--every", type=int, metavar="N", help="a video: every Nth frame")
     group.add_argument("--fps", type=_rate, metavar="F", help="frames per second of the result; fractions: 30000/1001")
     group.add_argument("--window-ms", type=float, metavar="W", help="events: a picture for every W ms")
@@ -95,7 +89,7 @@ def _add_simulation(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--threshold-off", type=float, metavar="C", help="the same for darker (default: as --threshold)")
     group.add_argument("--threshold-spread", type=float, metavar="S", help="its spread over pixels (default: 0.03)")
     group.add_argument("--refractory-us", type=int, metavar="T", help="a pixel's rest after an event (default: 0)")
-    group.add_argument("--seed", type=int, metavar="N", help="seed of the spread (default: 0)")
+    group.add_argument("--seed", type=int, metavar="N", help="of the spread (default: 0)")
     group.add_argument("--simulate-width", type=int, metavar="W", help="scale the video to W pixels (default: its own)")
 
 
@@ -114,7 +108,7 @@ def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe
     names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
     given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.window_ms is not None:
-        given["window_us"] = _us("--window-ms", options.window_ms)
+        given["window_us"] = us_of(options, "window_ms")
     is_dat = not is_list and output.suffix.lower() == ".dat"
     if is_dat and given.setdefault("raw_format", "dat") != "dat":
         raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
@@ -128,25 +122,6 @@ def _guessed(output: Path, named: str | None) -> str:
         known = ", ".join(SUFFIXES)
         raise UserError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.", exit_code=USAGE)
     return FRAMES
-
-
-def window_of(options: argparse.Namespace) -> tuple[int | None, int | None]:
-    """Start and duration of the part that is meant, in µs."""
-    return tuple(  # type: ignore[return-value]  # exactly two
-        None if value is None else _us(name, value)
-        for name, value in (("--start-ms", options.start_ms), ("--duration-ms", options.duration_ms))
-    )
-
-
-def clip_us(options: argparse.Namespace) -> int | None:
-    """Length of the clips that are asked for, in µs."""
-    return None if options.clip_ms is None else _us("--clip-ms", options.clip_ms)
-
-
-def _us(name: str, value_ms: float) -> int:
-    if not abs(value_ms) < 1e12:
-        raise UserError(f"{name} must be a time in ms, not {value_ms}.", exit_code=USAGE)
-    return round(value_ms * 1000)
 
 
 def _place(text: str) -> Path:

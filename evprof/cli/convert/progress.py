@@ -34,8 +34,7 @@ class ConvertProgress(Progress):
                 self.draw(self._failures())
         elif steps and steps[0].done:
             step = steps[0]
-            if step.unit != self._unit or step.total != self._total:
-                self.turn_to(self._title, step.unit or "", step.total)
+            self.turn_to(self._title, step.unit, step.total)
             self._done = step.done
             self.draw()
 

@@ -1,17 +1,15 @@
-"""A checkpoint for people to read in a terminal: what it holds, and whether it fits."""
+"""A checkpoint for people to read in a terminal: what it holds, whether it fits, and how it meets another one."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from evprof.cli.run.text import facts_lines
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.facts import facts_lines
 from evprof.core.units import flops_text, memory_text
 
 _LABEL = 24
-_WIDTH = 110
 _NAMES = 10
 """Tensors named of those missing or too many."""
 
@@ -23,7 +21,30 @@ _PARTS = (
     ("packed on the host", "host"),
     ("most at once", "total"),
 )
+_ALIGNMENTS = {
+    "same": "every id means the same in both",
+    "shared": "ids that mean the same are mapped onto each other, others are masked",
+    "re-encoded": "too few ids mean the same: text passes between the models, not ids",
+}
+
+_FIGURES = (
+    ("mean cosine", "mean_cosine"),
+    ("mean cosine, different positions", "mean_cosine_elsewhere"),
+    ("linear CKA", "cka"),
+    ("linear CKA, debiased", "cka_debiased"),
+    ("linear CKA, target's rows shuffled", "cka_shuffled"),
+)
 _SOMETIMES = ("loading", "host")
+
+
+_TOLD = {
+    *("path", "kind", "schema_version", "family", "model_type", "parameters", "tensors", "missing", "surplus"),
+    *("bytes", "dtype", "context_limit", "visual_tokens_per_frame", "architecture", "text", "vision", "flops"),
+    *("problems", "assumptions", "fit", "vocabulary", "features"),
+    # Where it would lie and what it takes there is told with the fit.
+    *("device", "device_dtype", "device_bytes"),
+}
+"""Keys of the document that have lines of their own."""
 
 
 def print_checkpoint(document: dict[str, Any], console: Console) -> None:
@@ -40,31 +61,17 @@ def print_checkpoint(document: dict[str, Any], console: Console) -> None:
         "visual tokens per frame": document["visual_tokens_per_frame"],
         **_built_of(document),
     }
-    known = {"family", "model_type", "parameters", "tensors", "missing", "surplus", "bytes", "dtype", "context_limit"}
-    known |= {
-        "visual_tokens_per_frame",
-        "path",
-        "kind",
-        "schema_version",
-        "problems",
-        "assumptions",
-        "fit",
-        "vocabulary",
-        "architecture",
-        "text",
-        "vision",
-        "flops",
-        "features",
-    }
-    # Where it would lie and what it takes there stands below.
-    known |= {"device", "device_dtype", "device_bytes"}
-    shown |= {name.replace("_", " "): value for name, value in document.items() if name not in known}
+    shown |= {name.replace("_", " "): value for name, value in document.items() if name not in _TOLD}
     for line in facts_lines(shown):
         console.print(line)
     _print_sentences("assumptions", document["assumptions"], console)
     _print_sentences("problems", document["problems"], console)
     console.print()
     print_fit(document["fit"], console)
+    for name, print_part in (("vocabulary", print_vocabulary), ("features", print_features)):
+        if name in document:
+            console.print()
+            print_part(document[name], console)
 
 
 def _built_of(document: dict[str, Any]) -> dict[str, str]:
@@ -99,17 +106,14 @@ def print_fit(fit: dict[str, Any], console: Console) -> None:
         ),
         ("  samples in a batch", [_batch(model["batch_capacity"]) for model in models]),
     ]
-    widths = [max(len(cells[index]) for _, cells in rows) for index in range(len(models))]
-    for name, cells in rows:
-        line = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
-        console.print(f"{name:<{_LABEL}}{line}".rstrip())
+    console.table([[f"{name:<{_LABEL - 2}}", *cells] for name, cells in rows])
     assumed = " (assumed)" if fit["is_assumed"] else ""
     for device, free in fit["free_bytes"].items():
         console.print(f"{f'  free on {device}':<{_LABEL}}{memory_text(free)}{assumed}")
     console.print(f"{'  placement':<{_LABEL}}{fit['placement']}")
     console.print()
     for said in (fit["sentence"], *(f"warning: {sentence}" for sentence in fit["warnings"])):
-        console.print(textwrap.fill(said, _WIDTH, break_long_words=False, break_on_hyphens=False))
+        console.wrapped(said)
 
 
 def _print_sentences(head: str, sentences: Sequence[str], console: Console) -> None:
@@ -117,16 +121,7 @@ def _print_sentences(head: str, sentences: Sequence[str], console: Console) -> N
         return
     console.print(f"{head}:")
     for sentence in sentences:
-        console.print(
-            textwrap.fill(
-                sentence,
-                _WIDTH,
-                initial_indent="  ",
-                subsequent_indent="    ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        )
+        console.wrapped(sentence, "  ", "    ")
 
 
 def _names(names: Sequence[str]) -> str:
@@ -147,3 +142,59 @@ def _positions(positions: dict[str, int]) -> str:
 
 def _batch(capacity: dict[str, int]) -> str:
     return f"{capacity['real']} ({capacity['naive']} by KV cache alone)"
+
+
+def print_vocabulary(vocabulary: dict[str, Any], console: Console) -> None:
+    """The part "vocabulary" of the `inspect` document of a draft against a target."""
+    alignment, shared = vocabulary["alignment"], vocabulary["shared_ids"]
+    numbers = "under the same numbers" if vocabulary["same_number"] else "under numbers of their own"
+    rows = [
+        ("vocabulary against", vocabulary["target"]),
+        ("  alignment", f"{alignment}: {_ALIGNMENTS[alignment]}"),
+        ("  draft's ids", f"{vocabulary['draft_ids']:,}"),
+        ("  target's ids", f"{vocabulary['target_ids']:,}"),
+        ("  shared", f"{shared:,}, {numbers}; {vocabulary['coverage']:.1%} of the draft's pieces"),
+        ("  only the draft's", _listed(vocabulary["only_draft"], vocabulary["only_draft_count"])),
+        ("  only the target's", _listed(vocabulary["only_target"], vocabulary["only_target_count"])),
+        ("  same number, other", f"{vocabulary['differing_count']:,}"),
+    ]
+    for name, text in rows:
+        console.wrapped(text, f"{name:<{_LABEL}}", " " * _LABEL)
+    for entry in vocabulary["differing"]:
+        console.print(f"{'':<{_LABEL}}{entry['id']}: {_quoted(entry['draft'])}, {_quoted(entry['target'])}")
+
+
+def _listed(entries: list[dict[str, Any]], count: int) -> str:
+    if not count:
+        return "0"
+    more = ", …" if count > len(entries) else ""
+    return f"{count:,}: " + ", ".join(f"{entry['id']} {_quoted(entry['piece'])}" for entry in entries) + more
+
+
+def _quoted(piece: str) -> str:
+    """A piece of a foreign vocabulary, which may hold anything a terminal would obey."""
+    shown = "".join(letter if letter.isprintable() else f"⟨U+{ord(letter):04X}⟩" for letter in piece)
+    return f"“{shown}”"
+
+
+def print_features(features: dict[str, Any], console: Console) -> None:
+    """The part "features" of the `inspect` document of a draft against a target; cosines by position are in --json."""
+    spaces = features["spaces"]
+    rows = [
+        ("", [space["space"] for space in spaces]),
+        ("draft", [_shape(space["draft_shape"]) for space in spaces]),
+        ("target", [_shape(space["target_shape"]) for space in spaces]),
+        ("positions compared", [str(space["positions"]) for space in spaces]),
+        *((name, [_number(space[key]) for space in spaces]) for name, key in _FIGURES),
+    ]
+    console.print(f"features of {features['sample']} against {features['target']}")
+    console.table([[f"  {name:<36}", *cells] for name, cells in rows])
+    console.wrapped(features["definition"])
+
+
+def _shape(shape: list[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3f}"

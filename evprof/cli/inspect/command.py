@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
+from evprof.cli.sample_options import check_least, existing
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
@@ -45,7 +46,7 @@ class InspectCommand(Command):
         parser.add_argument("path", metavar="PATH", help="a file, a folder, or a model's name")
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
-        parser.add_argument("--at-ms", metavar="T,T,…", help="for a video: the frames shown at these times")
+        parser.add_argument("--at-ms", metavar="T,T,…", help="of a video those on show at these times instead")
         parser.add_argument("--against", metavar="TARGET", help="how a draft's vocabulary meets this model's")
         parser.add_argument(
             "--features", action="store_true", help="with --against: how alike both models' visual features are"
@@ -58,13 +59,10 @@ class InspectCommand(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Finds out what it is, describes it, writes frames if asked."""
         from evprof.cli.inspect.checkpoint_report import print_checkpoint
-        from evprof.cli.inspect.features_report import print_features
         from evprof.cli.inspect.manifest_report import print_manifest
-        from evprof.cli.inspect.vocabulary_report import print_vocabulary
-        from evprof.cli.run.text import facts_lines
+        from evprof.cli.terminal.facts import facts_lines
 
-        if options.frames is not None and options.frames < 1:
-            raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
+        check_least(options, frames=1)
         _check_features(options)
         times_us = _times_us(options)
         document = describe(options)
@@ -75,12 +73,6 @@ class InspectCommand(Command):
             return 0
         if document["kind"] == "checkpoint":
             print_checkpoint(document, console)
-            if "vocabulary" in document:
-                console.print()
-                print_vocabulary(document["vocabulary"], console)
-            if "features" in document:
-                console.print()
-                print_features(document["features"], console)
             return 0
         if document["kind"] == "manifest":
             print_manifest(document, console)
@@ -108,7 +100,6 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
     if not Path(path).exists() and not is_frame_set(path):
         raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
-    from evprof.cli.inspect.legacy_report import describe_legacy
     from evprof.cli.inspect.manifest_report import describe_manifest
     from evprof.loaders.inspection import inspect_events, inspect_sequence, inspect_video
     from evprof.loaders.probe import probe
@@ -127,7 +118,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         "video": inspect_video,
         "sequence": inspect_sequence,
         "manifest": describe_manifest,
-        "legacy": describe_legacy,
+        "legacy": _legacy,
         "session": _session,
         "trace": _trace,
     }
@@ -175,7 +166,6 @@ def _check_features(options: argparse.Namespace) -> None:
 
 def _shown(options: argparse.Namespace) -> Sample:
     """The sample that both models are shown."""
-    from evprof.cli.run.options import existing
     from evprof.loaders.bundled import bundled_sample
 
     if options.events is None:
@@ -219,6 +209,34 @@ def _session(path: str) -> dict[str, Any]:
         ],
         "run_count": len(runs),
         "records": session.recording.row_count,
+    }
+
+
+def _legacy(path: str) -> dict[str, Any]:
+    """The `inspect` document: family, rows, what each key really covers, and what is wrong. Raises UserError."""
+    from evprof.loaders.legacy.checks import FileProblems
+    from evprof.loaders.legacy.family import open_legacy
+
+    file = open_legacy(path)
+    problems = FileProblems()
+    reader, rows = file.read(problems)
+    found = failed = 0
+    cells: dict[str, None] = {}
+    for row in rows:
+        found += 1
+        failed += row.error is not None
+        cells[row.cell] = None
+    return _head(path, "legacy") | {
+        "problems": problems.sentences(file.preview.rows),
+        "family": file.family.name,
+        "rows": file.preview.rows,
+        "runs": found,
+        "failed": failed,
+        "configurations": list(cells),
+        "covers": {
+            role: {key: "+".join(stages) or "nothing" for key, stages in keys.items()}
+            for role, keys in reader.covers.items()
+        },
     }
 
 

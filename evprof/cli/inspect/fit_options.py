@@ -22,9 +22,7 @@ def add_fit_options(parser: argparse.ArgumentParser) -> None:
     for key in _OF_MODEL:
         add_setting(group, SETTINGS[key])
         add_setting(group, SETTINGS[key], "with")
-    group.add_argument(
-        "--memory", metavar="SIZE", help="answer for a device with this much free (24GB), not for this one"
-    )
+    group.add_argument("--memory", metavar="SIZE", help="answer for devices with so much free (24GB), not for this one")
     for key in ("clip", *_OF_RUN):
         add_setting(group, SETTINGS[key])
 
@@ -54,7 +52,7 @@ def fit_question(options: argparse.Namespace) -> FitQuestion:
     Raises UserError (exit code 2) for values that mean nothing.
     """
     from engines.fit.verdict import FitQuestion, memory_size
-    from evprof.cli.run.options import existing
+    from evprof.cli.sample_options import existing
 
     if options.other is None:
         for key in _OF_MODEL:

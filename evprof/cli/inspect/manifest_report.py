@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.run.text import facts_lines
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.facts import facts_lines
 
-_WIDTH = 110
 _SHARES = {
     "with events": "with_events",
     "with video": "with_video",
@@ -56,7 +54,7 @@ def print_manifest(document: dict[str, Any], console: Console) -> None:
     if document["problems"]:
         console.print("problems:")
     for sentence in document["problems"]:
-        console.print(textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    "))
+        console.wrapped(sentence, "  ", "    ")
 
 
 def _share(count: int, samples: int) -> str:

@@ -39,7 +39,7 @@ class RunCommand(Command):
             help="session to write or to append to (default: a new one in the user's data folder)",
         )
         parser.add_argument(
-            "--batches", metavar="N,N,…", help="after the runs, measure the speed with that many prompts at once"
+            "--batches", metavar="N,N,…", help="behind the runs: the models' speed with so many prompts at once"
         )
         add_json_option(parser)
 

@@ -6,16 +6,18 @@ import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evprof.cli.run.sessions_option import add_sessions_option
-from evprof.cli.run.speculation_options import mode_by_drafter, speculation_of
-from evprof.cli.setting_options import add_setting, choice_of, settings_of
+from evprof.cli.command import add_sessions_option
+from evprof.cli.sample_options import add_part_options, check_least, existing, option_of, us_of
+from evprof.cli.setting_options import add_pair_options, add_setting, choice_of, settings_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import OF_MEASURING, RunRequest, TraceSettings
 from evprof.core.sample import Sample, clip_name
+from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
-from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.core.vocabulary.modes import KV_ADAPTED, MODES, SIDE_BY_SIDE, SPECULATIVE, mode_of
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +27,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--video", metavar="PATH", help="any video that FFmpeg opens, or a folder of pictures")
     group.add_argument("--sample", metavar="DIR", help="a folder of an event recording and its video, such as DSEC's")
     group.add_argument("--prompt", metavar="TEXT", help="the question (default: the bundled sample's)")
-    group.add_argument(
-        "--draft", metavar="MODEL", default=BUNDLED_DRAFT, help="reads the events (default: %(default)s)"
-    )
-    group.add_argument(
-        "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
-    )
+    add_pair_options(group)
     group.add_argument(
         "--mode",
         choices=MODES,
@@ -42,19 +39,15 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
 def add_clip_options(parser: argparse.ArgumentParser) -> None:
     """Adds which part of the recordings is meant, and how their clocks relate."""
     group = parser.add_argument_group("which part of it")
-    group.add_argument("--start-ms", type=float, metavar="A", help="clip: begin A ms after the earliest event")
-    group.add_argument("--duration-ms", type=float, metavar="B", help="clip: take B ms (default: to the end)")
+    add_part_options(group)
     group.add_argument("--video-offset-ms", type=float, metavar="C", help="when the video begins on the events' clock")
-    group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
-    group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
 
 
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
     """Adds where models run, how often, and what is traced."""
     group = parser.add_argument_group("machine")
     for entry in OF_MEASURING:
-        add_setting(group, entry)
-    group.set_defaults(**{entry.key: entry.default for entry in OF_MEASURING})
+        add_setting(group, entry, default=entry.default)
     add_sessions_option(group)
     group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
@@ -111,9 +104,9 @@ def clip_of(sample: Sample, options: argparse.Namespace) -> Sample:
         ("rectify", sample.events_path, "an event recording"),
     ):
         if getattr(options, option) is not None and half is None:
-            raise UserError(f"--{option.replace('_', '-')} needs {what}, and there is none.", exit_code=USAGE)
-    start_us, duration_us = (_us(options, name) for name in ("start_ms", "duration_ms"))
-    offset_us = _us(options, "video_offset_ms")
+            raise UserError(f"{option_of(option)} needs {what}, and there is none.", exit_code=USAGE)
+    start_us, duration_us = (us_of(options, name) for name in ("start_ms", "duration_ms"))
+    offset_us = us_of(options, "video_offset_ms")
     if (start_us, duration_us) != (None, None):
         _check_has_times(sample)
         sample = replace(sample, start_us=start_us, duration_us=duration_us)
@@ -126,15 +119,6 @@ def clip_of(sample: Sample, options: argparse.Namespace) -> Sample:
     )
     found.validate()
     return found
-
-
-def _us(options: argparse.Namespace, name: str) -> int | None:
-    value: float | None = getattr(options, name)
-    if value is None:
-        return None
-    if not abs(value) < 1e12:
-        raise UserError(f"--{name.replace('_', '-')} must be a time in ms, not {value}.", exit_code=USAGE)
-    return round(value * 1000)
 
 
 def _check_has_times(sample: Sample) -> None:
@@ -168,19 +152,6 @@ def inferred_mode(sample: Sample) -> str:
     return "draft" if sample.events_path else "target"
 
 
-def existing(path: str | None, option: str) -> str | None:
-    """The absolute path. Raises UserError when nothing is there: better now than after models were loaded."""
-    if path is None:
-        return None
-    from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
-
-    if is_frame_set(path):
-        frame_paths(path)
-    elif not Path(path).exists():
-        raise UserError(f"{option}: there is no file or folder '{path}'; check the path.")
-    return str(Path(path).resolve())
-
-
 def request_of(options: argparse.Namespace) -> RunRequest:
     """The validated request. Raises UserError, exit code 2, for what cannot work together."""
     question = question_of(options)
@@ -209,7 +180,32 @@ def _trace(options: argparse.Namespace) -> TraceSettings | None:
         if options.trace_tokens is not None:
             raise UserError("--trace-tokens says how long a trace is; add --torch-trace LOGDIR.", exit_code=USAGE)
         return None
+    check_least(options, trace_tokens=1)
     tokens = 8 if options.trace_tokens is None else options.trace_tokens
-    if tokens < 1:
-        raise UserError(f"--trace-tokens must be at least 1, not {tokens}.", exit_code=USAGE)
     return TraceSettings(str(Path(options.torch_trace).resolve()), tokens)
+
+
+def speculation_of(options: argparse.Namespace) -> SpeculationSettings:
+    """The settings asked for. Raises UserError (exit code 2) for a drafter that nobody knows or that contradicts."""
+    drafter, info = drafter_of(options.drafter, options.adapter)
+    _check_mode(options, info)
+    folder = None if info is None else str(info.folder)
+    return replace(settings_of(options).speculation, drafter=drafter, adapter=folder)
+
+
+def mode_by_drafter(options: argparse.Namespace) -> str | None:
+    """The mode that naming a drafter asks for; None where none is named."""
+    if options.drafter is None and options.adapter is None:
+        return None
+    _, info = drafter_of(options.drafter, options.adapter)
+    return KV_ADAPTED if info is not None and info.kind == KV else SPECULATIVE
+
+
+def _check_mode(options: argparse.Namespace, info: AdapterInfo | None) -> None:
+    asked = next((name for name in ("drafter", "adapter") if getattr(options, name) is not None), None)
+    if asked is None or options.mode is None:
+        return
+    if not mode_of(options.mode).is_paired:
+        raise UserError(f"--{asked} says who drafts, and in mode {options.mode} nobody does.", exit_code=USAGE)
+    if info is not None:
+        check_mode(info, options.mode)

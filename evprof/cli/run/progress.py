@@ -91,8 +91,7 @@ class RunProgress(Progress):
             span = run.running_span
             title = f"run {run.run_id} · {f'{span.role} {span.name}' if span else 'between stages'}"
             unit, done, total = "tokens", len(run.tokens), self._request.settings.max_new_tokens
-        if title != self._title:
-            self.turn_to(title, unit, total)
+        self.turn_to(title, unit, total)
         self.reach(done)
 
 

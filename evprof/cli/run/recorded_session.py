@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunBook, RunLog
-from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner
 
@@ -93,8 +92,7 @@ class RecordedSession:
         """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
         them."""
         before = set(self.book.runs)
-        stop = threading.Event()
-        with first_interrupt(stop.set):
+        with stop_flag() as stop:
             for number in range(self._sessions):
                 self._begin(number)
                 if not stop.is_set():

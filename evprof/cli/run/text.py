@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from evprof.cli.run.speculation_lines import clinic_lines, round_lines
 from evprof.cli.terminal.console import Console
@@ -98,18 +97,16 @@ def _stage_lines(run: RunLog) -> list[str]:
 
 
 def _figures(run: RunLog) -> list[tuple[str, str]]:
+    lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
     figures = [
         ("time to first token", ms_text(decoding.time_to_first_token_ms(run))),
         ("inter-token latency", ms_text(decoding.inter_token_latency_ms(run))),
         ("decode", _rate(decoding.decode_throughput_tok_s(run))),
         ("prefill", _rate(decoding.prefill_throughput_tok_s(run))),
-        ("tokens in / visual / out", ""),
+        ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths)),
         ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
     ]
-    lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
-    figures += _layout_figures(run)
-    figures[4] = ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths))
-    figures += _loading_figures(run)
+    figures += [*_layout_figures(run), *_loading_figures(run)]
     counts = acceptance(run)
     if counts is not None:
         figures.append(
@@ -180,27 +177,3 @@ def _share(value: float | None) -> str:
 
 def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.2f}"
-
-
-def _shown(value: Any) -> str:
-    """A value for people: four significant digits are enough of a measurement."""
-    if value is None:
-        return "n/a"
-    if value in ([], {}):
-        return "none"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def facts_lines(document: dict[str, Any], indent: str = "") -> list[str]:
-    """A flat description as lines of name and value; lists one entry per line."""
-    lines = []
-    for name, value in document.items():
-        if isinstance(value, dict):
-            lines += [f"{indent}{name}:", *facts_lines(value, indent + "  ")]
-        elif isinstance(value, list) and value and not all(isinstance(entry, int | float) for entry in value):
-            lines += [f"{indent}{name}:"]
-            for entry in value:
-                lines += facts_lines(entry, indent + "  ") if isinstance(entry, dict) else [f"{indent}  {entry}"]
-        else:
-            lines.append(f"{indent}{name:<{max(26, len(name) + 2)}}{_shown(value)}")
-    return lines

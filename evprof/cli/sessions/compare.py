@@ -122,7 +122,7 @@ def _session(path: Path) -> Session:
 
 
 def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Configuration]:
-    """The configurations of a session; prints which runs they skip."""
+    """The columns of a session; tells what was left out of them."""
     from evprof.cli.run.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
     from evprof.metrics.comparison.document import configurations_of

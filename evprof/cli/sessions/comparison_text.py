@@ -8,8 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from evprof.cli.terminal.console import Console
-from evprof.cli.terminal.styled_lines import Piece, StyledLines, total_width
+from evprof.cli.terminal.console import Console, Piece, total_width
 from evprof.core.units import bytes_text, ms_text
 
 BAR = 24
@@ -31,9 +30,8 @@ Document = Mapping[str, Any]
 Cells = list[Piece]
 
 
-def print_comparison(document: Document, console: Console) -> None:
+def print_comparison(document: Document, out: Console) -> None:
     """The document of `compare`; columns are called by letters, or by run numbers where those tell them apart."""
-    out = StyledLines(console)
     labels = labels_of(document)
     listed = list(zip(labels, document["columns"], strict=True))
     for label, column in listed:
@@ -77,7 +75,7 @@ def _column_text(column: Document, is_of_many: bool) -> str:
     return " ".join(parts) + (", the baseline" if column["is_baseline"] else "")
 
 
-def _print_settings(document: Document, labels: Sequence[str], out: StyledLines) -> None:
+def _print_settings(document: Document, labels: Sequence[str], out: Console) -> None:
     """Only what differs: everything else is told by `show`."""
     rows = [
         (setting["name"], [value or "n/a" for value in setting["values"]])
@@ -142,7 +140,7 @@ def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
     return f"{shown} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else shown
 
 
-def _print_rows(document: Document, labels: Sequence[str], out: StyledLines) -> None:
+def _print_rows(document: Document, labels: Sequence[str], out: Console) -> None:
     """Tables of as many columns beside the baseline as a line holds."""
     base = _baseline(document)
 
@@ -212,14 +210,14 @@ def _judgement(row: Document, index: int) -> Piece:
     return ("better", strong + _GOOD) if is_good else ("worse", strong + _BAD)
 
 
-def _print_pair(label: str, base: str, pair: Document, out: StyledLines) -> None:
+def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
     """What is said of one column and the baseline."""
     parts = sorted(pair["contributions"], key=lambda part: -abs(part["delta_ms"]))
     if parts:
         out.line()
         how = "" if pair["samples"] is None else f" (mean of {pair['samples']} samples that both measured)"
         out.line(f"where the difference of {label} from {base} comes from{how}:")
-        out.table(_bars(parts), left=1)
+        out.table(_bars(parts))
     found = pair["generation"]
     if found["product"] is not None:
         out.line(

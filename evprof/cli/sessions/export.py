@@ -36,7 +36,7 @@ class ExportCommand(Command):
         parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
         parser.add_argument("--runs", metavar="LIST", type=_numbers, help="only these runs of each session: 1,2,5-8")
         parser.add_argument(
-            "--cell", metavar="NAME", action="append", help="only runs of this configuration (repeatable)"
+            "--cell", metavar="NAME", action="append", help="only runs of this configuration (may be given again)"
         )
 
     def run(self, options: argparse.Namespace, console: Console) -> int:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.progress import Progress
 from evprof.core.units import ms_text
 
 if TYPE_CHECKING:
-    from evprof.run.legacy_import import ImportedFile, Progress
+    from evprof.run.legacy_import import ImportedFile
 
 
 class ImportCommand(Command):
@@ -38,7 +39,13 @@ class ImportCommand(Command):
         from evprof.run.legacy_import import import_files
 
         check_place(options.output)
-        summary = import_files(options.files, options.output, _progress(console))
+        with Progress(console) as progress:
+
+            def tell(path: Path, runs: int, rows: int) -> None:
+                progress.turn_to(path.name, "rows", rows)
+                progress.reach(runs)
+
+            summary = import_files(options.files, options.output, tell if console.is_terminal else None)
         if console.is_json:
             console.document(
                 {
@@ -53,16 +60,6 @@ class ImportCommand(Command):
             _print_file(file, console)
         console.note(f"session saved: {summary.session}")
         return 0
-
-
-def _progress(console: Console) -> Progress | None:
-    if not console.is_terminal:
-        return None
-
-    def tell(path: Path, runs: int, rows: int) -> None:
-        print(f"\r{path.name}: {runs} runs of {rows} rows ", end="\n" if runs >= rows else "", file=console.errors)
-
-    return tell
 
 
 def _print_file(file: ImportedFile, console: Console) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.sample_options import check_least
+from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
@@ -18,6 +20,9 @@ from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.ready import DOCUMENTS
 from evprof.run.suites.spec import SuiteSpec
+
+_HOW_AGAIN = ("suite", "named", "resume", "retry_failed")
+"""What is typed in a place of its own, or not again."""
 
 REPORTS = ("report.md", "report.html")
 
@@ -59,13 +64,13 @@ class _Measurement:
 
     def conclude(self) -> int:
         """Plans, measures, reports."""
-        from evprof.cli.suite.options import check_counts, question_of, samples_of, spec_of
+        from evprof.cli.suite.options import question_of, samples_of, spec_of
         from evprof.run.suites.record import SUITE, RowOutcomes, check_same, suite_fact
         from evprof.run.suites.suite import check_folder
 
         if self._options.retry_failed and not self._options.resume:
             raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
-        check_counts(self._options)
+        check_least(self._options, limit=1, repeat=1, warmup=0)
         question = question_of(self._options)
         room = make_room()
         spec = spec_of(question, self._options, room.family_of)
@@ -195,16 +200,8 @@ def _left_out(cell: SuiteConfiguration, reason: str) -> dict[str, Any]:
 
 def words_of(options: argparse.Namespace) -> list[str]:
     """The command's words as they would be typed again, without --resume, --retry-failed and --json."""
-    words = ["suite", options.suite]
-    left_out = {"suite", "output", "resume", "retry_failed", "json", "command", "instance", "debug", "named"}
-    given = {"suite": options.named, **{key: value for key, value in vars(options).items() if key not in left_out}}
-    for name, value in given.items():
-        option = f"--{name.replace('_', '-').replace('quantization', 'quant')}"
-        if value is True:
-            words.append(option)
-        elif value not in (None, False):
-            words += [option, str(value)]
-    return [*words, "-o", str(options.output)]
+    named = ["--suite", options.named] if options.named is not None else []
+    return ["suite", options.suite, *named, *typed_words(options, _HOW_AGAIN), "-o", str(options.output)]
 
 
 def write_reports(

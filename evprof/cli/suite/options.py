@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.run.sessions_option import add_sessions_option
+from evprof.cli.command import add_sessions_option
+from evprof.cli.sample_options import add_list_options, option_of
 from evprof.cli.setting_options import add_model_options, add_setting_options, given_models, given_settings
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
@@ -31,24 +32,20 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     _add_data(parser.add_argument_group("samples"))
     _add_overrides(parser)
     group = parser.add_argument_group("how often, and where to")
-    group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every configuration and sample")
-    group.add_argument("--warmup", type=int, metavar="N", help="warm-up runs of every configuration (default: 1)")
+    group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every cell and sample")
+    group.add_argument("--warmup", type=int, metavar="N", help="runs of every cell that do not count (default: 1)")
     add_sessions_option(group)
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
-    group.add_argument("--resume", action="store_true", help="continue the suite in DIR after its last finished row")
+    group.add_argument("--resume", action="store_true", help="go on with the suite in DIR after its last finished row")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
 
 
 def _add_data(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--suite", dest="named", metavar="NAME", help=f"for a list of samples: {', '.join(READY)}")
     group.add_argument("--data", metavar="MANIFEST", help="list of samples for a suite (default: the bundled ones)")
-    group.add_argument("--root", metavar="DIR", help="where the paths of the list start (default: its folder)")
-    group.add_argument(
-        "--questions", choices=("first", "all"), help="of an entry with several questions (default: first)"
-    )
     group.add_argument("--clip-ms", type=float, metavar="N", help="cut the sequences of a folder into clips of N ms")
     group.add_argument("--clip-step-ms", type=float, metavar="N", help="a clip every N ms (default: end to end)")
-    group.add_argument("--limit", type=int, metavar="N", help="take the first N samples")
+    add_list_options(group)
 
 
 def _add_overrides(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +92,7 @@ def clip_us(options: argparse.Namespace, name: str) -> int | None:
     if value is None:
         return None
     if not 0.001 <= value < 1e9:
-        raise UserError(f"--{name.replace('_', '-')} must be a time in ms above 0, not {value}.", exit_code=USAGE)
+        raise UserError(f"{option_of(name)} must be a time in ms above 0, not {value}.", exit_code=USAGE)
     return round(value * 1000)
 
 
@@ -174,14 +171,6 @@ def spec_of(question: SuiteChoice, options: argparse.Namespace, family_of: Famil
         family_of=family_of,
     )
     return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1)
-
-
-def check_counts(options: argparse.Namespace) -> None:
-    """Raises UserError (exit code 2) for counts that mean nothing, before anything takes its time."""
-    for name, least in (("limit", 1), ("repeat", 1), ("warmup", 0)):
-        count = getattr(options, name)
-        if count is not None and count < least:
-            raise UserError(f"--{name} must be at least {least}, not {count}.", exit_code=USAGE)
 
 
 def samples_of(question: SuiteChoice, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:

@@ -80,7 +80,7 @@ def print_table(rows: Sequence[CellRow], console: Console) -> None:
         ]
         for row in rows
     ]
-    console.table(["cell (ms)", "model", "n", "failed", "missing", "total", *STAGES], lines, left=2)
+    console.table([["cell (ms)", "model", "n", "failed", "missing", "total", *STAGES], *lines], left=2)
 
 
 def _spread(summary: Summary | None) -> str:

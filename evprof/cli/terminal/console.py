@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from textwrap import fill
 from typing import Any, TextIO
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+WIDTH = 150
+"""Columns of text where no terminal says otherwise."""
+
+SENTENCE_WIDTH = 110
+"""Letters of a line of a longer text."""
+
+Piece = tuple[str, str]
+"""A text and its style as rich names it, "" for none."""
+
+Cell = Piece | str
+
+GAP = "  "
 
 
 def printable(text: str) -> str:
@@ -29,9 +44,37 @@ class Console:
         """Whether a person watches progress as it happens."""
         return self.errors.isatty()
 
+    @property
+    def width(self) -> int:
+        """What a line of the result holds."""
+        return shutil.get_terminal_size((WIDTH, 24)).columns if self.output.isatty() else WIDTH
+
     def print(self, text: str = "") -> None:
         """One piece of the result, for people. Not for use with --json."""
         print(printable(text), file=self.output)
+
+    def line(self, *cells: Cell) -> None:
+        """One line of the result, with colour on a terminal and without it everywhere else."""
+        pieces = [_piece(cell) for cell in cells]
+        if not self.output.isatty() or not any(style for _, style in pieces):
+            self.print("".join(text for text, _ in pieces).rstrip())
+            return
+        from rich.console import Console as RichConsole
+        from rich.text import Text
+
+        RichConsole(file=self.output, highlight=False).print(Text.assemble(*pieces), soft_wrap=True)
+
+    def wrapped(self, text: str, first: str = "", others: str = "", width: int = SENTENCE_WIDTH) -> None:
+        """A text that may be long, its lines indented by `first` and `others`; no name is broken."""
+        shown = fill(
+            text,
+            width,
+            initial_indent=first,
+            subsequent_indent=others,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        self.print(shown)
 
     def document(self, document: Mapping[str, Any]) -> None:
         """The result as JSON: one document, and the last thing written."""
@@ -43,12 +86,42 @@ class Console:
         """Progress, warnings and errors."""
         print(printable(text), file=self.errors, flush=True)
 
-    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
-        """Columns by spaces; the first `left` are flushed left, the others, being numbers, right."""
-        widths = [max(len(row[index]) for row in [headings, *rows]) for index in range(len(headings))]
-        for row in (headings, *rows):
-            cells = [
-                cell.ljust(width) if index < left else cell.rjust(width)
-                for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-            self.print("  ".join(cells).rstrip())
+    def table(
+        self,
+        lines: Sequence[Sequence[Cell]],
+        *,
+        left: int | Collection[int] = 1,
+        is_ruled: bool = False,
+        is_markdown: bool = False,
+    ) -> None:
+        """Headings and rows in columns: the first `left`, or those of these numbers, flushed left, the others, being
+        numbers, right. `is_ruled`: with a line below the headings. `is_markdown`: as a table of Markdown."""
+        if is_markdown:
+            for row in (lines[0], ["---"] * len(lines[0]), *lines[1:]):
+                self.print(f"| {' | '.join(_piece(cell)[0] for cell in row)} |")
+            return
+        flushed = range(left) if isinstance(left, int) else left
+        widths = widths_of(lines)
+        for number, row in enumerate(lines):
+            pieces: list[Cell] = []
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+                space = " " * (width - len(_piece(cell)[0]))
+                pieces += [cell, space, GAP] if place in flushed else [space, cell, GAP]
+            self.line(*pieces[:-1])
+            if is_ruled and not number:
+                self.print("─" * total_width(lines))
+
+
+def _piece(cell: Cell) -> Piece:
+    return (cell, "") if isinstance(cell, str) else cell
+
+
+def widths_of(lines: Sequence[Sequence[Cell]]) -> list[int]:
+    """How many letters each column of a table takes."""
+    return [max(len(_piece(line[place])[0]) for line in lines) for place in range(len(lines[0]))]
+
+
+def total_width(lines: Sequence[Sequence[Cell]]) -> int:
+    """How many letters a line of a table takes."""
+    widths = widths_of(lines)
+    return sum(widths) + len(GAP) * (len(widths) - 1)

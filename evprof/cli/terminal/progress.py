@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
 from evprof.cli.terminal.console import Console
 from evprof.core.units import bytes_text
-from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.interrupts import stop_flag
 
 REFRESH_S = 0.25
 
@@ -53,9 +52,10 @@ class Progress:
         self._began = self._shown_at = time.monotonic()
 
     def turn_to(self, title: str, unit: str, total: int | None) -> None:
-        """Something else is counted from now on."""
-        self._title, self._unit = title, unit
-        self.start(total)
+        """This is counted from now on, unless it is already."""
+        if (title, unit, total) != (self._title, self._unit, self._total):
+            self._title, self._unit = title, unit
+            self.start(total)
 
     def reach(self, done: int, note: str = "") -> None:
         """So many are done, those there before not counted; `note` is told with the count."""
@@ -88,7 +88,9 @@ class Progress:
             self._bar.show(title, self._before + self._done, self._total, text)
 
     def counts(self) -> str:
-        """`12 of 20 files`."""
+        """`12 of 20 files`; nothing before the first of nobody knows how many."""
+        if self._total is None and not self._done:
+            return ""
         at = self._amount(self._before + self._done)
         return f"{at}{'' if self._total is None else f' of {self._amount(self._total)}'} {self._unit}".rstrip()
 
@@ -115,17 +117,9 @@ class Progress:
             self._is_stopping = True
             self.say(f"stopping; {self.kept} is kept (Ctrl-C again ends the program at once)")
 
-    @contextmanager
-    def until_stopped(self) -> Iterator[threading.Event]:
+    def until_stopped(self) -> AbstractContextManager[threading.Event]:
         """A flag that the first Ctrl-C sets, which is said."""
-        stop = threading.Event()
-
-        def stops() -> None:
-            stop.set()
-            self.stopping()
-
-        with first_interrupt(stops):
-            yield stop
+        return stop_flag(self.stopping)
 
     def _amount(self, count: int) -> str:
         """A number of things, or of bytes where they have no unit."""

@@ -106,7 +106,7 @@ class InputSettings(Plain):
     image_layout: str = setting(
         "frames",
         "image layout",
-        "So many images, or one image of tiles, which takes fewer tokens and shows less of each.",
+        "Each frame as an image, or all as tiles of one image, which takes fewer tokens and shows less of each.",
         effect=INPUT,
         head=OF_IMAGES,
         choices=(("frames", "images"), ("grid", "one grid")),

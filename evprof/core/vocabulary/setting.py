@@ -170,6 +170,13 @@ class Setting:
         """The option of one model: `--draft-quant`."""
         return f"--{role}-{self.option or self.key.replace('_', '-')}"
 
+    def words(self, value: Any, role: str = "") -> list[str]:
+        """The option that asks for a value, of one model where `role` is given; nothing for None."""
+        flag = self.role_flag(role) if role else self.flag
+        if value is None or self.kind is bool:
+            return [] if value in (None, self.default) else [flag]
+        return [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+
     def may_change_answer(self, value: Any) -> bool:
         """Whether the answer may be another one at this value than without the setting, beyond rounding."""
         return self.effect == LOSSY and value != self.default if self.is_lossy is None else self.is_lossy(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,20 @@ def with_value(settings: GenerationSettings, key: str, value: Any) -> Generation
     if not group:
         return replace(settings, **{key: value})
     return replace(settings, **{group: replace(getattr(settings, group), **{key: value})})
+
+
+def option_words(values: Mapping[str, Any], role: str = "", *, keeps_defaults: bool = False) -> list[str]:
+    """The options that ask for these settings by key, of one model where `role` is given.
+
+    Settings at their default are left out unless `keeps_defaults`, and so are keys that nobody knows.
+    """
+    told = {key: value for key, value in values.items() if key in SETTINGS}
+    return [
+        word
+        for key, value in told.items()
+        if keeps_defaults or value != SETTINGS[key].default
+        for word in SETTINGS[key].words(value, role)
+    ]
 
 
 def counts(key: str, here: Situation) -> str:

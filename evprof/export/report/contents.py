@@ -76,4 +76,4 @@ BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
     failures.section,
     environment.section,
 )
-"""What stands after the five documents in a report of their order."""
+"""What stands behind the five documents in a report of their order."""

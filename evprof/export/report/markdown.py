@@ -22,7 +22,7 @@ from evprof.export.report.plots.bars import plot_text
 from evprof.export.report.safe_text import one_line, plain
 
 MARKS: dict[Badge, str] = {Badge.MEASURED: "ᵐ", Badge.DERIVED: "ᵈ", Badge.THEORETICAL: "ᵗ", Badge.IMPORTED: "ⁱ"}
-"""The letter after a figure."""
+"""The letter behind a figure."""
 
 SYMBOLS = {"good": "▲", "bad": "▼", "warn": "⚠"}
 """Tones as characters."""
@@ -75,7 +75,7 @@ class _Notes:
         self._numbers: dict[str, int] = {}
 
     def mark(self, note: str) -> str:
-        """The number to put after a cell; empty without a note."""
+        """The number to put behind a cell; empty without a note."""
         if not note:
             return ""
         return f" ({self._numbers.setdefault(note, len(self._numbers) + 1)})"

@@ -32,7 +32,7 @@ def write_report(
 ) -> None:
     """Writes what the sessions at `paths` say to `output`, a `.md` or `.html`.
 
-    `command` is what the report tells as the way to make it again; `basis` is what totals count, by default the widest
+    `command` is what the report tells as the way to make it again; `basis` is what totals count, by itself the widest
     on which every configuration has a total; `by_documents`: in the order of the five documents. Raises UserError for
     another suffix or basis (exit code 2), for what is no session, when no run finished, and when the place cannot be
     used.

@@ -144,7 +144,7 @@ class EventStream(EventRecording):
 def split(content: bytes) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64], int]:
     """Tells events from the bytes between them.
 
-    Returns the N whole events, int64 [N + 1] how much time the bytes ahead of each (and after the last) let pass, and
+    Returns the N whole events, int64 [N + 1] how much time the bytes ahead of each (and behind the last) let pass, and
     how many bytes these are. Coordinates may look like such bytes, so that only an event's end tells what follows it.
     """
     values = np.frombuffer(content, np.uint8)
@@ -167,7 +167,7 @@ def split(content: bytes) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64], 
 def _between(values: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """The places of bytes that stand between events.
 
-    After one of them the next is the first high byte a multiple of 5 away. Where that would be is found for all high
+    Behind one of them the next is the first high byte a multiple of 5 away. Where that would be is found for all high
     bytes at once; only the way from one to the next is walked.
     """
     high = np.flatnonzero(values >= _LOWEST_BETWEEN)

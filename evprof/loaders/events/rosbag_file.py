@@ -154,7 +154,7 @@ def _parsed(content: memoryview, place: int, path: str) -> tuple[dict[bytes, byt
 
 
 def _fields(content: memoryview, path: str) -> dict[bytes, bytes]:
-    """`name=value` after their lengths."""
+    """`name=value` behind their lengths."""
     found: dict[bytes, bytes] = {}
     whole = bytes(content)
     place = 0

@@ -122,7 +122,7 @@ class FourStages(AnswerReader):
             return 0, ids
         self._problems.of_row(
             f"{check.name}: token_ids begin with the {end} ids of the prompt, so tokens counts both; ours are those "
-            "after it",
+            "behind it",
             check.row,
         )
         self._rows_with_prompt += 1

@@ -21,7 +21,7 @@ NO_TIME = "the row holds no time that was measured"
 class Interval:
     """One measured time: under which key the file gives it, which stages it really holds, and for how long in ms.
 
-    `start_ms` is its place on the row's made-up clock; None: after the interval before it.
+    `start_ms` is its place on the row's made-up clock; None: behind the interval before it.
     """
 
     key: str

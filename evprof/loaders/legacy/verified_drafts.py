@@ -1,7 +1,7 @@
 """Files of EventGPT's drafts through a token adapter, verified by the target in one pass, beside the target alone.
 
 Read in their script: the draft is of a fixed length and is verified once; EventGPT's prefill and drafting are timed and
-not in the total; the first token that the target decodes itself is not kept.
+left out of the total; the first token that the target decodes itself is not kept.
 """
 
 from __future__ import annotations
@@ -132,5 +132,5 @@ class VerifiedDrafts(AnswerReader):
         """What these files measure and what they do not."""
         tell = self._problems.of_file
         tell("sd_time_ms and speedup leave out EventGPT's prefill and draft; our totals hold them")
-        tell("vl_time_ms begins before preprocessing, the times with a draft after it")
+        tell("vl_time_ms begins before preprocessing, the times with a draft behind it")
         tell("The script drops the target's first own token, so its answers with a draft are not the target's")

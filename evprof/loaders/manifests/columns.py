@@ -68,7 +68,7 @@ class Names:
         return name in self._next
 
     def unique(self, number: int, name: str, *, is_given: bool) -> str:
-        """The name, or the name with the first free number after it when another row has it.
+        """The name, or the name with the first free number behind it when another row has it.
 
         That is told when the name `is_given` by the row: many questions about one recording are nothing odd.
         """

@@ -42,7 +42,7 @@ class DecodingRun:
 
 
 def plan_runs(table: FrameTable, targets: Sequence[int]) -> list[DecodingRun]:
-    """Runs that pass the fewest frames: a new one starts only where a key frame lies after the place reached.
+    """Runs that pass the fewest frames: a new one starts only where a key frame lies behind the place reached.
 
     `targets` ascend without repeats. A file without usable times has a single run, from its start.
     """

@@ -85,7 +85,7 @@ def spare_frames_of(codec: str, extradata: bytes | None) -> SpareFrames | None:
 
 
 def _units(packet: memoryview, length_bytes: int) -> Iterator[int]:
-    """Where each NAL unit begins, after its length."""
+    """Where each NAL unit begins, behind its length."""
     place = 0
     while place + length_bytes < len(packet):
         yield place + length_bytes

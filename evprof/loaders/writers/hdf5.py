@@ -44,7 +44,7 @@ def write_dsec(
     The sensor's size, where it is given, becomes the attributes `width` and `height` of `/events`.
 
     `t` is kept relative to `t_offset_us` (None: the first event's time), in 32 bits as DSEC does, in 64 from the first
-    event on that lies more than 71 minutes after it. `ms_to_idx[m]` is the first event with t >= 1000 m, for every m
+    event on that lies more than 71 minutes behind it. `ms_to_idx[m]` is the first event with t >= 1000 m, for every m
     up to the last event. The file appears under its name only when it is complete, and replaces one that was there.
 
     Raises UserError for events whose time runs backwards (the index could not be right: sort them before), for those
@@ -122,7 +122,7 @@ class _DsecFile:
         start, stop = len(self._file["ms_to_idx"]), int(relative_us[-1]) // 1000 + 1
         if stop > _MOST_INDEX:
             raise UserError(
-                f"{self._name}: the last events lie {stop / 1000:,.0f} s after the time offset, too far for an index "
+                f"{self._name}: the last events lie {stop / 1000:,.0f} s behind the time offset, too far for an index "
                 "by milliseconds; choose an offset near the first event.",
                 exit_code=USAGE,
             )

@@ -57,7 +57,7 @@ def write_mp4(path: Path, frames: Iterable[tuple[int, Any]], time_base: Fraction
         raise UserError(f"{path}: there are no pictures to write; choose another part.")
     count = 0
     durations: dict[int, int] = {}
-    # The list of edits, which takes back the delay of B-frames, is counted in this clock, else in ms: short videos
+    # The list of edits, which takes back the delay of B-frames, is counted in this clock, by itself in ms: short videos
     # of a fast camera would lose their end.
     clock = {"movie_timescale": str(MOST_TICKS)}
     with whole_path(path) as unfinished, av.open(str(unfinished), "w", format="mp4", options=clock) as container:

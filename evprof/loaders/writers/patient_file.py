@@ -80,15 +80,15 @@ class PatientFile(io.RawIOBase):
         return wanted
 
     def seekable(self) -> bool:
-        """Whether it can: always true."""
+        """Yes."""
         return True
 
     def readable(self) -> bool:
-        """Whether it can: always true."""
+        """Yes."""
         return True
 
     def writable(self) -> bool:
-        """Whether it can: always true."""
+        """Yes."""
         return True
 
     def close(self) -> None:

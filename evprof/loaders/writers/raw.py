@@ -287,7 +287,7 @@ def _without_roll_over(loops: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]
 
 
 def _units(events: EventArray, is_wide: bool) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
-    """First event of each unit, the first after it, and whether it is worth vectors: neighbours within 32 pixels.
+    """First event of each unit, the first behind it, and whether it is worth vectors: neighbours within 32 pixels.
 
     A unit's vectors end at its last pixel, so that they stay within any sensor that has it; near the left edge that
     takes a sensor (`is_wide`) of 32 columns.

@@ -84,7 +84,7 @@ def fewer_or_faster(base: Configuration, other: Configuration) -> Generation | N
         return None if duration(run) is None else _count(run, stages)
 
     def duration(run: RunLog) -> float | None:
-        # A time of 0 counts as not measured: nothing can be divided by it.
+        # A time of 0 is none: nothing can be divided by it.
         return (measured_ms(run, shape_of(run), stages) or None) if _count(run, stages) else None
 
     counts, spent = compare(base, other, tokens), compare(base, other, duration)

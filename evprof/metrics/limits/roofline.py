@@ -54,7 +54,7 @@ class VisionShape:
     """A CLIP tower and what follows it, for `frames` frames.
 
     `layers` are those whose output is used; `kept` the tokens of a frame that go on to the projector; `projections`
-    the (in, out) of the linear layers after the tower.
+    the (in, out) of the linear layers behind the tower.
     """
 
     frames: int

@@ -43,7 +43,7 @@ class RoundCosts:
     `draft_ms` and `rest_ms` are the means by tokens drafted in a row: of drafting so many, and of all else in such a
     round. Of a tree its levels count, each with all of its nodes.
     `once_ms` is what decoding pays once: preparing the drafter before the first round (`prepare_ms` of it, where a span
-    says so) and catching up after the last.
+    says so) and catching up behind the last.
     """
 
     step_ms: float
@@ -201,7 +201,7 @@ def curve(costs: RoundCosts, alpha: Chance, gammas: Sequence[int] = GAMMAS) -> l
 
 
 def answer_ms(costs: RoundCosts, gamma: Gamma, alpha: Chance, tokens: int, preparation_ms: float = 0.0) -> float:
-    """Time of an answer of so many tokens after the target's prefill, the draft's own stages included."""
+    """Time of an answer of so many tokens behind the target's prefill, the draft's own stages included."""
     return preparation_ms + costs.once_ms + max(0, tokens - 1) / tau(gamma, alpha) * costs.round_ms(gamma)
 
 

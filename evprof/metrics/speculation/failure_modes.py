@@ -181,7 +181,7 @@ def _is_surface(drafted: Sequence[str], answer: Sequence[str], place: int) -> bo
 
 
 def _stands_in(pieces: Sequence[str], text: Sequence[str]) -> bool:
-    """Whether the first of `pieces` stands within `text`, and, where it is short, the next one right after it."""
+    """Whether the first of `pieces` stands within `text`, and, where it is short, the next one right behind it."""
     wanted = _bare(pieces[0])
     if not wanted:
         return False

@@ -255,7 +255,7 @@ class Expected:
 def expected_table(
     run: RunLog, others: Sequence[RunLog], alpha: float | None = None, lengths: Sequence[int] = OUTPUT_LENGTHS
 ) -> list[Expected]:
-    """Document 002's table from this machine's runs, at acceptance `alpha` (by default the measured one).
+    """Document 002's table from this machine's runs, at acceptance `alpha` (by itself what was measured).
 
     [] without a plain baseline whose vision and prefill were timed.
     """

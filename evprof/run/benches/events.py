@@ -211,7 +211,7 @@ _NO_WINDOWS: dict[str, Any] = dict.fromkeys(
 
 
 def _repeated(source: EventArray, copies: int) -> Any:
-    """The same recording again and again, each copy after the one before."""
+    """The same recording again and again, each copy behind the one before."""
     span_us = max(int(source.t_us[-1]) + 1, SPAN_US * len(source) // 10_000_000)
     for copy in range(copies):
         for start in range(0, len(source), 1 << 20):

@@ -58,7 +58,7 @@ LARGEST_SIDE = 16_384
 
 @dataclass(frozen=True)
 class ConversionRecipe(Plain):
-    """The target and its options; of those that were not given, their defaults (None: see `docs`).
+    """The target and its options; of those that were not given, what they are by themselves (None: see `docs`).
 
     `fps` is a fraction as text (`30000/1001`), `canvas` and `size` are [width, height]. `threshold` and
     `threshold_off` are contrasts in log intensity for brighter and darker.

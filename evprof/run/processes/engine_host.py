@@ -190,14 +190,14 @@ class EngineHost:
         try:
             process.send(command)
         except EngineGone:
-            self._note_exit()
+            self._mourn()
 
     def _receive(self, process: EngineProcess) -> None:
         try:
             for part in process.receive():
                 self._apply(part)
         except EngineGone:
-            self._note_exit()
+            self._mourn()
         except UserError as error:
             self._end(FAILED, error.sentence, error.sentence)
         except (ValueError, OverflowError, TypeError, AttributeError, ImportError) as error:
@@ -233,16 +233,16 @@ class EngineHost:
         if sample is not None:
             self._recording.append(sample)
 
-    def _note_exit(self) -> None:
-        """The engine process ended without being asked, or was killed after a timeout."""
+    def _mourn(self) -> None:
+        """The engine died by itself, or of our impatience."""
         if self._process is None:
             return
-        reason = self._process.reap()
+        epitaph = self._process.bury()
         said = self._state.sentence if self._state.state == "gone" else ""
         if self._stop_deadline_ns is not None:
-            self._end(CANCELLED, f"Stopped. {reason}", reason)
+            self._end(CANCELLED, f"Stopped. {epitaph}", epitaph)
         else:
-            self._end(FAILED, said or reason, said or reason)
+            self._end(FAILED, said or epitaph, said or epitaph)
 
     def _end(self, status: str, run_sentence: str, engine_sentence: str) -> None:
         """Ends the process if there is one, keeps what it still sent, and closes whatever was open as `status`."""
@@ -251,7 +251,7 @@ class EngineHost:
             process.kill()
             for part in process.leftovers():
                 self._apply(part)
-            process.reap()
+            process.bury()
         closing = self._open.close(status, run_sentence)
         if closing:
             self._rest()

@@ -1,4 +1,4 @@
-"""The host's handle on one engine process: started from an argv, spoken to over its connection, and reaped.
+"""The host's handle on one engine process: started from an argv, spoken to over its connection, and buried.
 
 It knows processes and pipes; which runs are open and what a death means for them is the business of `engine_host`.
 """
@@ -103,8 +103,8 @@ class EngineProcess:
         with contextlib.suppress(OSError):
             self._process.kill()
 
-    def reap(self, patience_s: float = 2.0) -> str:
-        """Closes the connection, waits for the end (enforced after `patience_s`) and tells how it ended."""
+    def bury(self, patience_s: float = 2.0) -> str:
+        """Closes the connection, waits for the end (enforced after `patience_s`) and says in a sentence how it came."""
         with contextlib.suppress(OSError, AttributeError):
             self.connection.close()
         try:
@@ -112,7 +112,7 @@ class EngineProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             code = self._process.wait()
-        return _exit_sentence(code, self._tail.close())
+        return _epitaph(code, self._tail.close())
 
 
 class _Tail:
@@ -139,7 +139,7 @@ class _Tail:
         return self._kept.decode("utf-8", errors="replace")
 
 
-def _exit_sentence(code: int, printed: str) -> str:
+def _epitaph(code: int, printed: str) -> str:
     if code < 0:
         try:
             name = signal.Signals(-code).name

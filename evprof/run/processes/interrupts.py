@@ -30,3 +30,16 @@ def first_interrupt(stops: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def stop_flag(tell: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
+    """A flag that the first Ctrl-C sets, after which `tell` is called."""
+    stop = threading.Event()
+
+    def stops() -> None:
+        stop.set()
+        tell()
+
+    with first_interrupt(stops):
+        yield stop

@@ -55,7 +55,7 @@ class QueueSink:
             self.wake()  # stays rung until something is taken
 
     def take(self) -> list[Part]:
-        """Up to LARGEST_BATCH items in order: rows gathered by stream, each message after the rows before it."""
+        """Up to LARGEST_BATCH items in order: rows gathered by stream, each message behind the rows before it."""
         # Silenced first: whatever is appended from here on rings again.
         self._bell.acquire(blocking=False)
         parts: list[Part] = []

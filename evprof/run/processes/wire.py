@@ -22,7 +22,7 @@ StreamRows = tuple[str, list[tuple[Any, ...]]]
 """Rows of one stream, in order."""
 
 Part = StreamRows | Message
-"""A batch is a list of these; a message stands after every row that was appended before it."""
+"""A batch is a list of these; a message stands behind every row that was appended before it."""
 
 
 @dataclass(frozen=True)

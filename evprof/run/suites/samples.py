@@ -13,7 +13,7 @@ from evprof.core.sample import Sample
 from evprof.run.suites.cell import PNG, SuiteConfiguration
 
 _EVENT_FRAMES, _VIDEO_FRAMES = 5, 8
-"""How many pictures EventGPT and video models are shown by default."""
+"""How many pictures EventGPT and video models are shown by themselves."""
 
 
 def chosen(samples: Iterable[Sample], names: Sequence[str] = (), limit: int | None = None) -> list[Sample]:

@@ -12,7 +12,7 @@ from evprof.export.report.documents.item import FULL, NONE, PARTLY, Availability
 from evprof.export.report.parts import Block, Cell, Heading, Paragraph, Section, Table
 
 SEPARATOR = " · "
-"""Follows the name of a part in a configuration's label."""
+"""Behind the name of a part in the label of a cell."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def _bar_text(series: PlotSeries, index: int, unit: str) -> str:
         return value_text(value, unit)
     if unit == "x":
         return f"{value_text(value, unit)} {interval_text((low, high))}"
-    # The mean to the same place as its interval; more than two digits after the point are for tables.
+    # The mean to the same place as its interval; more than two digits behind the point are for tables.
     decimals = min(interval_decimals((low, high)), 2 if value >= 1 else MOST_DECIMALS)
     low_text, high_text = number_text(low, decimals), number_text(high, decimals)
     return f"{number_text(value, decimals)} {unit}".rstrip() + f" [{low_text}, {high_text}]"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.sample import ms_number
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.core.vocabulary.families import READ_BY
-from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS
+from evprof.core.vocabulary.settings import DEFAULTS, option_words
 from evprof.export.report.data import ReportData, Source
 from evprof.metrics.configurations.baselines import engine_session
-
-_OWN_INPUT = {f"{role}_input": kind for role, kind in READ_BY.items()}
 
 
 def commands(data: ReportData) -> list[str]:
@@ -67,8 +66,8 @@ def run_command(runs: list[RunLog], session: str) -> str:
     models = {role: model for run in runs for role, model in run.info.models.items()}
     for role in (DRAFT, TARGET):
         if model := models.get(role):
-            words += [f"--{role}", model.name, f"--{role}-device", model.device, f"--{role}-dtype", model.dtype]
-            words += [f"--{role}-quant", model.quantization] if model.quantization else []
+            own = {"device": model.device, "dtype": model.dtype, "quantization": model.quantization or None}
+            words += [f"--{role}", model.name, *option_words(own, role, keeps_defaults=True)]
     words += _settings(runs)
     sessions = len({engine_session(run.info) for run in runs})
     # One warm-up run is the default where a model is loaded for it.
@@ -89,12 +88,14 @@ def _most(runs: list[RunLog], *, warmup: bool) -> int:
 
 
 def _settings(runs: list[RunLog]) -> list[str]:
-    """Options of every setting that is not at its default; an adapter says who drafts."""
-    said: dict[str, list[str]] = {}
+    """Options of every setting that is not at its default; what a model reads anyway and an adapter's kind go without
+    saying."""
+    values: dict[str, Any] = {}
     for run in runs:
-        for key, value in run.info.settings.flat().items():
-            if value in (DEFAULTS[key], _OWN_INPUT.get(key)) or (key == "drafter" and value in ADAPTER_KINDS):
-                continue
-            text = f"{value:g}" if isinstance(value, float) else str(value)
-            said[key] = [SETTINGS[key].flag, *([] if isinstance(value, bool) else [text])]
-    return [word for words in said.values() for word in words]
+        values |= {key: value for key, value in run.info.settings.flat().items() if value != DEFAULTS[key]}
+    for role, half in READ_BY.items():
+        if values.get(f"{role}_input") == half:
+            del values[f"{role}_input"]
+    if values.get("drafter") in ADAPTER_KINDS:
+        del values["drafter"]
+    return option_words(values)

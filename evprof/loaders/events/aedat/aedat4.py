@@ -1,6 +1,6 @@
 """Reads AEDAT4 captures of iniVation's DV: the first stream of events, by packets.
 
-What is not compressed is decoded here; lz4 and zstd packets are handed to `aedat`, a batch at a time after a header of
+What is not compressed is decoded here; lz4 and zstd packets are handed to `aedat`, a batch at a time behind a header of
 our own, because that library trusts what a file's header says and would decode the frames between the events too.
 """
 

@@ -36,7 +36,7 @@ class Aedat4Stream:
 
 @dataclass(frozen=True)
 class Aedat4Header:
-    """`data_start` is the first packet's place, `data_stop` the place after the last, None where the file's end is."""
+    """`data_start` is the first packet's place, `data_stop` the place behind the last, None where the file's end is."""
 
     compression: int
     streams: tuple[Aedat4Stream, ...]
@@ -71,7 +71,7 @@ def written_header(compression: int, width: int, height: int) -> bytes:
         f'<attr key="sizeX" type="int">{width}</attr><attr key="sizeY" type="int">{height}</attr>'
         "</node></node></node></dv>"
     ).encode()
-    # The table stands at 24 after its list of fields at 12, and the text at 44.
+    # The table stands at 24 behind its list of fields at 12, and the text at 44.
     fields = struct.pack("<I4sI6H", 24, b"IOHE", 0, 10, 20, 16, 8, 4, 0)
     table = struct.pack("<iIqiI", 12, 16, -1, compression, len(text))
     content = fields + table + text + bytes(4 - len(text) % 4)

@@ -16,7 +16,7 @@ class UnreadableFrame(Exception):  # noqa: N818 - turned into a sentence where t
 
 
 def most_lz4_bytes(content: bytes) -> int:
-    """An upper bound of what these frames hold, one after the other. Raises UnreadableFrame."""
+    """An upper bound of what these frames hold, one behind the other. Raises UnreadableFrame."""
     most = place = 0
     while place < len(content):
         flags, sizes = content[place + 4 : place + 5], content[place + 5 : place + 6]

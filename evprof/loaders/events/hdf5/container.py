@@ -14,7 +14,7 @@ from evprof.loaders.paths import readable_file, reason
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 _MAGIC_PLACES = (0, 512, 1024, 2048)
-"""Where the magic may stand: at the start, or after a user block (MATLAB's is 512 bytes)."""
+"""Where the magic may stand: at the start, or behind a user block (MATLAB's is 512 bytes)."""
 
 _MOST_HOPS = 16
 _MOST_LISTED = 12

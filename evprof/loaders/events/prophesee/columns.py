@@ -22,7 +22,7 @@ class GrowingColumns:
         return self._filled
 
     def next(self, count: int) -> Columns:
-        """Room for `count` events after those there are, to be written by the caller at once."""
+        """Room for `count` events behind those there are, to be written by the caller at once."""
         start, stop = self._filled, self._filled + count
         if stop > len(self._columns[0]):
             old = self._columns

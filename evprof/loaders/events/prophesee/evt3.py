@@ -125,7 +125,7 @@ class Evt3:
 
 
 def _left(words: Words, state: Evt3State, clock: HighTime, changed: int) -> Evt3State:
-    """The state after words whose upper time last changed at word `changed` (-1: not)."""
+    """The state behind words whose upper time last changed at word `changed` (-1: not)."""
     low_us = state.low_us if changed < 0 else 0
     if (last := _last(words, 0x6000)) is not None and last > changed:
         low_us = int(words[last]) & 0xFFF

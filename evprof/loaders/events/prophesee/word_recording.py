@@ -45,7 +45,7 @@ class BlockScan(NamedTuple):
 
 
 class Decoded(NamedTuple, Generic[State]):
-    """The state after a block, and how many of its events were left out because they have no time or address."""
+    """The state behind a block, and how many of its events were left out because they have no time or address."""
 
     state: State
     dropped: int
@@ -80,7 +80,7 @@ class _Index(Generic[State]):
 
 
 class WordRecording(EventRecording, Generic[State]):
-    """An open file of words after a header."""
+    """An open file of words behind a header."""
 
     def __init__(
         self,

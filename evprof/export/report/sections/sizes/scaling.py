@@ -158,7 +158,7 @@ def section(data: ReportData) -> Section:
 
 
 def _left_out(data: ReportData, sweep: Sweep) -> dict[int, str]:
-    """Numbers of frames that suites skipped in a sweep, with the reason."""
+    """Numbers of frames that suites left out of a sweep, with the reason."""
     found: dict[int, str] = {}
     for suite in data.facts("suite"):
         entries = suite.get("left_out") if isinstance(suite, dict) else None

@@ -36,7 +36,7 @@ class TensorLine(NamedTuple):
 
 Lines = tuple[TensorLine, ...]
 Named = dict[str, int]
-"""Configurations by name, with their places; a role after the name where a run has both models."""
+"""Configurations by name, with their places; a role behind the name where a run has both models."""
 
 
 def section(data: ReportData) -> Section:

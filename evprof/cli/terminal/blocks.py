@@ -1,0 +1,87 @@
+"""What a command tells people, as data: sentences, and tables whose columns say how a row is read."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evprof.cli.terminal.console import Console
+from evprof.core.units import bytes_text, ms_text
+
+Row = Mapping[str, Any]
+
+Column = tuple[str, str | Callable[[Row], str]]
+"""A heading, and what stands below it: a template such as `{median_ms:ms}`, or a function of the row."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table: `missing` stands for a value that a row has not; the first `left` columns, or those of these numbers,
+    are texts."""
+
+    columns: Sequence[Column]
+    rows: Iterable[Row]
+    missing: str = ""
+    left: int | Collection[int] = 1
+    is_ruled: bool = False
+
+    @property
+    def lines(self) -> list[list[str]]:
+        """Headings and rows in words."""
+        body = [[self._cell(row, read) for _, read in self.columns] for row in self.rows]
+        return [[heading for heading, _ in self.columns], *body]
+
+    def _cell(self, row: Row, read: str | Callable[[Row], str]) -> str:
+        return filled(read, row, self.missing) if isinstance(read, str) else read(row)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The name of the table that follows."""
+
+    text: str
+
+
+Block = str | Head | Sheet
+
+
+def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool = False) -> None:
+    """Prints them for a terminal, or as Markdown."""
+    for block in blocks:
+        match block:
+            case Head(text) if is_markdown:
+                console.print(f"**{text}**\n")
+            case Head(text):
+                console.print(text)
+            case Sheet():
+                console.table(block.lines, left=block.left, is_ruled=block.is_ruled, is_markdown=is_markdown)
+            case _:
+                console.print(block)
+
+
+def filled(template: str, values: Row, missing: str = "n/a") -> str:
+    """`{seconds:.1f} s`, filled in; `missing` where a value is None. Beside Python's formats there are `ms`, `bytes`
+    and `share` (percent with a space)."""
+    try:
+        return _WORDS.vformat(template, (), values)
+    except TypeError:  # of None
+        return missing
+
+
+class _Words(string.Formatter):
+    def format_field(self, value: Any, spec: str) -> str:
+        if value is None:
+            raise TypeError
+        return _FORMATS[spec](value) if spec in _FORMATS else str(format(value, spec))
+
+
+_FORMATS: dict[str, Callable[[Any], str]] = {
+    "ms": ms_text,
+    "bytes": bytes_text,
+    "share": lambda part: f"{100 * part:.1f} %",
+}
+
+
+_WORDS = _Words()

@@ -1,0 +1,57 @@
+"""`make bench-check`: a ratio that left its bound is told and fails, one that was not measured too."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from typing import Any
+
+import pytest
+
+import bench_check
+from bench_check import BENCHES, Bound, judged
+from evprof.cli import build_parser
+
+DOCUMENT = {"summary": {"speed": 1.5, "gone": None}, "rows": [{"format": "csv", "ratio": 0.5}, {"format": "dat"}]}
+
+
+@pytest.mark.parametrize(
+    ("bound", "is_kept", "words"),
+    [
+        (Bound(("summary", "speed"), least=1.3), True, "speed: 1.5 (at least 1.3)"),
+        (Bound(("summary", "speed"), least=1.6), False, "speed: 1.5 (at least 1.6)"),
+        (Bound(("summary", "speed"), most=1.4), False, "speed: 1.5 (at most 1.4)"),
+        (Bound(("rows", "csv", "ratio"), most=0.5), True, "csv ratio: 0.5 (at most 0.5)"),
+        (Bound(("rows", "dat", "ratio"), least=0), False, "dat ratio: not measured"),
+        (Bound(("rows", "es", "ratio"), least=0), False, "es ratio: not measured"),
+        (Bound(("summary", "gone"), least=0), False, "gone: not measured"),
+    ],
+)
+def test_a_bound_is_kept_or_broken(bound: Bound, is_kept: bool, words: str) -> None:
+    kept, line = judged(bound, DOCUMENT)
+    assert kept == is_kept
+    assert line.startswith("kept" if is_kept else "BROKEN")
+    assert words in line
+
+
+@pytest.mark.parametrize("bench", BENCHES)
+def test_its_benchmarks_are_commands_of_evprof(bench: str) -> None:
+    assert build_parser().parse_args(["bench", *shlex.split(bench), "--json"]).command == "bench"
+
+
+def test_one_broken_bound_fails_the_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(argv: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(argv, 0, b'{"summary": {"speed": 1.5}}')
+
+    monkeypatch.setattr(subprocess, "run", run)
+    bounds = (Bound(("summary", "speed"), least=1), Bound(("summary", "other"), least=1))
+    monkeypatch.setattr(bench_check, "BENCHES", {"one": bounds, "two": bounds[:1]})
+    assert bench_check.main([]) == 1
+    assert bench_check.main(["two"]) == 0
+    assert capsys.readouterr().out.count("BROKEN") == 1
+
+
+def test_a_benchmark_that_fails_breaks_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, b""))
+    monkeypatch.setattr(bench_check, "BENCHES", {"one": (Bound(("summary", "speed"), least=1),)})
+    assert bench_check.main([]) == 1
