@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from engines.drafters.drafter import Drafter, NoCache, PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
 
 CPU = torch.device("cpu")
 
@@ -15,7 +15,7 @@ Tell = Callable[[Sequence[int], int], Sequence[int]]
 """The answer so far and a count -> tokens to propose."""
 
 
-class Chain(NoCache):
+class Chain(Drafter):
     """Proposes what `tell` says, one token after another."""
 
     def __init__(self, tell: Tell) -> None:
@@ -72,7 +72,7 @@ def hit_and_miss(expected: Sequence[int], hits: Sequence[bool], vocabulary: int)
     return Chain(tell)
 
 
-class Tree(NoCache):
+class Tree(Drafter):
     """Proposes a tree of a shape: `tell(ids, depth, node)` is what stands at a node, `depth` from 0.
 
     Takes no notice of the count it is given, as a drafter of fixed trees would not.
@@ -100,7 +100,7 @@ def tree_with_a_path(parents: Sequence[int], path: Sequence[int], expected: Sequ
     return Tree(parents, tell)
 
 
-class Drawing(NoCache):
+class Drawing(Drafter):
     """Draws each token from a law over the vocabulary, whatever came before: `laws[place]` for the place in a round."""
 
     def __init__(self, laws: torch.Tensor, generator: torch.Generator) -> None:

@@ -1,4 +1,4 @@
-"""What others call the tensors of our models."""
+"""What others call the tensors of our models, and the LLaVA families."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tensor_names(config: ModelConfig) -> list[str]:
 
 
 def vendor_name(module_name: str) -> str:
-    """The name in transformers from 5.17 on of a parameter of ours."""
+    """The name transformers' own classes of the LLaVA families (5.17 and later) use for a parameter of ours."""
     if module_name.startswith("language_model.lm_head."):
         return module_name.removeprefix("language_model.")
     return "model." + module_name.replace("language_model.model.", "language_model.", 1)

@@ -16,7 +16,7 @@ from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from engines.adapters.folder import Shapes, check_target, load_tensors, size_of
+from engines.adapters.folder import Shapes, check_kind, check_target, load_tensors, size_of
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
 from evprof.core.errors import UserError
@@ -134,8 +134,7 @@ class EagleHead(nn.Module):
     @classmethod
     def load(cls, info: AdapterInfo, target: LlamaDecoder, name: str = "") -> EagleHead:
         """The head of a folder on the target's device and in its dtype. Raises UserError for one that does not fit."""
-        if info.kind != EAGLE:
-            raise UserError(f"Adapter {info.name} is of kind {info.kind}, and an EAGLE-style head is needed.")
+        check_kind(info, EAGLE)
         check_target(info, target, name)
         shape = EagleShape.read(info)
         weight = target.embed_tokens.weight

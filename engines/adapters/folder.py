@@ -6,23 +6,28 @@ What `adapter.json` says is `evprof.loaders.adapters`'; what tensors mean is the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import save
+from torch import nn
 
 from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_header
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
+from evprof.core.vocabulary.drafters import KINDS
+from evprof.core.vocabulary.modes import MODES
 from evprof.core.whole_file import whole_folder
 from evprof.loaders.adapters import CARD, DESCRIPTION, FORMAT, TENSORS, AdapterInfo
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name -> shape of every tensor a kind needs."""
+
+Made = TypeVar("Made", bound=nn.Module)
 
 MOST_BYTES = 4 << 30
 """Of all tensors of an adapter together; a head for a 7B model takes an eighth of it."""
@@ -56,6 +61,26 @@ def load_tensors(
             raise UserError(f"{path}: '{entry.name}' holds values that are not finite; train the adapter again.")
         tensors[entry.name] = tensor.to(dtype) if is_floating and dtype is not None else tensor
     return tensors
+
+
+def load_module(
+    info: AdapterInfo, make: Callable[[], Made], *, device: torch.device | None = None, dtype: torch.dtype
+) -> Made:
+    """The module that `make` gives, with the adapter's tensors as its frozen weights. Raises UserError as above."""
+    # Without memory: whatever sizes are claimed, the file is looked at before anything is set aside for them.
+    with torch.device("meta"):
+        made = make()
+    shapes = {name: tuple(tensor.shape) for name, tensor in made.state_dict().items()}
+    made.load_state_dict(load_tensors(info, shapes, device=device, dtype=dtype), assign=True)
+    return made.requires_grad_(False)
+
+
+def check_kind(info: AdapterInfo, kind: str) -> None:
+    """Raises UserError for an adapter of another kind."""
+    if info.kind != kind:
+        mapping = next(mode.key for mode in MODES.values() if mode.maps_cache)
+        who = f"mode {mapping}" if KINDS[kind].maps_cache else f"drafter {kind}"
+        raise UserError(f"Adapter {info.name} is of kind {info.kind}; {who} needs one of kind {kind}.")
 
 
 def check_target(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> None:

@@ -12,11 +12,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
-from engines.adapters.folder import check_draft, check_target, load_tensors, size_of
-from engines.decoder.kv_cache import KvCache
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.adapters.folder import check_draft, check_kind, check_target, load_module, size_of
+from engines.adapters.wrapped_decoder import WrappedDecoder
+from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
-from evprof.core.protocols import StopFlag
 from evprof.core.vocabulary.drafters import HIDDEN
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 
@@ -91,15 +90,14 @@ class HiddenAdapter(nn.Module):
         return joined.view(*joined.shape[:2], self.sizes.heads, self.sizes.head_dim).transpose(1, 2)
 
 
-class AdaptedDecoder:
-    """An `engines.decoder.decoding.Decoder`: the draft's layers, an adapter, then the target's last norm and head.
+class AdaptedDecoder(WrappedDecoder):
+    """The draft's layers, an adapter, then the target's last norm and head.
 
     It shares the weights of both, save that a target on another device lends the draft's a copy of norm and head.
     """
 
     def __init__(self, draft: LlamaDecoder, target: LlamaDecoder, adapter: HiddenAdapter) -> None:
-        self.config = draft.config
-        self.base = draft
+        super().__init__(draft)
         weight = target.lm_head.weight
         self.adapter = adapter.to(draft.device, weight.dtype)
         self._norm = target.norm.to(draft.device)
@@ -122,22 +120,6 @@ class AdaptedDecoder:
             made.record(torch.cuda.current_stream(visual.device))
         self._waiting = visual, made
 
-    def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """The draft's embeddings of the draft's ids."""
-        return self.base.embed(ids)
-
-    def __call__(
-        self, hidden: torch.Tensor, cache: KvCache, *, keep: int = 1, stop: StopFlag | None = None
-    ) -> torch.Tensor:
-        """[B, S, hidden] -> logits [B, keep, V] over the target's rows; the cache grows by S."""
-        return self.head(self.trunk(hidden, cache, stop=stop)[:, -keep:])
-
-    def trunk(
-        self, hidden: torch.Tensor, cache: KvCache, *, stop: StopFlag | None = None, shape: BlockShape | None = None
-    ) -> torch.Tensor:
-        """The draft's layers."""
-        return self.base.trunk(hidden, cache, stop=stop, shape=shape)
-
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """The draft's hidden states [B, S, draft] -> logits [B, S, V] over the target's rows."""
         if self._waiting is not None:
@@ -155,16 +137,11 @@ class AdaptedDecoder:
 
 def load_hidden(info: AdapterInfo, draft: LlamaDecoder, target: LlamaDecoder) -> AdaptedDecoder:
     """The draft with a trained adapter. Raises UserError for one of another kind or other models' sizes."""
-    if info.kind != HIDDEN:
-        raise UserError(f"Adapter {info.name} is of kind {info.kind}; drafter {HIDDEN} needs one of kind {HIDDEN}.")
+    check_kind(info, HIDDEN)
     check_target(info, target)
     check_draft(info, draft)
-    # Without memory: whatever sizes are claimed, the file is looked at before anything is set aside for them.
-    with torch.device("meta"):
-        adapter = HiddenAdapter(hidden_sizes(info))
-    shapes = {name: tuple(tensor.shape) for name, tensor in adapter.state_dict().items()}
-    adapter.load_state_dict(load_tensors(info, shapes, dtype=torch.float32), assign=True)
-    return AdaptedDecoder(draft, target, adapter.requires_grad_(False))
+    adapter = load_module(info, lambda: HiddenAdapter(hidden_sizes(info)), dtype=torch.float32)
+    return AdaptedDecoder(draft, target, adapter)
 
 
 def hidden_sizes(info: AdapterInfo) -> HiddenSizes:

@@ -15,13 +15,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
-from engines.adapters.folder import check_draft, check_target, load_tensors, size_of
+from engines.adapters.folder import check_draft, check_kind, check_target, load_module, size_of
+from engines.adapters.wrapped_decoder import WrappedDecoder
 from engines.decoder.kv_cache import KvCache
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.vocabulary.drafters import KV
-from evprof.core.vocabulary.modes import KV_ADAPTED
 from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
 
 
@@ -94,15 +94,14 @@ class KvMap(nn.Module):
         cache.advance(count)
 
 
-class TappedDecoder:
-    """An `engines.decoder.decoding.Decoder` that keeps what enters each layer, and what leaves the last, of every pass.
+class TappedDecoder(WrappedDecoder):
+    """One that keeps what enters each layer, and what leaves the last, of every pass.
 
     `levels` are those of all positions so far, [B, S, hidden] each.
     """
 
     def __init__(self, base: LlamaDecoder) -> None:
-        self.config = base.config
-        self._base = base
+        super().__init__(base)
         self._passes: list[list[torch.Tensor]] = []
 
     @property
@@ -110,46 +109,26 @@ class TappedDecoder:
         """Level by level."""
         return [torch.cat(parts, dim=1) for parts in zip(*self._passes, strict=True)]
 
-    def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """The decoder's own."""
-        return self._base.embed(ids)
-
-    def __call__(
-        self, hidden: torch.Tensor, cache: KvCache, *, keep: int = 1, stop: StopFlag | None = None
-    ) -> torch.Tensor:
-        """The decoder's own, kept."""
-        return self.head(self.trunk(hidden, cache, stop=stop)[:, -keep:])
-
     def trunk(
         self, hidden: torch.Tensor, cache: KvCache, *, stop: StopFlag | None = None, shape: BlockShape | None = None
     ) -> torch.Tensor:
         """The decoder's own, kept."""
         kept: list[torch.Tensor] = []
-        left = self._base.trunk(hidden, cache, stop=stop, shape=shape, inputs=kept)
+        left = self.base.trunk(hidden, cache, stop=stop, shape=shape, inputs=kept)
         self._passes.append([*kept, left])
         return left
-
-    def head(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The decoder's own."""
-        return self._base.head(hidden)
 
 
 def load_kv_map(info: AdapterInfo, draft: LlamaDecoder, target: LlamaDecoder) -> KvMap:
     """A trained map on the target's device, in its dtype. Raises UserError for one of another kind or other sizes."""
-    if info.kind != KV:
-        raise UserError(f"Adapter {info.name} is of kind {info.kind}; mode {KV_ADAPTED} needs one of kind {KV}.")
+    check_kind(info, KV)
     check_target(info, target)
     check_draft(info, draft)
     sizes = KvSizes(
         info.draft_hidden_size or 0, info.hidden_size, _levels(info, draft, target), size_of(info, "bottleneck")
     )
-    # Without memory: whatever sizes are claimed, the file is looked at before anything is set aside for them.
-    with torch.device("meta"):
-        made = KvMap(sizes)
-    shapes = {name: tuple(tensor.shape) for name, tensor in made.state_dict().items()}
     weight = target.embed_tokens.weight
-    made.load_state_dict(load_tensors(info, shapes, device=weight.device, dtype=weight.dtype), assign=True)
-    return made.requires_grad_(False)
+    return load_module(info, lambda: KvMap(sizes), device=weight.device, dtype=weight.dtype)
 
 
 def _levels(info: AdapterInfo, draft: LlamaDecoder, target: LlamaDecoder) -> tuple[tuple[int, ...], ...]:

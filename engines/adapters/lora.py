@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
-from engines.adapters.folder import check_draft, load_tensors, size_of
+from engines.adapters.folder import check_draft, check_kind, load_tensors, size_of
 from engines.decoder.llama import LlamaDecoder
-from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import LORA
 from evprof.loaders.adapters import AdapterInfo
 
@@ -66,7 +65,6 @@ def merge(decoder: LlamaDecoder, tensors: Mapping[str, torch.Tensor]) -> None:
 
 def load_lora(info: AdapterInfo, draft: LlamaDecoder) -> None:
     """Changes a loaded draft as it was taught. Raises UserError for another kind or another model's sizes."""
-    if info.kind != LORA:
-        raise UserError(f"Adapter {info.name} is of kind {info.kind}; drafter {LORA} needs one of kind {LORA}.")
+    check_kind(info, LORA)
     check_draft(info, draft)
     merge(draft, load_tensors(info, lora_shapes(draft, size_of(info, "rank", most=4096)), dtype=torch.float32))

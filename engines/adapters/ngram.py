@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from engines.adapters.folder import load_tensors, size_of
+from engines.adapters.folder import check_kind, load_tensors, size_of
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import NGRAM
 from evprof.loaders.adapters import AdapterInfo
@@ -117,8 +117,7 @@ class NgramCounts:
 
 def load_ngram(info: AdapterInfo) -> NgramCounts:
     """The counts of an adapter's folder. Raises UserError for another kind, a damaged or an oversized one."""
-    if info.kind != NGRAM:
-        raise UserError(f"Adapter {info.name} is of kind {info.kind}, not {NGRAM}.")
+    check_kind(info, NGRAM)
     order = size_of(info, "order", most=MOST_ORDER)
     path = info.tensors_path
     if path.is_file() and path.stat().st_size > _MOST_BYTES:

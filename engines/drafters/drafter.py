@@ -5,13 +5,14 @@ A drafter proposes ids of the target's vocabulary and may be wrong about all of 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import torch
 
 from engines.tokens.answer import Answer
+from evprof.core.records import TARGET
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,22 +77,25 @@ class Verified:
     features: torch.Tensor | None = None
 
 
-class Drafter(Protocol):
+class Drafter(ABC):
     """Proposes tokens. Used by one thread; made anew for each run.
 
     `role` is whose work its spans are: "draft" for a model of its own, "target" for what belongs to the target.
-    `wants_features`: the target then keeps its hidden states for it. `is_random`: its proposals are drawn where the
-    answer is.
+    `wants_features`: the target then keeps its hidden states for it. What keeps nothing between rounds proposes, and
+    no more.
     """
 
-    name: str
-    role: str
-    device: torch.device
-    wants_features: bool
+    role = TARGET
+    wants_features = False
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        self.name, self.device = name, device
 
     def start(self, context: PromptContext) -> None:
         """Called once, when the target has prefilled."""
+        return
 
+    @abstractmethod
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """At most `count` (at least 1) tokens to follow the answer `ids`, fewer where nothing promises more.
 
@@ -100,37 +104,16 @@ class Drafter(Protocol):
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
         """Called after each round with the answer as it is now: what was rejected is to be forgotten."""
+        return
 
     def finish(self, ids: Sequence[int]) -> None:
         """Called once after the last round: caches then hold all of the answer save its last token."""
+        return
 
     def abandon(self, ids: Sequence[int]) -> None:
         """Called instead when the rounds broke off: what was not accepted is forgotten, nothing is computed."""
+        return
 
     def note_length(self, answer: Answer) -> None:
         """Writes the length of its cache into the records, where that is a model's of its own."""
-
-
-@dataclass
-class NoCache:
-    """The parts of a Drafter for one that keeps nothing between rounds."""
-
-    name: str
-    device: torch.device
-    role: str = "target"
-    wants_features: bool = field(default=False)
-
-    def start(self, context: PromptContext) -> None:
-        """Nothing to remember."""
-
-    def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Nothing to forget."""
-
-    def finish(self, ids: Sequence[int]) -> None:
-        """Nothing to catch up with."""
-
-    def abandon(self, ids: Sequence[int]) -> None:
-        """Nothing to forget."""
-
-    def note_length(self, answer: Answer) -> None:
-        """There is no cache."""
+        return

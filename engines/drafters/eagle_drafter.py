@@ -17,21 +17,19 @@ from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import PromptContext, Proposal, Verified
-from engines.tokens.answer import Answer
+from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
 from evprof.core.errors import Cancelled
 
 _ROOM = 256
 """Places set aside for an answer; more are found when they are needed."""
 
 
-class EagleDrafter:
+class EagleDrafter(Drafter):
     """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths`, is certain.
 
     `target` is the model whose last hidden states it follows.
     """
 
-    role = "target"
     wants_features = True
 
     def __init__(
@@ -47,7 +45,7 @@ class EagleDrafter:
     ) -> None:
         if not isinstance(target.decoder, LlamaDecoder):
             raise TypeError("a head follows a Llama's hidden states")
-        self.name, self.device = name, target.device
+        super().__init__(name, target.device)
         self._head, self._decoder = head, target.decoder
         self._eos_ids = eos_ids
         self._widths = tuple(min(width, target.decoder.rows) for width in widths)
@@ -93,15 +91,6 @@ class EagleDrafter:
         true = states[: len(path)] if is_chain else states[list(path)]
         # A round that drafted nothing has left what it knew before.
         self._waiting = true if self._waiting is None else torch.cat([self._waiting, true])
-
-    def finish(self, ids: Sequence[int]) -> None:
-        """The head's cache is thrown away with the run."""
-
-    def abandon(self, ids: Sequence[int]) -> None:
-        """The head's cache is thrown away with the run."""
-
-    def note_length(self, answer: Answer) -> None:
-        """The records tell the target's own cache."""
 
     def _catch_up(self, ids: Sequence[int]) -> torch.Tensor:
         """Takes in what waits, with the tokens after it: the first guess [1, H]."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import NoCache, PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafter, PromptContext, Proposal
 
 LONGEST, SHORTEST = 3, 1
 """Sizes of the n-grams that are looked up, the longest first."""
@@ -18,7 +18,7 @@ LONGEST, SHORTEST = 3, 1
 NAME = "prompt lookup"
 
 
-class LookupDrafter(NoCache):
+class LookupDrafter(Drafter):
     """Proposes what followed the latest earlier occurrence of the answer's last ids; nothing where there is none.
 
     Proposals are made on the CPU and put on `device`. Drafting stops after one of `eos_ids`.
@@ -40,9 +40,6 @@ class LookupDrafter(NoCache):
         found = self._known.continuation(count)
         ends = next((place + 1 for place, token in enumerate(found) if token in self._eos_ids), len(found))
         return certain(found[:ends], self._place)
-
-    def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """What the round gave is known from now on; told again with the next proposal."""
 
 
 def certain(ids: Sequence[int], device: torch.device) -> Proposal:

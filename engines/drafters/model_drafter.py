@@ -12,7 +12,7 @@ import torch
 from engines.decoder.decoding import CachedModel
 from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import Drafted, Drafter, PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafted, Drafter, Proposal, Verified
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import Alignment
@@ -20,13 +20,11 @@ from evprof.core.errors import Cancelled
 from evprof.core.speculation import REENCODED
 
 
-class ModelDrafter:
+class ModelDrafter(Drafter):
     """Drafts greedily, or draws from `law` with `generator` where there is one.
 
     `model` is prefilled. `eos_ids` are the target's; drafting stops after one where the host may look.
     """
-
-    wants_features = False
 
     def __init__(
         self,
@@ -39,15 +37,13 @@ class ModelDrafter:
         generator: torch.Generator | None = None,
         target_rows: int = 0,
     ) -> None:
-        self.name, self.role, self.device = name, model.role, model.device
+        super().__init__(name, model.device)
+        self.role = model.role
         self.model = model
         self._alignment = alignment
         self._eos_ids = eos_ids
         self._law, self._generator = law, generator
         self._rows = target_rows
-
-    def start(self, context: PromptContext) -> None:
-        """The draft has a prompt of its own."""
 
     def see(self, visual: torch.Tensor) -> None:
         """The target's visual embeddings [V, hidden], once it has them; another thread may draft meanwhile."""

@@ -10,7 +10,7 @@ from engines.adapters.folder import check_target
 from engines.adapters.kept import kept
 from engines.adapters.ngram import NgramCounts, load_ngram
 from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import NoCache, Proposal
+from engines.drafters.drafter import Drafter, Proposal
 from engines.drafters.lookup_drafter import certain
 
 LEAST_CONFIDENCE = {"cpu": 0.45}
@@ -21,7 +21,7 @@ _ELSEWHERE = 0.2
 """A GPU verifies a few positions more in nearly the same time, so that unlikely ones pay as well."""
 
 
-class NgramDrafter(NoCache):
+class NgramDrafter(Drafter):
     """Proposes the chain of likeliest continuations as long as it is sure enough of the whole chain.
 
     `least` is the least product of the chain's confidences, by default the device's; drafting stops after one of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from engines.decoder.decoding import CachedModel
-from engines.drafters.drafter import PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafter, Proposal, Verified
 from engines.drafters.lookup_drafter import certain
 from engines.tokens.answer import Answer
 from engines.tokens.tokenization import Vocabulary
@@ -29,23 +29,19 @@ _MOST_STEPS = 4
 """Of the draft for one id of the target, however short its own are."""
 
 
-class ReencodingDrafter:
+class ReencodingDrafter(Drafter):
     """Drafts greedily with `model`, which is prefilled, in vocabulary `own`; the answer is in vocabulary `target`.
 
     The host has to read what was drafted to spell it, once a round. `finish` and `abandon` leave in the cache what of
     the answer's text was fed, at most all of it save the last id.
     """
 
-    wants_features = False
-
     def __init__(self, name: str, model: CachedModel, own: Vocabulary, target: Vocabulary) -> None:
-        self.name, self.role, self.device = name, model.role, model.device
+        super().__init__(name, model.device)
+        self.role = model.role
         self.model = model
         self._own, self._target = own, target
         self._fed: list[int] = []
-
-    def start(self, context: PromptContext) -> None:
-        """The draft has a prompt of its own."""
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """Text of about `count` of the target's ids, by how long either's ids were so far; what is more is cut."""
@@ -71,9 +67,6 @@ class ReencodingDrafter:
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
         """Cuts off what the answer does not say."""
         self.model.rolled_back += self._keep(self._heard(ids))
-
-    def finish(self, ids: Sequence[int]) -> None:
-        """Nothing is fed any more: the last round has cut its cache."""
 
     def abandon(self, ids: Sequence[int]) -> None:
         """Cuts off what was drafted last."""

@@ -11,16 +11,14 @@ from engines.decoder.decoding import CachedModel
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.sampling import Law
 from engines.drafters.draft_side import DraftSide
-from engines.drafters.drafter import PromptContext, Proposal, Verified
+from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
-from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import first_shared
 
 
-class SelfDrafter:
+class SelfDrafter(Drafter):
     """Prefills the target's prompt once more when it starts, then drafts as any model."""
 
-    role = "target"
     wants_features = True
 
     def __init__(
@@ -31,8 +29,7 @@ class SelfDrafter:
         law: Law | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        self.name = "the target itself"
-        self.device = target.device
+        super().__init__("the target itself", target.device)
         self._target = target
         self._eos_ids = eos_ids
         self._law, self._generator = law, generator
@@ -74,15 +71,6 @@ class SelfDrafter:
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
         """Cuts what was rejected off."""
         self._model.observe(ids, verified)
-
-    def finish(self, ids: Sequence[int]) -> None:
-        """The second cache is thrown away with the run."""
-
-    def abandon(self, ids: Sequence[int]) -> None:
-        """The second cache is thrown away with the run."""
-
-    def note_length(self, answer: Answer) -> None:
-        """The records tell the target's own cache."""
 
 
 def make(side: DraftSide) -> SelfDrafter:

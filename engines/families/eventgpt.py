@@ -16,7 +16,6 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.checkpoints.clip_folder import PUBLISHED, fetched_folder, given_folder, named_folder, tower_tensors
 from engines.checkpoints.config import CLIP_L14, ModelConfig, text_config, vision_config
-from engines.checkpoints.config_json import clip_json, llama_json
 from engines.checkpoints.json_file import read_json
 from engines.checkpoints.naming import Naming
 from engines.checkpoints.shards import StoredTensor, has_weights
@@ -26,9 +25,6 @@ from engines.families.family import ModelFamily
 from engines.stages.visual_tokens import VisualCounts, pooled_counts
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings
-
-TOWER_FOLDER = "visual_tower"
-"""Where a written checkpoint describes its tower; config.json's `mm_visual_tower` points here."""
 
 _TOWER = "model.visual_tower.visual_tower.vision_model."
 
@@ -109,31 +105,6 @@ class EventGptFamily(ModelFamily):
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
         """As published, with an adaptor."""
         return EventGptConfig(vision, LlamaConfig(**text))
-
-    def config_json(self, config: ModelConfig, dtype: str) -> dict[str, Any]:
-        """The tower is described in a folder of its own."""
-        return {
-            "architectures": ["EventChatModel"],
-            "model_type": self.record.model_type,
-            **llama_json(config.text),
-            "mm_visual_tower": TOWER_FOLDER,
-            "mm_use_im_start_end": False,
-            "mm_use_im_patch_token": False,
-            "image_aspect_ratio": "square",
-            "tokenizer_padding_side": "right",
-            "tokenizer_model_max_length": 2048,
-            "torch_dtype": dtype,
-            "use_cache": True,
-            **({"event_feature_adaptor": True} if config.has_adaptor else {}),
-        }
-
-    def described_pictures(self, config: ModelConfig) -> dict[str, dict[str, Any]]:
-        """Both in the tower's folder."""
-        prepared = super().described_pictures(config)
-        return {
-            f"{TOWER_FOLDER}/config.json": clip_json(config.vision),
-            **{f"{TOWER_FOLDER}/{name}": values for name, values in prepared.items()},
-        }
 
     def canonical(self, stored_name: str) -> str:
         """From transformers 5.17 on towers are saved without `vision_model.`."""

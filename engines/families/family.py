@@ -15,11 +15,10 @@ from typing import Any
 
 from transformers import CLIPVisionConfig
 
-from engines.checkpoints.config import ModelConfig, edge
+from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.naming import Naming
 from engines.checkpoints.shards import StoredTensor
-from engines.families.loaded_model import LoadedModel, Network
-from engines.stages.pixel_values import PREPROCESSING, preprocessor_json
+from engines.families.loaded_model import LoadedModel
 from engines.stages.visual_tokens import VisualCounts, framewise_counts
 from engines.tokens.prompts import PromptTemplate
 from evprof.core.vocabulary.families import FAMILIES
@@ -55,10 +54,6 @@ class ModelFamily(ABC):
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
         """The configuration of a model with random weights of these sizes."""
 
-    @abstractmethod
-    def config_json(self, config: Any, dtype: str) -> dict[str, Any]:
-        """config.json of a checkpoint, as the published ones are written."""
-
     def check(self, config: Any) -> None:
         """Raises ValueError for a configuration that makes no model of this family."""
         return
@@ -66,10 +61,6 @@ class ModelFamily(ABC):
     def canonical(self, stored_name: str) -> str:
         """The published name of a tensor that a newer transformers stored under its later names."""
         return stored_name
-
-    def described_pictures(self, config: ModelConfig) -> dict[str, dict[str, Any]]:
-        """The JSON files of a checkpoint, by path, that say how pictures are prepared and read."""
-        return {PREPROCESSING: preprocessor_json(edge(config.vision))}
 
     def holds_tower(self, stored: Collection[str]) -> bool:
         """Whether stored tensors of these names have a vision tower, or a part of one, among them."""
@@ -97,7 +88,6 @@ def engine_family(key: str) -> ModelFamily:
     return family
 
 
-def build_network(config: ModelConfig) -> Network:
+def build_network(config: ModelConfig) -> Any:
     """The network of the configuration's family, with the weights its modules begin with."""
-    network: Network = engine_family(config.family).network(config)
-    return network
+    return engine_family(config.family).network(config)

@@ -9,8 +9,7 @@ from typing import Any
 
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig, patches, text_config, vision_config
-from engines.checkpoints.config_json import clip_json, llama_json
+from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig, text_config, vision_config
 from engines.checkpoints.naming import Naming
 from engines.families.family import ModelFamily
 from engines.families.llava_network import LlavaConfig, LlavaModel
@@ -32,9 +31,8 @@ def names_of(*parts: tuple[str, str]) -> Naming:
 
 
 class LlavaFamily(ModelFamily):
-    """Its checkpoints as transformers published them. `architecture` is the name of its class there."""
+    """Its checkpoints as transformers published them."""
 
-    architecture = "LlavaForConditionalGeneration"
     names = names_of(("vision_tower.", "vision_tower.vision_model."))
     template = PromptTemplate("llava_v1_5", "<image>", "USER: ", "\n{question} ASSISTANT:", between="\n")
     network: type[LlavaModel] = LlavaModel
@@ -44,10 +42,6 @@ class LlavaFamily(ModelFamily):
     def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What config.json's values say of this family alone, as fields of the configuration."""
         return {"keeps_cls": values.get("vision_feature_select_strategy", "default") == "full"}
-
-    def json_of_its_own(self, config: LlavaConfig) -> dict[str, Any]:
-        """The inverse of `of_its_own`."""
-        return {"vision_feature_select_strategy": "full"} if config.keeps_cls else {}
 
     def token_id(self, token: str, values: Mapping[str, Any]) -> int:
         """The id of `<image>` or `<video>`: what config.json says, else the published one."""
@@ -88,25 +82,6 @@ class LlavaFamily(ModelFamily):
             image_token_id=self.token_id("<image>", {}),
             **self.of_its_own({}),
         )
-
-    def config_json(self, config: LlavaConfig, dtype: str) -> dict[str, Any]:
-        """Tower and language model each in a part of their own."""
-        return {
-            "architectures": [self.architecture],
-            "ignore_index": -100,
-            "image_seq_length": patches(config.vision),
-            "image_token_index": config.image_token_id,
-            "model_type": self.record.model_type,
-            "multimodal_projector_bias": config.projector_bias,
-            "projector_hidden_act": config.projector_act,
-            "text_config": {"model_type": "llama", **llama_json(config.text), "torch_dtype": dtype},
-            "tie_word_embeddings": False,
-            "torch_dtype": dtype,
-            "vision_config": clip_json(config.vision),
-            "vision_feature_layer": config.feature_layer,
-            "vision_feature_select_strategy": "default",
-            **self.json_of_its_own(config),
-        }
 
     def canonical(self, stored_name: str) -> str:
         """From transformers 4.52 on models are saved as `model.language_model.*` and `lm_head.*`, from 5.17 on towers

@@ -26,7 +26,6 @@ class LlavaNextVideoModel(LlavaModel):
 class LlavaNextVideoFamily(LlavaFamily):
     """What differs from LLaVA-1.5."""
 
-    architecture = "LlavaNextVideoForConditionalGeneration"
     names = names_of(("vision_tower.", "vision_tower.vision_model."), ("image_newline", "image_newline"))
     template = PromptTemplate("llava_next_video", "<video>", "USER: ", "\n{question} ASSISTANT:")
     network = LlavaNextVideoModel
@@ -40,16 +39,6 @@ class LlavaNextVideoFamily(LlavaFamily):
         return {
             "pooling": str(values.get("spatial_pool_mode", "average")),
             "pool_stride": values.get("spatial_pool_stride", 2),
-        }
-
-    def json_of_its_own(self, config: LlavaConfig) -> dict[str, Any]:
-        """The slot, how many tokens stand in it, and the pooling."""
-        return {
-            "video_token_index": config.slot_id,
-            "video_seq_length": self.record.frames * config.tokens_per_frame,
-            "spatial_pool_mode": config.pooling,
-            "spatial_pool_stride": config.pool_stride,
-            "use_image_newline_parameter": True,
         }
 
     def check(self, config: LlavaConfig) -> None:

@@ -15,7 +15,7 @@ from engines.families.loaded_model import Network
 def build_empty(config: ModelConfig) -> Network:
     """The network on the meta device: shapes only, no memory."""
     with torch.device("meta"):
-        network = build_network(config)
+        network: Network = build_network(config)
     network.requires_grad_(False)
     return network.eval()
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from transformers import CLIPVisionModel
 
-from engines.checkpoints.config import patches
 from engines.families.llava import LlavaFamily, names_of
-from engines.families.llava_network import LlavaConfig, LlavaModel
+from engines.families.llava_network import LlavaModel
 from engines.tokens.prompts import PromptTemplate
 
 
@@ -29,7 +28,6 @@ class VideoLlavaModel(LlavaModel):
 class VideoLlavaFamily(LlavaFamily):
     """What differs from LLaVA-1.5."""
 
-    architecture = "VideoLlavaForConditionalGeneration"
     names = names_of(("image_tower.", "image_tower.vision_model."), ("video_tower.", "video_tower.vision_model."))
     template = PromptTemplate("video_llava", "<video>", "USER: ", "\n{question} ASSISTANT:")
     network = VideoLlavaModel
@@ -38,13 +36,6 @@ class VideoLlavaFamily(LlavaFamily):
     def of_its_own(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Video features are never cut, whatever the strategy says; it is the images' alone."""
         return {"keeps_cls": True}
-
-    def json_of_its_own(self, config: LlavaConfig) -> dict[str, Any]:
-        """The slot, and how many tokens stand in it."""
-        return {
-            "video_token_index": config.slot_id,
-            "video_seq_length": self.record.frames * (patches(config.vision) + 1),
-        }
 
 
 FAMILY = VideoLlavaFamily("video_llava")

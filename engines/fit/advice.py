@@ -17,6 +17,7 @@ from engines.hardware.memory import Machine
 from evprof.core.units import memory_text
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.settings import option_words, with_value
 
 MOST_NAMED = 3
 """Ways named in a sentence."""
@@ -52,10 +53,15 @@ class PlannedModels:
 class OptionChange:
     """One option of `evprof run`: `place` is what it sets (two changes of one place exclude each other)."""
 
-    words: str
     cost: int
     place: tuple[str, str]
     value: Any
+
+    @property
+    def words(self) -> str:
+        """`--target-quant int8`."""
+        role, name = self.place
+        return " ".join(option_words({name: self.value}, role, keeps_defaults=True))
 
     def apply(self, plan: PlannedModels) -> PlannedModels:
         """The plan with this change."""
@@ -63,11 +69,7 @@ class OptionChange:
         if role:
             choice = replace(plan.choices[role], **{name: self.value})
             return replace(plan, choices={**plan.choices, role: choice})
-        settings = plan.settings
-        if name in ("frames", "event_frames"):
-            return replace(plan, settings=replace(settings, **{name: self.value}))
-        switches = replace(settings.switches, **{name: self.value})
-        return replace(plan, settings=replace(settings, switches=switches))
+        return replace(plan, settings=with_value(plan.settings, name, self.value))
 
 
 @dataclass(frozen=True)
@@ -153,11 +155,11 @@ def _changes(plan: PlannedModels, machine: Machine) -> Iterator[OptionChange]:
     """Every single change that is one."""
     switches = plan.settings.switches
     if not switches.prefill_chunk:
-        yield OptionChange(f"--prefill-chunk {_CHUNK}", 1, ("", "prefill_chunk"), _CHUNK)
+        yield OptionChange(1, ("", "prefill_chunk"), _CHUNK)
     if switches.cache in ("auto", "static", "dynamic"):
-        yield OptionChange("--cache fp8", 5, ("", "cache"), "fp8")
+        yield OptionChange(5, ("", "cache"), "fp8")
         if machine.can_pack("hqq4"):
-            yield OptionChange("--cache hqq4", 7, ("", "cache"), "hqq4")
+            yield OptionChange(7, ("", "cache"), "hqq4")
     for role, need in zip(plan.choices, plan.needs(machine), strict=True):
         yield from _changes_of(role, need, plan, machine)
 
@@ -166,15 +168,15 @@ def _changes_of(role: str, need: MemoryNeed, plan: PlannedModels, machine: Machi
     choice = plan.choices[role]
     for name in machine.devices():
         if name != need.device:
-            yield OptionChange(f"--{role}-device {name}", 12 if name == "cpu" else 2, (role, "device"), name)
+            yield OptionChange(12 if name == "cpu" else 2, (role, "device"), name)
     if need.dtype == "float32":
-        yield OptionChange(f"--{role}-dtype bfloat16", 3, (role, "dtype"), "bfloat16")
+        yield OptionChange(3, (role, "dtype"), "bfloat16")
     four = "int4" if need.device.startswith("cuda") and need.dtype == "bfloat16" else "nf4"
     for kind, cost, before in (("int8", 4, (None,)), (four, 6, (None, "int8"))):
         if choice.quantization in before and machine.can_pack(kind):
-            yield OptionChange(f"--{role}-quant {kind}", cost, (role, "quantization"), kind)
+            yield OptionChange(cost, (role, "quantization"), kind)
     frames = frame_count(plan.shapes[role].config, plan.settings)
     option = FAMILIES[plan.shapes[role].config.family].frames_setting
     fewer = next((count for count in _FEW_FRAMES if count < frames), None)
     if fewer is not None:
-        yield OptionChange(f"--{option.replace('_', '-')} {fewer}", 8, ("", option), fewer)
+        yield OptionChange(8, ("", option), fewer)

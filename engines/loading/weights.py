@@ -28,7 +28,7 @@ from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.loading.random_weights import PREFIX, build_random, random_config, random_vocabulary
 from engines.loading.tensor_plan import plan_problems, plan_tensors, with_stored_rows
 from engines.stages.model import VisionLanguageModel
-from engines.stages.pixel_values import PREPROCESSING, ClipTransform
+from engines.stages.pixel_values import ClipTransform
 from engines.stages.reading import import_readers
 from engines.stages.vision_cache import checkpoint_identity
 from engines.tokens.tokenization import Vocabulary, read_vocabulary
@@ -47,7 +47,7 @@ _SMALL_FILES = ["*.json", "tokenizer.model"]
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 """What is fetched from the hub: beside the small files the first of these that are there."""
 
-_PREPROCESSING_FILES = (PREPROCESSING, "video_preprocessor_config.json", "processor_config.json")
+_PREPROCESSING_FILES = ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
 """What three generations of transformers call the description of how pictures are prepared."""
 
 

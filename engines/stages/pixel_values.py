@@ -25,9 +25,6 @@ CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 """CLIP's means and standard deviations of red, green and blue, for values from 0 to 1."""
 
-PREPROCESSING = "preprocessor_config.json"
-"""The file of a checkpoint that describes the preparation of pictures."""
-
 THUMBNAIL_EDGE = 256
 THUMBNAIL_BYTES = 1_000_000
 """Longest edge of a kept picture, and bytes of all pictures of one model together (half of a run's 2 MB)."""
@@ -148,21 +145,3 @@ def thumbnails(pictures: Sequence[Picture], max_bytes: int = THUMBNAIL_BYTES) ->
         if sum(map(len, encoded)) <= max_bytes:
             break
     return encoded
-
-
-def preprocessor_json(edge: int) -> dict[str, Any]:
-    """CLIP's preprocessor_config.json for square inputs of `edge` pixels."""
-    return {
-        "crop_size": {"height": edge, "width": edge},
-        "do_center_crop": True,
-        "do_convert_rgb": True,
-        "do_normalize": True,
-        "do_rescale": True,
-        "do_resize": True,
-        "image_mean": list(CLIP_MEAN),
-        "image_processor_type": "CLIPImageProcessor",
-        "image_std": list(CLIP_STD),
-        "resample": 3,
-        "rescale_factor": 1 / 255,
-        "size": {"shortest_edge": edge},
-    }

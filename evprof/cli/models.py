@@ -9,10 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.terminal.blocks import Block, Column, PrintedTable, print_blocks
 from evprof.cli.terminal.console import Console
-from evprof.core.units import bytes_text
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
+
+_MODELS: tuple[Column, ...] = (
+    ("  MODEL", "  {name}"),
+    ("role", "{role}"),
+    ("reads", "{reads}"),
+    ("where", "{place}"),
+    ("size on disk", "{bytes:bytes}"),
+)
+_ADAPTERS: tuple[Column, ...] = (
+    ("  ADAPTER", "  {name}"),
+    ("kind", "{kind}"),
+    ("drafts for", "{target}"),
+    ("with", lambda row: row["draft"] or "none"),
+    ("size on disk", "{bytes:bytes}"),
+)
 
 
 class ModelsCommand(Command):
@@ -35,28 +50,11 @@ class ModelsCommand(Command):
             console.document(document)
             return 0
         console.print("Families")
-        width = max(len(family["name"]) for family in document["families"]) + 2
-        for family in document["families"]:
-            console.print(f"  {family['name']:<{width}}{family['description']}")
-        console.print("\nModels")
-        rows = [
-            [f"  {entry['name']}", entry["role"], entry["reads"], entry["place"], bytes_text(entry["bytes"])]
-            for entry in document["models"]
-        ]
-        console.table([["  MODEL", "role", "reads", "where", "size on disk"], *rows], left=4)
+        console.table([[f"  {family['name']}", family["description"]] for family in document["families"]], left=2)
+        blocks: list[Block] = ["\nModels", PrintedTable(_MODELS, document["models"], missing="n/a", left=4)]
         if document["adapters"]:
-            console.print("\nTrained adapters (--drafter)")
-            rows = [
-                [
-                    f"  {entry['name']}",
-                    entry["kind"],
-                    entry["target"],
-                    entry["draft"] or "none",
-                    bytes_text(entry["bytes"]),
-                ]
-                for entry in document["adapters"]
-            ]
-            console.table([["  ADAPTER", "kind", "drafts for", "with", "size on disk"], *rows], left=4)
+            blocks += ["\nTrained adapters (--drafter)", PrintedTable(_ADAPTERS, document["adapters"], left=4)]
+        print_blocks(blocks, console)
         return 0
 
 

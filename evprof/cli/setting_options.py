@@ -6,7 +6,7 @@ Every option is absent unless it was given, so that a command knows what was ask
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from evprof.cli.sample_options import option_of
@@ -16,17 +16,19 @@ from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import SETTINGS, with_value
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
+_NOT_TYPED = frozenset({"command", "instance", "debug", "json", "output"})
+"""Of every command: its name, what carries it out, and how its result is told."""
+
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 _TITLES = {"": "generation", "input": "how inputs are shown", "switches": "optimizations", "speculation": "speculation"}
 
 
-def add_setting_options(parser: argparse.ArgumentParser, *, without: Iterable[str] = ()) -> None:
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
     """Adds an option for every setting of a run, grouped by what it concerns."""
-    left_out = set(without)
     for group, title in _TITLES.items():
         options = parser.add_argument_group(title)
         for entry in SETTINGS.values():
-            if entry.group == group and entry.key not in left_out:
+            if entry.group == group:
                 add_setting(options, entry)
 
 
@@ -103,12 +105,12 @@ def choice_of(options: argparse.Namespace, role: str, name: str) -> ModelChoice:
     return ModelChoice(name, **given)
 
 
-def typed_words(options: argparse.Namespace, left_out: Collection[str]) -> list[str]:
-    """The options that were given, but for some by their place in the namespace, as they would be typed again."""
+def typed_words(options: argparse.Namespace, left_out: Iterable[str]) -> list[str]:
+    """The options that were given, as they would be typed again, but for --json, the output and `left_out`."""
     settings = {dest_of(entry, role): (entry, role) for entry in SETTINGS.values() for role in ("", DRAFT, TARGET)}
-    words: list[str] = []
+    skipped, words = _NOT_TYPED.union(left_out), list[str]()
     for name, value in vars(options).items():
-        if name in left_out:
+        if name in skipped:
             continue
         if isinstance(value, list):
             words += [word for each in value for word in (option_of(name), str(each))]
@@ -133,6 +135,6 @@ def _help(entry: Setting, value: Any = None) -> str:
     words = dict(entry.choices)
     if entry.kind is bool:
         return f"{entry.name}: {words[not entry.default]}. {entry.sentence}".replace("%", "%%")
-    value = entry.default if value is None else value
-    default = entry.low if value is None else words.get(value, value)
+    own = entry.low if entry.default is None else words.get(entry.default, entry.default)
+    default = own if value is None else value
     return (f"{entry.sentence} Default: {default}." if default else entry.sentence).replace("%", "%%")

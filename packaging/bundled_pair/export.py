@@ -10,7 +10,7 @@ from transformers import CLIPVisionModel
 
 from bundled_pair import tokenizer
 from bundled_pair.assembly import VIDEO_TOWER_LAYERS, EventReader, VideoReader, tower_config
-from bundled_pair.checkpoint import write_checkpoint
+from bundled_pair.checkpoint import write_eventgpt, write_video_llava
 from bundled_pair.dataset import VIDEO_SIZE
 from engines.families.eventgpt import EventGptConfig
 from engines.families.eventgpt_network import EventGptModel
@@ -33,7 +33,7 @@ def export_eventgpt(folder: Path, tower: CLIPVisionModel, reader: EventReader, v
         (model.language_model, reader.decoder),
     ):
         target.load_state_dict(source.state_dict())
-    write_checkpoint(folder, model, vocabulary)
+    write_eventgpt(folder, model, vocabulary)
 
 
 def export_video_llava(folder: Path, tower: CLIPVisionModel, reader: VideoReader, vocabulary: bytes) -> None:
@@ -54,7 +54,7 @@ def export_video_llava(folder: Path, tower: CLIPVisionModel, reader: VideoReader
     model.multi_modal_projector.linear_1.load_state_dict(first.state_dict())
     model.multi_modal_projector.linear_2.load_state_dict(second.state_dict())
     model.language_model.load_state_dict(reader.decoder.state_dict())
-    write_checkpoint(folder, model, tokenizer.fast_json(vocabulary))
+    write_video_llava(folder, model, tokenizer.fast_json(vocabulary))
 
 
 def _copy_all_but_last_layer(whole: nn.Module, trained: CLIPVisionModel) -> None:

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from evprof.cli.bench import engine_process
-from evprof.cli.bench.blocks import print_blocks
 from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
 from evprof.cli.terminal import program
+from evprof.cli.terminal.blocks import print_blocks
 from evprof.cli.terminal.console import Console
 
 OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}

@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from bundled_pair.checkpoint import WEIGHTS, write_checkpoint
+from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
 from engines.checkpoints import pickled_weights
 from engines.checkpoints.pickled_weights import open_bin
 from engines.checkpoints.shards import read_headers, read_tensors
@@ -43,7 +43,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vision = CLIPVisionConfig(**sizes, image_size=28, patch_size=14)
     text = LlamaConfig(**sizes, vocab_size=765, num_key_value_heads=2, max_position_embeddings=64)
     folder = tmp_path_factory.mktemp("hostile") / "m"
-    write_checkpoint(folder, EventGptModel(EventGptConfig(vision, text)), BUNDLED.read_bytes())
+    write_eventgpt(folder, EventGptModel(EventGptConfig(vision, text)), BUNDLED.read_bytes())
     return folder
 
 

@@ -23,7 +23,7 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from bundled_pair.checkpoint import write_checkpoint
+from bundled_pair.checkpoint import write_video_llava
 from closeness import assert_close
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder
@@ -258,7 +258,7 @@ def written(folder: Path, family: str) -> Path:
             token["id"] = plain + order.index(token["content"])
     slot = plain + order.index("<image>" if family == LLAVA else "<video>")
     config = replace(config, slot_id=slot, image_token_id=plain + order.index("<image>"))
-    write_checkpoint(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
+    write_video_llava(folder, drawn(config), json.dumps(tokenizer).encode(), dtype=torch.float32, shard_bytes=100_000)
     return folder
 
 

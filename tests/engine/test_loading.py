@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
-from bundled_pair.checkpoint import WEIGHTS, write_checkpoint
+from bundled_pair.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
 from bundled_pair.tokenizer import PIECES, fast_json, train
 from closeness import assert_close
 from engines.decoder.kv_cache import DynamicKv
@@ -72,7 +72,7 @@ def vocabulary_files() -> tuple[bytes, bytes]:
 def eventgpt(tmp_path: Path, vocabulary_files: tuple[bytes, bytes]) -> Path:
     torch.manual_seed(0)
     folder = tmp_path / "tiny-eventgpt"
-    write_checkpoint(folder, EventGptModel(EventGptConfig(*configs(PIECES))), vocabulary_files[0])
+    write_eventgpt(folder, EventGptModel(EventGptConfig(*configs(PIECES))), vocabulary_files[0])
     return folder
 
 
@@ -88,7 +88,7 @@ def write_llava(folder: Path, family: str, tokenizer: bytes) -> Path:
         keeps_cls=is_video,
         image_token_id=PIECES,
     )
-    write_checkpoint(folder, build_network(config), tokenizer)
+    write_video_llava(folder, build_network(config), tokenizer)
     return folder
 
 
@@ -200,7 +200,7 @@ def test_loaded_networks_compute_like_the_written_one(tmp_path: Path, vocabulary
     original = build_network(
         LlavaConfig(vision, text, family=VIDEO_LLAVA, slot_id=PIECES + 1, keeps_cls=True, image_token_id=PIECES)
     )
-    write_checkpoint(tmp_path / "m", original.eval(), vocabulary_files[1], dtype=torch.float32)
+    write_video_llava(tmp_path / "m", original.eval(), vocabulary_files[1], dtype=torch.float32)
     model = load_model(ModelChoice(str(tmp_path / "m")), "target", nothing, NEVER)
     assert isinstance(model, VideoLanguageModel)
     pixels = torch.randn(2, 3, 28, 28)

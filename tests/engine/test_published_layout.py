@@ -18,16 +18,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModel, LlamaConfig
 
-from bundled_pair.checkpoint import WEIGHTS, write_checkpoint
+from bundled_pair.checkpoint import TOWER_FOLDER, WEIGHTS, preprocessor_json, write_eventgpt
 from engines.checkpoints.config import edge
 from engines.families.config_file import read_config
-from engines.families.eventgpt import TOWER_FOLDER, EventGptConfig
+from engines.families.eventgpt import EventGptConfig
 from engines.families.eventgpt_network import EventGptModel
 from engines.families.networks import build_empty, parameter_shapes
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.random_weights import random_config
 from engines.loading.weights import find_checkpoint, load_model
-from engines.stages.pixel_values import preprocessor_json
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
 from tensor_names import tensor_names
@@ -115,7 +114,7 @@ def small_model() -> EventGptModel:
 @pytest.fixture
 def sharded(tmp_path: Path) -> Path:
     folder = tmp_path / "checkpoints" / "EventGPT-small"
-    write_checkpoint(folder, small_model(), BUNDLED.read_bytes(), shard_bytes=20_000)
+    write_eventgpt(folder, small_model(), BUNDLED.read_bytes(), shard_bytes=20_000)
     return folder
 
 

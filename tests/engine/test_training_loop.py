@@ -27,8 +27,6 @@ def example(name: str = "scene", tokens: int = 4) -> Example:
 class OneNumber(Trainee):
     """Its parameter moves towards 1; what is said of it on held-back examples is scripted."""
 
-    kind = "eagle"
-
     def __init__(self, matches: Sequence[float], losses: Sequence[float] | None = None) -> None:
         self.number = nn.Parameter(torch.zeros(()))
         self.states: list[float] = []

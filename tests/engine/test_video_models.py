@@ -59,7 +59,7 @@ def configs() -> tuple[CLIPVisionConfig, LlamaConfig]:
     return vision, text
 
 
-def pair(family: str) -> tuple[LlavaModel, Any]:
+def pair(family: str) -> tuple[Any, Any]:
     """Our network and transformers' with the same weights."""
     vision, text = configs()
     torch.manual_seed(11)

@@ -51,7 +51,7 @@ class OpenSession:
         self._seen = seen
         # Only what has ended: figures that move while one looks at them compare nothing.
         ended = [run for run in self.runs if run.info.is_over]
-        self.configurations = {place_of(column): column for column in configurations_of(ended, self.path)}
+        self.columns = {place_of(column): column for column in configurations_of(ended, self.path)}
         return True
 
     def left_out(self, column: Configuration) -> int:

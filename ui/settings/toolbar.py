@@ -12,7 +12,6 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLabel,
     QLayout,
     QLineEdit,
@@ -31,7 +30,7 @@ from ui.settings.tool_buttons import ICON, ExportButton, MenuButton, ModeButton,
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import in_role
+from ui.widgets.boxes import Part, beside, in_role
 from ui.widgets.input_dialogs import InputDialogs
 
 if TYPE_CHECKING:
@@ -163,19 +162,17 @@ class Toolbar(QFrame):
         self.export.tensorboard_requested.connect(self.tensorboard_requested)
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
-        row.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        row.setSpacing(GRID)
-        for part in (self.events, self.video, *self._models.values()):
-            row.addWidget(part)
-        row.addWidget(self.prompt, 1)
-        row.addWidget(self.hint)
-        rest: tuple[QWidget, ...] = (self.mode, self.tokens, self.settings, self.trace)
-        for widget in (*rest, self.run_button, self.stop_button, self.export):
-            row.addWidget(widget)
+        inputs: tuple[Part, ...] = (self.events, self.video, *self._models.values(), (self.prompt, 1), self.hint)
+        running = (self.mode, self.tokens, self.settings, self.trace, self.run_button, self.stop_button, self.export)
+        self._row = beside(*inputs, *running, on=self, margins=(2 * GRID, 0, 2 * GRID, 0), spacing=GRID)
+        self._row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
 
     # What others tell it
+
+    def put_first(self, widget: QWidget) -> None:
+        """Shows a widget of the window's before everything else."""
+        self._row.insertWidget(0, widget)
+        self._row.setContentsMargins(GRID, 0, GRID + 4, 0)
 
     def popover(self, role: str) -> ModelPopover:
         """The popover that chooses the model of a role; made when it is first asked for."""

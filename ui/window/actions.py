@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject
@@ -85,6 +86,12 @@ class WindowActions(QObject):
 
     def __getitem__(self, name: str) -> QAction:
         return self.by_name[name]
+
+    def connect_all(self, does: Mapping[str, Callable[[], object]]) -> None:
+        """Does this for each name from now on."""
+        for name, work in does.items():
+            # Qt hands `checked` to whoever takes an argument; none of these may.
+            self.by_name[name].triggered.connect(lambda _=False, work=work: work())
 
     def menu(self, parent: QWidget) -> QMenu:
         """The window's menu."""

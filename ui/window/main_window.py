@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QToolButton, QWidget
+from PySide6.QtWidgets import QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
@@ -35,9 +35,9 @@ from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
 from ui.style.icons import icon
-from ui.style.theme import GRID, Theme, ThemeHolder
+from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
-from ui.widgets.boxes import stacked
+from ui.widgets.boxes import in_role, stacked
 from ui.widgets.layout import Body, rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.actions import WindowActions
@@ -129,18 +129,14 @@ class MainWindow(QMainWindow):
         self._make_menu()
 
     def _make_menu(self) -> None:
-        self.menu_button = QToolButton()
+        self.menu_button = in_role(QToolButton(), "quiet")
         self.menu_button.setIcon(icon("menu", self.holder.theme))
-        self.menu_button.setProperty("role", "quiet")
         self.menu_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.menu_button.setToolTip("Menu")
         self.menu_button.setAccessibleName("Menu")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.menu_button.setMenu(self.actions_by_name.menu(self))
-        row = self.toolbar.layout()
-        if isinstance(row, QHBoxLayout):
-            row.insertWidget(0, self.menu_button)
-            row.setContentsMargins(GRID, 0, GRID + 4, 0)
+        self.toolbar.put_first(self.menu_button)
 
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
@@ -200,9 +196,7 @@ class MainWindow(QMainWindow):
             "about": lambda: self.dialogs.show_about(self.status.environment),
             "quit": self.close,
         }
-        for name, work in does.items():
-            # Qt hands `checked` to whoever takes an argument; none of these may.
-            self.actions_by_name[name].triggered.connect(lambda _=False, work=work: work())
+        self.actions_by_name.connect_all(does)
 
     # Views.
 
@@ -384,10 +378,7 @@ class MainWindow(QMainWindow):
 
         `waits`: opens before returning and raises UserError instead (pictures).
         """
-        if waits:
-            self.opener.open_now(paths)
-        else:
-            self.opener.open(paths)
+        (self.opener.open_now if waits else self.opener.open)(paths)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.cli.bench.blocks import Block, Row
 from evprof.cli.bench.model_reports import engine_blocks, repeatability_blocks, speculation_blocks
 from evprof.cli.bench.reader_reports import coverage_blocks, events_blocks, parts_blocks, video_blocks
 from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
+from evprof.cli.terminal.blocks import Block, Row
 from evprof.cli.terminal.console import Console
 
 _SHAPE = "dispatch-32"

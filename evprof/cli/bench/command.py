@@ -87,7 +87,7 @@ class BenchCommand(Command):
 
 def _print(facts: dict[str, Any], document: dict[str, Any], options: argparse.Namespace, console: Console) -> None:
     """What a benchmark tells of its document; the facts of one that tells nothing."""
-    from evprof.cli.bench.blocks import print_blocks
+    from evprof.cli.terminal.blocks import print_blocks
     from evprof.cli.terminal.facts import facts_lines
 
     benchmark = BENCHMARKS[options.benchmark]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from evprof.cli.bench.blocks import BenchTable, Block, Column, Row, filled
+from evprof.cli.terminal.blocks import Block, Column, Row, PrintedTable, filled
 
 _ENGINE: tuple[Column, ...] = (
     ("", "{phase} {contender}"),
@@ -55,7 +55,7 @@ def engine_blocks(document: Row) -> Iterator[Block]:
     where = f"{document['environment']['device']} · torch {found['torch']} · transformers {found['transformers']}"
     yield filled(f"{{shape}} in {{dtype}} on {where} · {threads}prompt {{context}} · {{tokens}} tokens", found)
     yield ""
-    yield BenchTable(_ENGINE, [row for row in document["rows"] if row["status"] == "measured"])
+    yield PrintedTable(_ENGINE, [row for row in document["rows"] if row["status"] == "measured"])
     yield ""
     yield (
         f"This machine copies {found['copy_bytes_s'] / 1e9:.0f} GB/s, reads {found['read_bytes_s'] / 1e9:.0f} GB/s and "
@@ -81,7 +81,7 @@ def speculation_blocks(document: Row) -> Iterator[Block]:
     )
     yield ""
     measured = [row for row in rows if not row.get("reason")]
-    yield BenchTable(_DRAFTERS, sorted(measured, key=lambda row: -(row["decode_speedup"] or 0)), missing="n/a")
+    yield PrintedTable(_DRAFTERS, sorted(measured, key=lambda row: -(row["decode_speedup"] or 0)), missing="n/a")
     yield ""
     yield from (f"{row['name']}: {row['reason']}" for row in rows if row.get("reason"))
     if document["sweep"]:
@@ -92,14 +92,14 @@ def speculation_blocks(document: Row) -> Iterator[Block]:
     yield from _drafters_in_words(document["summary"], measured)
 
 
-def _sweep(rows: Sequence[Row]) -> BenchTable:
+def _sweep(rows: Sequence[Row]) -> PrintedTable:
     """Predicted / measured by draft length, a line for each drafter."""
     by_drafter: dict[str, dict[int, Row]] = {}
     for row in rows:
         by_drafter.setdefault(row["drafter"], {})[row["gamma"]] = row
     gammas = sorted({row["gamma"] for row in rows})
     columns: list[Column] = [("drafter", "{drafter}"), *((f"γ {gamma}", partial(_swept, gamma)) for gamma in gammas)]
-    return BenchTable(columns, [{"drafter": name, "by_gamma": found} for name, found in by_drafter.items()])
+    return PrintedTable(columns, [{"drafter": name, "by_gamma": found} for name, found in by_drafter.items()])
 
 
 def _swept(gamma: int, row: Row) -> str:

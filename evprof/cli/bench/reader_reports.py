@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evprof.cli.bench.blocks import BenchTable, Block, Column, Row, TableTitle, filled
+from evprof.cli.terminal.blocks import Block, Column, Row, PrintedTable, TableTitle, filled
 
 
 def _right(row: Row) -> str:
@@ -64,7 +64,7 @@ def events_blocks(document: Row) -> Iterator[Block]:
         "{events:,} events · {rounds} rounds in turns, each in a process of its own · {cpus} CPUs · {versions}", values
     )
     yield ""
-    yield BenchTable(_EVENTS, document["rows"])
+    yield PrintedTable(_EVENTS, document["rows"])
     yield ""
     reasons: dict[str, list[str]] = {}
     for row in document["rows"]:
@@ -96,7 +96,7 @@ def video_blocks(document: Row) -> Iterator[Block]:
         measured = [row for row in rows if row["clip"] == clip["clip"] and row["median_ms"] is not None]
         yield ""
         yield TableTitle(clip["clip"])
-        yield BenchTable(_VIDEO, sorted(measured, key=lambda row: float(row["median_ms"])))
+        yield PrintedTable(_VIDEO, sorted(measured, key=lambda row: float(row["median_ms"])))
     yield ""
     took_part = {row["reader"] for row in rows if row["reason"] is None}
     yield from dict.fromkeys(
@@ -116,12 +116,12 @@ def parts_blocks(document: Row) -> Iterator[Block]:
     """A row for each part."""
     yield f"{document['settings']['rounds']} turns each · {document['environment']['cpus']} CPUs"
     yield ""
-    yield BenchTable(_PARTS, document["rows"])
+    yield PrintedTable(_PARTS, document["rows"])
 
 
 def coverage_blocks(document: Row) -> Iterator[Block]:
     """A row for every kind of runs, and the lowest share of all."""
-    yield BenchTable(_COVERAGE, document["rows"])
+    yield PrintedTable(_COVERAGE, document["rows"])
     yield ""
     if document["summary"]["lowest_coverage"] is not None:
         yield filled(

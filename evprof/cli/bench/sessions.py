@@ -17,7 +17,7 @@ from evprof.run.processes.interrupts import stop_flag
 COMPARING = ("engine", "switches", "speculation", "overhead")
 """Benchmarks whose contenders take turns within each process, so that several processes may be put together."""
 
-_NOT_PASSED = {"command", "instance", "debug", "benchmark", "sessions", "json", "markdown", "only"}
+_NOT_PASSED = ("benchmark", "sessions", "markdown", "only")
 
 
 def measure_in_sessions(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:

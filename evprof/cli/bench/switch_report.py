@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from textwrap import fill
 
-from evprof.cli.bench.blocks import BenchTable, Block, Column, Row, filled
+from evprof.cli.terminal.blocks import Block, Column, Row, PrintedTable, filled
 from evprof.core.units import bytes_text, ms_text
 
 WIDTH = 120
@@ -28,7 +28,7 @@ def switch_blocks(document: Row) -> Iterator[Block]:
             return str(row["verdict"] or "n/a")
         return f"not here ({reasons.index(row['reason']) + 1})"
 
-    yield BenchTable(
+    yield PrintedTable(
         (("switch", _label), *_columns(is_wide=False), ("verdict", verdict)), rows, "-", (0, 1, 2, 10), True
     )
     yield from (fill(f"({number}) {reason}", WIDTH) for number, reason in enumerate(reasons, start=1))
@@ -47,7 +47,7 @@ def switch_markdown_blocks(document: Row) -> Iterator[Block]:
         *_columns(is_wide=True),
         ("verdict", lambda row: str(row["verdict"] or "n/a") if _is_told(row) else f"not here: {row['reason']}"),
     )
-    yield BenchTable(columns, document["rows"], "-")
+    yield PrintedTable(columns, document["rows"], "-")
     yield ""
     yield from (f"- {line}" for line in _lines(document["rows"]))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
+from evprof.cli.sample_options import check_least, existing
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
@@ -61,8 +62,7 @@ class InspectCommand(Command):
         from evprof.cli.inspect.manifest_report import print_manifest
         from evprof.cli.terminal.facts import facts_lines
 
-        if options.frames is not None and options.frames < 1:
-            raise UserError(f"--frames must be at least 1, not {options.frames}.", exit_code=USAGE)
+        check_least(options, frames=1)
         _check_features(options)
         times_us = _times_us(options)
         document = describe(options)
@@ -166,7 +166,6 @@ def _check_features(options: argparse.Namespace) -> None:
 
 def _shown(options: argparse.Namespace) -> Sample:
     """The sample that both models are shown."""
-    from evprof.cli.sample_options import existing
     from evprof.loaders.bundled import bundled_sample
 
     if options.events is None:

@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from evprof.cli.terminal.blocks import Column, PrintedTable, print_blocks
 from evprof.cli.terminal.console import Console
 from evprof.core.batches import BATCHES, BatchRow
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.request import RunRequest
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import bytes_text
 
 MOST = 256
+
+_COLUMNS: tuple[Column, ...] = (
+    ("MODEL", "{model}"),
+    ("batch", "{batch}"),
+    ("samples/s", "{samples_per_s:.2f}"),
+    ("ratio", "{samples_ratio:.2f}x"),
+    ("decode tok/s", "{decode_tok_s:.1f}"),
+    ("ratio", "{decode_ratio:.2f}x"),
+    ("prefill", "{prefill_ms:ms}"),
+    ("KV cache", "{cache_bytes:bytes}"),
+    ("peak", lambda row: f"{bytes_text(row['peak_bytes'])} {row['peak_of']}"),
+    ("rounds x requests", "{n} x {requests}"),
+)
 
 
 def batch_sizes(text: str | None) -> tuple[int, ...]:
@@ -54,29 +68,16 @@ def print_batches(rows: Sequence[BatchRow], console: Console) -> None:
     if not rows:
         return
     first: dict[tuple[object, ...], BatchRow] = {}
-    cells = []
+    told = []
     for row in rows:
-        alike = (row.model, row.device, row.dtype, row.positions, row.new_tokens, row.requests)
-        base = first.setdefault(alike, row)
-        cells.append(
-            [
-                row.model,
-                str(row.batch),
-                f"{row.samples_per_s:.2f}",
-                _ratio(row.samples_per_s, base.samples_per_s),
-                "n/a" if row.decode_tok_s is None else f"{row.decode_tok_s:.1f}",
-                _ratio(row.decode_tok_s, base.decode_tok_s),
-                ms_text(row.prefill_ms),
-                bytes_text(row.cache_bytes),
-                f"{bytes_text(row.peak_bytes)} {row.peak_of}",
-                f"{row.n} x {row.requests}",
-            ]
-        )
+        base = first.setdefault((row.model, row.device, row.dtype, row.positions, row.new_tokens, row.requests), row)
+        ratios = {
+            f"{name}_ratio": None if value is None or not of_base else value / of_base
+            for name, value, of_base in (
+                ("samples", row.samples_per_s, base.samples_per_s),
+                ("decode", row.decode_tok_s, base.decode_tok_s),
+            )
+        }
+        told.append(vars(row) | ratios)
     console.print()
-    heads = ["MODEL", "batch", "samples/s", "ratio", "decode tok/s", "ratio", "prefill", "KV cache", "peak"]
-    heads.append("rounds x requests")
-    console.table([heads, *cells])
-
-
-def _ratio(value: float | None, base: float | None) -> str:
-    return "n/a" if value is None or not base else f"{value / base:.2f}x"
+    print_blocks([PrintedTable(_COLUMNS, told, missing="n/a")], console)

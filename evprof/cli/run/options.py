@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evprof.cli.command import add_sessions_option
-from evprof.cli.sample_options import add_part_options, existing, option_of, us_of
+from evprof.cli.sample_options import add_part_options, check_least, existing, option_of, us_of
 from evprof.cli.setting_options import add_pair_options, add_setting, choice_of, settings_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
@@ -180,9 +180,8 @@ def _trace(options: argparse.Namespace) -> TraceSettings | None:
         if options.trace_tokens is not None:
             raise UserError("--trace-tokens says how long a trace is; add --torch-trace LOGDIR.", exit_code=USAGE)
         return None
+    check_least(options, trace_tokens=1)
     tokens = 8 if options.trace_tokens is None else options.trace_tokens
-    if tokens < 1:
-        raise UserError(f"--trace-tokens must be at least 1, not {tokens}.", exit_code=USAGE)
     return TraceSettings(str(Path(options.torch_trace).resolve()), tokens)
 
 

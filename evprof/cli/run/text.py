@@ -97,18 +97,16 @@ def _stage_lines(run: RunLog) -> list[str]:
 
 
 def _figures(run: RunLog) -> list[tuple[str, str]]:
+    lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
     figures = [
         ("time to first token", ms_text(decoding.time_to_first_token_ms(run))),
         ("inter-token latency", ms_text(decoding.inter_token_latency_ms(run))),
         ("decode", _rate(decoding.decode_throughput_tok_s(run))),
         ("prefill", _rate(decoding.prefill_throughput_tok_s(run))),
-        ("tokens in / visual / out", ""),
+        ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths)),
         ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
     ]
-    lengths = [decoding.input_length(run), decoding.visual_tokens(run), len(run.tokens)]
-    figures += _layout_figures(run)
-    figures[4] = ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths))
-    figures += _loading_figures(run)
+    figures += [*_layout_figures(run), *_loading_figures(run)]
     counts = acceptance(run)
     if counts is not None:
         figures.append(

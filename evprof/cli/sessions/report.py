@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command
+from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal.console import Console
 
 if TYPE_CHECKING:
@@ -82,11 +83,6 @@ def _source(path: Path) -> Source:
 
 def command_of(options: argparse.Namespace) -> str:
     """The command that writes this report, as a shell takes it."""
-    words = ["evprof", "report", *options.sessions, "-o", str(options.output)]
-    if options.title is not None:
-        words += ["--title", options.title]
-    if options.basis is not None:
-        words += ["--basis", options.basis]
-    if options.documents:
-        words.append("--documents")
-    return shlex.join(words)
+    return shlex.join(
+        ["evprof", "report", *options.sessions, "-o", str(options.output), *typed_words(options, ("sessions",))]
+    )

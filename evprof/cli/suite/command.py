@@ -21,6 +21,9 @@ from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.ready import DOCUMENTS
 from evprof.run.suites.spec import SuiteSpec
 
+_HOW_AGAIN = ("suite", "named", "resume", "retry_failed")
+"""What is typed in a place of its own, or not again."""
+
 REPORTS = ("report.md", "report.html")
 
 
@@ -197,9 +200,8 @@ def _left_out(cell: SuiteConfiguration, reason: str) -> dict[str, Any]:
 
 def words_of(options: argparse.Namespace) -> list[str]:
     """The command's words as they would be typed again, without --resume, --retry-failed and --json."""
-    left_out = {"suite", "output", "resume", "retry_failed", "json", "command", "instance", "debug", "named"}
     named = ["--suite", options.named] if options.named is not None else []
-    return ["suite", options.suite, *named, *typed_words(options, left_out), "-o", str(options.output)]
+    return ["suite", options.suite, *named, *typed_words(options, _HOW_AGAIN), "-o", str(options.output)]
 
 
 def write_reports(

@@ -1,4 +1,4 @@
-"""What a benchmark tells people, as data: sentences, and tables whose columns say how a row is read."""
+"""What a command tells people, as data: sentences, and tables whose columns say how a row is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Column = tuple[str, str | Callable[[Row], str]]
 
 
 @dataclass(frozen=True)
-class BenchTable:
+class PrintedTable:
     """A table: `missing` stands for a value that a row has not; the first `left` columns, or those of these numbers,
     are texts."""
 
@@ -44,7 +44,7 @@ class TableTitle:
     text: str
 
 
-Block = str | TableTitle | BenchTable
+Block = str | TableTitle | PrintedTable
 
 
 def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool = False) -> None:
@@ -55,7 +55,7 @@ def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool
                 console.print(f"**{text}**\n")
             case TableTitle(text):
                 console.print(text)
-            case BenchTable():
+            case PrintedTable():
                 console.table(block.lines, left=block.left, is_ruled=block.is_ruled, is_markdown=is_markdown)
             case _:
                 console.print(block)
