@@ -57,7 +57,11 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--seed", type=int, metavar="N", default=0, help="of weights, order and split (default: 0)")
     group.add_argument(
-        "--size", metavar="NAME=N", action="append", default=[], help="a size of the kind, such as rank=32 (repeatable)"
+        "--size",
+        metavar="NAME=N",
+        action="append",
+        default=[],
+        help="a size a size a size a size a size of the kind, such as rank=32 (repeatable)",
     )
     group.add_argument("--session", metavar="S.evprof", type=Path, help="session that the curves are saved in")
     group = parser.add_argument_group("evaluation", "as evprof adapter evaluate does it; without, the card says so")
