@@ -26,9 +26,8 @@ import evprof.core.vocabulary.switches as switches
 from evprof.core.vocabulary.setting import ROUNDED, setting
 
 words = dict(effect=ROUNDED, head="Vision", choices=(("off", "off"), ("on", "on")), label="dummied")
-switches.Switches = make_dataclass(
-    "Switches", [("dummy", str, setting("off", "dummy", "Does nothing.", **words))], bases=(switches.Switches,), frozen=True
-)
+dummy = setting("off", "dummy", "Does nothing.", **words)
+switches.Switches = make_dataclass("Switches", [("dummy", str, dummy)], bases=(switches.Switches,), frozen=True)
 from evprof.metrics.comparison.figures import READERS
 
 READERS["dummy_ms"] = lambda run, *_: 10.0 * run.run_id
@@ -65,8 +64,8 @@ from evprof.metrics.comparison.document import Configuration, compare_document
 from evprof.metrics.configurations.settings_text import run_label
 
 def run(number, settings):
-    info = RunInfo(number, number, 0, "target", "target", settings, Sample(video_path="v.mp4", name="v"), status=FINISHED)
-    return RunLog(info)
+    sample = Sample(video_path="v.mp4", name="v")
+    return RunLog(RunInfo(number, number, 0, "target", "target", settings, sample, status=FINISHED))
 
 runs = [run(1, GenerationSettings()), run(2, asked)]
 found["run label"] = run_label(runs[1:])
