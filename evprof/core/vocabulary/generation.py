@@ -7,7 +7,7 @@ from typing import Any
 
 from evprof.core.plain import Plain
 from evprof.core.vocabulary.inputs import EVENT_FAMILIES, READS, VIDEO_FAMILIES, InputSettings, of_eventgpt, of_families
-from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Setting, Situation, setting, settings_in
+from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Setting, Situation, Words, setting, settings_in
 from evprof.core.vocabulary.speculation import SPECULATION, SpeculationSettings, where_length_counts
 from evprof.core.vocabulary.switches import Switches
 
@@ -22,14 +22,9 @@ def _where_drawn(here: Situation) -> str:
     return "" if here.values["temperature"] else "Nothing is drawn at temperature 0."
 
 
-def _counted(singular: str) -> Any:
-    """`1 frame`, `8 frames`."""
-    return lambda value, _: "model's own" if value is None else f"{value} {singular}{'s' * (value != 1)}"
-
-
-def _cell_frames(singular: str) -> Any:
-    words = singular.replace(" ", " ") + "s"
-    return lambda value, _: f"{words} by default" if value is None else f"{value} {singular}{'s' * (value != 1)}"
+def _counted(singular: str, unset: str = "model's own") -> Words:
+    """`1 frame`, `8 frames`; `unset` where the model's own number is taken."""
+    return lambda value, _: unset if value is None else f"{value} {singular}{'s' * (value != 1)}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class GenerationSettings(Plain):
         follows="ignore_eos",
         least=1,
         has_control=False,
-        axis=lambda value, _: f"{value} token{'s' * (value != 1)}",
+        axis=_counted("token"),
     )
     ignore_eos: bool = setting(
         False,
@@ -131,7 +126,7 @@ class GenerationSettings(Plain):
         has_none=True,
         label=_counted("frame"),
         text=_counted("frame"),
-        axis=_cell_frames("frame"),
+        axis=_counted("frame", "frames by default"),
         row="frames",
         idle=of_families(VIDEO_FAMILIES, "The video model does not run in this mode."),
     )
@@ -150,7 +145,7 @@ class GenerationSettings(Plain):
         has_none=True,
         label=_counted("frame"),
         text=_counted("frame"),
-        axis=_cell_frames("event frame"),
+        axis=_counted("event frame", "event frames by default"),
         row="frames",
         idle=of_families(EVENT_FAMILIES, "The event model does not run in this mode."),
     )
