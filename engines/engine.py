@@ -1,6 +1,6 @@
 """The engine: takes requests, keeps models warm, and makes the runs of a mode one after the other.
 
-It decides which runs and in what order; how one run goes is `measured_run`, which models fit is `room`.
+It decides which runs and in what order; how one run goes is `measured_run`'s, whether its models fit `making_room`'s.
 """
 
 from __future__ import annotations

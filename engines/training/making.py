@@ -1,6 +1,6 @@
 """Makes an adapter out of collected examples: models loaded and checked, a trainee taught, its folder written.
 
-The loop is `loop`'s, kinds are `kinds`'. Until it is whole nothing is in the adapter's place.
+The loop is `loop`'s. Until it is whole nothing is in the adapter's place.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
+SCHEMA_VERSION = 1
+"""Of the JSON documents that commands write."""
+
 _ATOMS = frozenset({str, int, float, bool, type(None), bytes})
 
 

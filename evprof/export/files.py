@@ -64,7 +64,8 @@ def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell |
 
 def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     """The document of a session; of several, one document whose runs name their session."""
-    from evprof.metrics.document import SCHEMA_VERSION, run_document
+    from evprof.core.plain import SCHEMA_VERSION
+    from evprof.metrics.document import run_document
     from evprof.session.batches import read_batches
 
     sessions: list[dict[str, Any]] = []

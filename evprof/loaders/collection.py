@@ -18,7 +18,7 @@ from evprof.core.errors import UserError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
 from evprof.loaders.content import content_hash
-from evprof.loaders.paths import reason
+from evprof.loaders.json_lines import json_line, read_lines
 
 JOURNAL = "collection.jsonl"
 VERSION = 1
@@ -27,7 +27,6 @@ SHARD_EXAMPLES = 32
 SHARD_BYTES = 256 << 20
 """A shard is full at either."""
 
-_LONGEST_BYTES = 1 << 30
 _MOST_BYTES = 8 << 30
 _SHARD_NAME = re.compile(r"shard-\d{5,7}\.safetensors\Z")
 _KEY_LETTERS = 32
@@ -113,24 +112,13 @@ def read_collection(folder: str | Path) -> Collection:
     path = place / JOURNAL
     if not path.is_file():
         raise UserError(f"{folder}: holds no collected examples; make some with evprof adapter collect.")
-    try:
-        if path.stat().st_size > _LONGEST_BYTES:
-            raise UserError(f"{path}: is far too long to be the journal of a collection; choose another folder.")
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions.") from None
-    head = _parsed(lines[0]) if lines else None
-    if not isinstance(head, dict) or head.get("evprof_collection") != VERSION:
-        raise UserError(
-            f"{path}: is no journal of a collection by this version; collect into another folder, or begin anew with "
-            "--overwrite."
-        )
+    head, lines = read_lines(path, "evprof_collection", VERSION, "collection", "collect into another folder")
     settings = head.get("settings")
     if not isinstance(settings, dict) or not isinstance(settings.get("target"), dict):
         raise UserError(f"{path}: does not say how its examples were made; collect them again.")
     found = Collection(place, settings)
-    for line in lines[1:]:
-        _take(_parsed(line), found)
+    for values in lines:
+        _take(values, found)
     found.shards = {name: found.shards[name] for name in sorted(found.shards) if _is_whole(place, found.shards[name])}
     return found
 
@@ -150,13 +138,13 @@ def scene_of(sample: Sample, *, has_draft: bool = True) -> str:
 
 def head_line(settings: dict[str, Any]) -> str:
     """The journal's first line."""
-    return _line({"evprof_collection": VERSION, "settings": settings})
+    return json_line({"evprof_collection": VERSION, "settings": settings})
 
 
 def shard_line(shard: Shard) -> str:
     """The journal's line of a shard."""
     examples = [example.to_json() for example in shard.examples]
-    return _line(
+    return json_line(
         {
             "shard": shard.file,
             "bytes": shard.bytes,
@@ -169,7 +157,7 @@ def shard_line(shard: Shard) -> str:
 
 def failure_line(key: str, sentence: str) -> str:
     """The journal's line of a row that gave no example."""
-    return _line({"failed": key, "error": sentence})
+    return json_line({"failed": key, "error": sentence})
 
 
 def shard_name(number: int) -> str:
@@ -179,17 +167,6 @@ def shard_name(number: int) -> str:
 
 def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values).encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_LETTERS]
-
-
-def _line(values: dict[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True) + "\n"
-
-
-def _parsed(line: str) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _take(values: object, found: Collection) -> None:

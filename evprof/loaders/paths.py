@@ -25,6 +25,22 @@ def readable_file(path: str | Path) -> Path:
     return found
 
 
+def first_bytes(path: str | Path, count: int, start: int = 0) -> bytes:
+    """Up to `count` bytes of an existing, non-empty file from `start` on. Raises UserError."""
+    found = readable_file(path)
+    try:
+        with found.open("rb") as file:
+            file.seek(start)
+            return file.read(count)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: str | Path, error: BaseException) -> UserError:
+    """For a file that is there and gives no bytes."""
+    return UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.")
+
+
 def reason(error: BaseException) -> str:
     """What went wrong in the operating system's or library's own words, on one line without the path."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -7,10 +7,12 @@ import zlib
 from pathlib import Path
 
 from evprof.core.errors import UserError
+from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of, format_titles
-from evprof.loaders.events.opening import first_bytes, read_events
+from evprof.loaders.events.opening import read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
+from evprof.loaders.paths import first_bytes
 from evprof.loaders.pictures.drawn import is_event_frame
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 from evprof.loaders.pictures.png import read_png
@@ -47,7 +49,7 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
         return _probe_folder(found)
     if is_frame_set(found):
         return _kind_of_picture(frame_paths(found)[0])
-    start = first_bytes(path)
+    start = first_bytes(path, HEAD_BYTES)
     if format_of(start) is not None:
         return "events"
     if start.startswith(SQLITE_MAGIC):

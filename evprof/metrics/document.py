@@ -10,21 +10,18 @@ from typing import Any
 
 import evprof
 from evprof.core.batches import BatchRow
+from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, TARGET, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.loading import loading_document
-from evprof.metrics.figures.stages import END_TO_END
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
-
-SCHEMA_VERSION = 1
 
 _MODEL_KEYS = (
     "name",
@@ -121,14 +118,15 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
 
 def metrics_document(run: RunLog) -> dict[str, float | int | None]:
     """The seven figures of a run under the field's names."""
-    found = {key: READERS[key](run, run.info.role, END_TO_END) for key in _METRICS}
-    return found | {"output_sequence_length": len(run.tokens)} if run.info.imported is None else found
-
-
-_METRICS = (
-    *("time_to_first_token_ms", "inter_token_latency_ms", "input_sequence_length", "output_sequence_length"),
-    *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
-)
+    return {
+        "time_to_first_token_ms": decoding.time_to_first_token_ms(run),
+        "inter_token_latency_ms": decoding.inter_token_latency_ms(run),
+        "input_sequence_length": decoding.input_length(run),
+        "output_sequence_length": len(run.tokens) if run.info.imported is None else decoding.output_length(run),
+        "visual_tokens": decoding.visual_tokens(run),
+        "prefill_throughput_tok_s": decoding.prefill_throughput_tok_s(run),
+        "decode_throughput_tok_s": decoding.decode_throughput_tok_s(run),
+    }
 
 
 def _model(facts: ModelFacts | None) -> dict[str, Any] | None:

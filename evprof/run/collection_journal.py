@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from evprof.core.errors import UserError
@@ -28,7 +27,7 @@ from evprof.loaders.collection import (
 )
 from evprof.loaders.paths import reason
 from evprof.run.conversion.task import stamp
-from evprof.session.presence import is_alive, name_tag
+from evprof.run.folder_lock import locked
 
 LOCK = "collection.lock"
 
@@ -45,13 +44,15 @@ class CollectionJournal:
         if not self._begins_anew:
             self.collection = read_collection(folder)
             check_same(folder, self.collection.settings, settings)
+        self._held = contextlib.ExitStack()
         self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
         """Writes the journal anew, without what a kill may have left half a line of."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
+            busy = f"{self.folder}: another evprof collects into it; wait for it, or choose another folder."
+            self._held.enter_context(locked(self.folder / LOCK, busy))
             if self._begins_anew:
                 for path in (*self.folder.glob("shard-*.safetensors"), *self.folder.glob("shard-*.safetensors.part")):
                     path.unlink()
@@ -63,16 +64,13 @@ class CollectionJournal:
             raise _unwritable(self.folder, error) from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
         with contextlib.suppress(OSError):
             self._rewrite()
-        with contextlib.suppress(OSError):
-            (self.folder / LOCK).unlink(missing_ok=True)
+        self._held.close()
 
     def add(self, shard: Shard) -> None:
         """Notes a shard that is in its place, new or grown. Raises UserError when it cannot be written."""
@@ -103,17 +101,6 @@ class CollectionJournal:
                 stream.write(shard_line(found.shards[name]))
             for key, sentence in found.failed.items():
                 stream.write(failure_line(key, sentence))
-
-    def _take_lock(self) -> None:
-        lock = self.folder / LOCK
-        try:
-            tag = json.loads(lock.read_text(encoding="utf-8")) if lock.exists() else None
-        except ValueError:
-            tag = None
-        if is_alive(tag) and tag != name_tag():
-            raise UserError(f"{self.folder}: another evprof collects into it; wait for it, or choose another folder.")
-        with whole_file(lock) as stream:
-            json.dump(name_tag(), stream)
 
 
 def check_folder(folder: Path) -> None:

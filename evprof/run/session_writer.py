@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from evprof.core.closing import Closing
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
 from evprof.core.recording import RecordLog
@@ -31,7 +32,7 @@ MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
 
 
-class SessionWriter:
+class SessionWriter(Closing):
     """Writes `recording` to `path` until closed. All methods may be called from any thread, and return at once or wait
     as they say."""
 
@@ -127,12 +128,6 @@ class SessionWriter:
         self._thread.join(timeout_s)
         if self._problem is not None:
             raise UserError(self._problem)
-
-    def __enter__(self) -> SessionWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # From here on the writer's thread.
 

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evprof.core.errors import UserError
-from evprof.session.store import Commit, SessionFile
+from evprof.session.store import Commit, changed_session
 
 
 def add_facts(path: Path, facts: Mapping[str, Any]) -> None:
     """Adds to what the session at `path` holds, which is made if need be: entries of a dictionary replace those of
     their names, entries of a list follow those before. Raises UserError when the session cannot be written.
     """
-    file = SessionFile(path)
-    try:
-        try:
-            file.commit({}, Commit(facts={name: _added(file.fact(name), value) for name, value in facts.items()}))
-        finally:
-            file.close()
-    except sqlite3.Error as error:
-        raise UserError(f"{path} cannot be written: {error}; is there room on the disk?") from error
+    with changed_session(path) as file:
+        file.commit({}, Commit(facts={name: _added(file.fact(name), value) for name, value in facts.items()}))
 
 
 def _added(before: Any, new: Any) -> Any:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -222,6 +223,16 @@ class SessionFile:
                     chunk.pack(stream.name, columns),
                 ),
             )
+
+
+@contextmanager
+def changed_session(path: Path) -> Iterator[SessionFile]:
+    """A session that nobody records, made if need be, open inside. Raises UserError when it cannot be written."""
+    try:
+        with closing(SessionFile(path)) as file:
+            yield file
+    except sqlite3.Error as error:
+        raise UserError(f"{path} cannot be written: {error}; is there room on the disk?") from error
 
 
 def abandoned_sentence(writer: object) -> str:

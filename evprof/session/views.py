@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.session.header import check_header
-from evprof.session.store import Commit, SessionFile
+from evprof.session.store import Commit, changed_session
 
 VIEWS = "views"
 """The fact that holds them."""
@@ -32,14 +31,8 @@ def save_view(path: Path, name: str, view: Mapping[str, Any]) -> None:
     if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
         raise UserError(f"A view's name has 1 to {LONGEST_NAME} printable characters; choose another.")
     check_header(path)
-    file = SessionFile(path)
-    try:
-        try:
-            views = saved_views({VIEWS: file.fact(VIEWS)}) | {name: dict(view)}
-            if len(views) > MOST_VIEWS:
-                raise UserError(f"{path} holds {MOST_VIEWS} views already; save this one under the name of another.")
-            file.commit({}, Commit(facts={VIEWS: views}))
-        finally:
-            file.close()
-    except sqlite3.Error as error:
-        raise UserError(f"{path} cannot be written: {error}; is there room on the disk?") from error
+    with changed_session(path) as file:
+        views = saved_views({VIEWS: file.fact(VIEWS)}) | {name: dict(view)}
+        if len(views) > MOST_VIEWS:
+            raise UserError(f"{path} holds {MOST_VIEWS} views already; save this one under the name of another.")
+        file.commit({}, Commit(facts={VIEWS: views}))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,20 +50,18 @@ class Packets(PiecedRecording):
     def _first_share(self) -> float:
         return 0.5
 
-    def _index(self) -> tuple[Pieces, npt.NDArray[np.int64]]:
+    @property
+    def _pieces(self) -> Pieces:
         if not self._is_counted:
             firsts = [int(packet.t_us[0]) if len(packet) else None for packet in self._all]
             return sampled(len(self._all), lambda number: firsts[number])
         numbers = [number for number, packet in enumerate(self._all) if len(packet)]
         counts = np.array([len(self._all[number]) for number in numbers], np.int64)
         first_us = np.array([self._all[number].t_us[0] for number in numbers], np.int64)
-        return Pieces(first_us, counts), np.array([*numbers, len(self._all)])
-
-    def _pieces(self) -> Pieces:
-        return self._index()[0]
+        return Pieces(first_us, counts, np.array([*numbers, len(self._all)]))
 
     def _decoded(self, start: int, stop: int) -> EventArray:
-        edges = self._index()[1]
+        edges = self._pieces.edges
         self.decoded |= set(range(edges[start], edges[stop]))
         return joined(self._all[edges[start] : edges[stop]])
 
@@ -100,7 +97,7 @@ def test_windows(
     assert same(recording.read_time(*window[:2]), whole.slice_time(*window[:2]))
     start, stop = max(0, window[2]), max(0, window[3])
     assert same(recording.read_count(*window[2:]), whole.slice_count(start, stop))
-    if recording._pieces().is_sorted and not swaps:
+    if recording._pieces.is_sorted and not swaps:
         assert (recording.info.t_min_us, recording.info.t_max_us) == (whole.t_min_us, whole.t_max_us)
 
 
@@ -133,9 +130,9 @@ def test_nothing_at_all() -> None:
 def test_samples_that_are_all_empty() -> None:
     firsts: list[int | None] = [None] * 1_000
     firsts[7], firsts[501] = 70, 5_010
-    index, edges = sampled(1_000, lambda number: firsts[number])
+    index = sampled(1_000, lambda number: firsts[number])
     assert index.first_us.tolist() == [70, 5_010]
-    assert edges.tolist() == [0, 501, 1_000]
+    assert index.edges.tolist() == [0, 501, 1_000]
 
 
 @given(st.lists(st.integers(1, 9), max_size=9), st.integers(0, 60), st.floats(1e-6, 1), st.integers(0, 60))

@@ -19,6 +19,10 @@ from evprof.metrics.figures.partition import StagePartition, answers, composites
 FACTS: dict[str, Any] = {"path": "old.json", "family": "old", "row": 1}
 
 
+def alone(run: RunLog) -> comparison.Configuration:
+    return comparison.Configuration((run,))
+
+
 @pytest.fixture
 def imported(script):
     """An imported run: its intervals end to end, by name and ms."""
@@ -71,7 +75,7 @@ def test_a_piece_is_compared_with_its_stages_together(plain_run, imported) -> No
 
 def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> None:
     old = imported(2, ("vision+prefill", 110), ("decode", 45))
-    parts = comparison.contributions(plain_run, old, "model-only")
+    parts = comparison.configuration_contributions(alone(plain_run), alone(old), "model-only")
     assert {part["stage"]: part["delta_ms"] for part in parts} == {"vision+prefill": 55, "decode": -45}
     totals = [stages.total_ms(run, "model-only") or 0 for run in (plain_run, old)]
     assert sum(part["delta_ms"] for part in parts) == totals[1] - totals[0]
@@ -80,7 +84,7 @@ def test_parts_are_those_that_all_can_tell_and_add_up(plain_run, imported) -> No
 
 def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> None:
     old = imported(2, ("preprocess", 40), ("vision+prefill", 110), ("decode", 45))
-    parts = comparison.contributions(plain_run, old, "without-load")
+    parts = comparison.configuration_contributions(alone(plain_run), alone(old), "without-load")
     by_stage = {part["stage"]: part["delta_ms"] for part in parts}
     # The file has no wall of its own, so the 5 ms that none of our stages covers have no counterpart.
     assert by_stage == {"preprocess": 20, "vision+prefill": 55, "decode": -45, "remainder": -5}
@@ -88,7 +92,9 @@ def test_what_only_one_side_measured_is_the_remainder(plain_run, imported) -> No
 
 
 def test_without_totals_there_are_no_shares(plain_run, imported) -> None:
-    parts = comparison.contributions(plain_run, imported(2, ("vision+prefill", 110), ("decode", 45)))
+    parts = comparison.configuration_contributions(
+        alone(plain_run), alone(imported(2, ("vision+prefill", 110), ("decode", 45)))
+    )
     assert {part["stage"]: part["share"] for part in parts} == {"vision+prefill": None, "decode": None}
 
 
@@ -149,7 +155,10 @@ def test_overlapping_stages_are_told_as_overlap(script, plain_run) -> None:
     for name, start, end in (("load", 0, 10), ("preprocess", 10, 30), ("vision", 20, 60), ("prefill", 60, 85)):
         run.span(name, start, end)
     run.span("decode", 85, 175)
-    parts = {part["stage"]: part["delta_ms"] for part in comparison.contributions(plain_run, run.end(180))}
+    parts = {
+        part["stage"]: part["delta_ms"]
+        for part in comparison.configuration_contributions(alone(plain_run), alone(run.end(180)))
+    }
     # Vision took 10 ms more, which lay within preprocessing.
     assert parts["vision"] == 10
     assert parts["overlap"] == -10

@@ -56,7 +56,8 @@ def test_document_and_bases(pair) -> None:
 
 @pytest.mark.parametrize("basis", comparison.BASES)
 def test_contributions_add_up_to_the_difference(pair, basis) -> None:
-    parts = comparison.contributions(pair[0], pair[1], basis)
+    before, after = (comparison.Configuration((run,)) for run in pair)
+    parts = comparison.configuration_contributions(before, after, basis)
     totals = [stages.total_ms(run, basis) for run in pair]
     assert sum(part["delta_ms"] for part in parts) == pytest.approx(totals[1] - totals[0])
     assert sum(part["share"] for part in parts) == pytest.approx(1)

@@ -63,14 +63,16 @@ class Durations:
 
 def duration_us(sample: Sample) -> int | None:
     """Length of the events, or without events of the video; None where it is not cheap to know. Raises UserError."""
+    from evprof.loaders.events.file_head import HEAD_BYTES
     from evprof.loaders.events.formats import format_of
-    from evprof.loaders.events.opening import first_bytes, open_recording
+    from evprof.loaders.events.opening import open_recording
+    from evprof.loaders.paths import first_bytes
     from evprof.loaders.pictures.frame_folder import is_frame_set
     from evprof.loaders.videos.opening import open_video
 
     path = sample.events_path
     if path is not None and Path(path).is_file() and not is_frame_set(path):
-        form = format_of(first_bytes(path))
+        form = format_of(first_bytes(path, HEAD_BYTES))
         is_small = Path(path).stat().st_size <= LARGEST_READ
         if is_small or (form is not None and form.name not in _READ_WHOLE):
             with open_recording(path) as recording:

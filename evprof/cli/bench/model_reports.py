@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from evprof.cli.terminal.blocks import Block, Column, Row, PrintedTable, filled
+from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
 
 _ENGINE: tuple[Column, ...] = (
     ("", "{phase} {contender}"),

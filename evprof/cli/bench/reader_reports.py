@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evprof.cli.terminal.blocks import Block, Column, Row, PrintedTable, TableTitle, filled
+from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, TableName, filled
 
 
 def _right(row: Row) -> str:
@@ -95,7 +95,7 @@ def video_blocks(document: Row) -> Iterator[Block]:
     for clip in summary["clips"]:
         measured = [row for row in rows if row["clip"] == clip["clip"] and row["median_ms"] is not None]
         yield ""
-        yield TableTitle(clip["clip"])
+        yield TableName(clip["clip"])
         yield PrintedTable(_VIDEO, sorted(measured, key=lambda row: float(row["median_ms"])))
     yield ""
     took_part = {row["reader"] for row in rows if row["reason"] is None}

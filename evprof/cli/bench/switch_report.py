@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from textwrap import fill
 
-from evprof.cli.terminal.blocks import Block, Column, Row, PrintedTable, filled
+from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
 from evprof.core.units import bytes_text, ms_text
 
 WIDTH = 120
@@ -47,7 +47,7 @@ def switch_markdown_blocks(document: Row) -> Iterator[Block]:
         *_columns(is_wide=True),
         ("verdict", lambda row: str(row["verdict"] or "n/a") if _is_told(row) else f"not here: {row['reason']}"),
     )
-    yield PrintedTable(columns, document["rows"], "-")
+    yield PrintedTable(columns, document["rows"], "-", (0, 1, 2, 3, 11))
     yield ""
     yield from (f"- {line}" for line in _lines(document["rows"]))
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.terminal.console import Console
+from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import STAGES
 from evprof.core.run_info import FAILED, FINISHED, REFERENCE
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.configurations.attempts import last_attempts
-from evprof.metrics.document import SCHEMA_VERSION
 from evprof.metrics.figures.stages import stage_total_ms, total_ms
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.record import SUITE

@@ -38,22 +38,22 @@ class PrintedTable:
 
 
 @dataclass(frozen=True)
-class TableTitle:
+class TableName:
     """The name of the table that follows."""
 
     text: str
 
 
-Block = str | TableTitle | PrintedTable
+Block = str | TableName | PrintedTable
 
 
 def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool = False) -> None:
     """Prints them for a terminal, or as Markdown."""
     for block in blocks:
         match block:
-            case TableTitle(text) if is_markdown:
+            case TableName(text) if is_markdown:
                 console.print(f"**{text}**\n")
-            case TableTitle(text):
+            case TableName(text):
                 console.print(text)
             case PrintedTable():
                 console.table(block.lines, left=block.left, is_ruled=block.is_ruled, is_markdown=is_markdown)

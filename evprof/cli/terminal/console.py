@@ -95,9 +95,11 @@ class Console:
         is_markdown: bool = False,
     ) -> None:
         """Headings and rows in columns: the first `left`, or those of these numbers, flushed left, the others, being
-        numbers, right. `is_ruled`: with a line below the headings. `is_markdown`: as a table of Markdown."""
+        numbers, right. `is_ruled`: with a line below the headings. `is_markdown`: as a table of Markdown, in which
+        only columns named by numbers are flushed."""
         if is_markdown:
-            for row in (lines[0], ["---"] * len(lines[0]), *lines[1:]):
+            rule = ["---" if isinstance(left, int) or place in left else "---:" for place in range(len(lines[0]))]
+            for row in (lines[0], rule, *lines[1:]):
                 self.print(f"| {' | '.join(_piece(cell)[0] for cell in row)} |")
             return
         flushed = range(left) if isinstance(left, int) else left

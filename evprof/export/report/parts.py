@@ -53,13 +53,12 @@ class Table:
             raise ValueError(f"a row of the table '{self.caption}' is not as long as its heads")
 
 
-def table_of(
-    items: Iterable[T],
-    columns: Iterable[tuple[str, Callable[[T], Cell | str]]],
-    caption: str = "",
-    text_columns: int = 1,
-) -> Table:
-    """A table with a row for every item; `columns` are heads with what makes a cell, or its plain text, of an item."""
+ColumnsOf = Iterable[tuple[str, Callable[[T], Cell | str]]]
+"""Heads of a table, each with what makes a cell, or its plain text, of an item."""
+
+
+def table_of(items: Iterable[T], columns: ColumnsOf[T], caption: str = "", text_columns: int = 1) -> Table:
+    """A table with a row for every item, and a column for every head."""
     listed = tuple(columns)
     rows = tuple(tuple(_cell(of_item(item)) for _, of_item in listed) for item in items)
     return Table(tuple(head for head, _ in listed), rows, caption, text_columns)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.file_bytes import FileBytes
+from evprof.core.events import EventArray
+from evprof.loaders.events.file_recording import FileRecording
 from evprof.loaders.events.pieces import filled
-from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
+from evprof.loaders.events.recording import MOST_EVENTS, RecordingInfo, check_sensor, joined
 
 _KINDS = {0: "generic", 1: "DVS", 2: "ATIS", 4: "colour"}
 _DVS = 1
@@ -31,30 +30,17 @@ _BLOCK = _EVENT.itemsize << 17
 _DOUBLINGS = 4
 
 
-def open_recording(path: str | Path) -> EventStream:
-    """An Event Stream 2 file of a DVS. Raises UserError, also for the other kinds of stream there are."""
-    return EventStream(path)
-
-
-class EventStream(EventRecording):
+class EventStream(FileRecording):
     """Reads in blocks from the start; where each began is kept, so that later windows begin near their place."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = FileBytes(path)
-        self.path = self._file.path
-        head = self._file.at(0, _HEADER)
-        try:
-            if len(head) < _HEADER:
-                raise UserError(f"{path}: is cut short within its header; copy or export the file again.")
-            version, kind = ".".join(map(str, head[12:15])), head[15]
-            if head[12] != 2 or kind != _DVS:
-                what = _KINDS.get(kind, f"unknown ({kind})")
-                raise UserError(
-                    f"{path}: is Event Stream {version} of the kind {what}; version 2 of the kind DVS is read."
-                )
-        except UserError:
-            self._file.close()
-            raise
+    def _begin(self) -> None:
+        path, head = self.path, self._file.at(0, _HEADER)
+        if len(head) < _HEADER:
+            raise UserError(f"{path}: is cut short within its header; copy or export the file again.")
+        version, kind = ".".join(map(str, head[12:15])), head[15]
+        if head[12] != 2 or kind != _DVS:
+            what = _KINDS.get(kind, f"unknown ({kind})")
+            raise UserError(f"{path}: is Event Stream {version} of the kind {what}; version 2 of the kind DVS is read.")
         self._width, self._height = int.from_bytes(head[16:18], "little"), int.from_bytes(head[18:20], "little")
         # Of each block: its place in the file, the time when it begins, and how many events come before.
         self._places, self._times, self._counts = [_HEADER], [0], [0]
@@ -66,11 +52,6 @@ class EventStream(EventRecording):
         earliest = None if first is None else int(first.t_us[0])
         return RecordingInfo("es", None, self._width or None, self._height or None, earliest)
 
-    @property
-    def bytes_read(self) -> int:
-        """Header and blocks."""
-        return self._file.bytes_read
-
     def chunks(self) -> Iterator[EventArray]:
         """Blocks of about 131,072 events."""
         return self._from(0)
@@ -80,10 +61,7 @@ class EventStream(EventRecording):
         most = (self._file.size - _HEADER) // _EVENT.itemsize
         if not 0 < most <= MOST_EVENTS:
             return super().read()
-        events = filled(self.chunks(), most)
-        if len(events) == 0:
-            raise UserError(f"{self.path}: the recording holds no events.")
-        return events
+        return self._some(filled(self.chunks(), most))
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         """Reads from the last known block that begins before the window to the window's end."""
@@ -110,10 +88,6 @@ class EventStream(EventRecording):
 
         return joined(self._bounded(inside()))
 
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
-
     def _from(self, block: int) -> Iterator[EventArray]:
         while self._places[block] < self._file.size:
             place, t_us, count = self._places[block], self._times[block], self._counts[block]
@@ -133,11 +107,7 @@ class EventStream(EventRecording):
 
     def _events(self, rows: npt.NDArray[np.void], t_us: npt.NDArray[np.int64]) -> EventArray:
         x, y = rows["x"].astype(np.uint16), rows["y"].astype(np.uint16)
-        if x.max() >= min(self._width, MAX_COORDINATE + 1) or y.max() >= min(self._height, MAX_COORDINATE + 1):
-            raise UserError(
-                f"{self.path}: events lie at x = {x.max()}, y = {y.max()}, outside the {self._width}x{self._height} "
-                "sensor; the file is damaged, so copy or export it again."
-            )
+        check_sensor(x, y, self._width, self._height, self.path)
         return EventArray(x, np.uint16(self._height - 1) - y, t_us, (rows["t"] & 1).astype(np.uint8))
 
 

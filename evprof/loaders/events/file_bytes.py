@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import readable_file, unreadable
 
 
 class FileBytes:
@@ -19,7 +21,7 @@ class FileBytes:
             self._file = found.open("rb", buffering=0)
             self.size = self._file.seek(0, 2)
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise unreadable(path, error) from None
 
     def at(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset`; fewer only where the file ended when it was opened, none from outside of it."""
@@ -35,13 +37,19 @@ class FileBytes:
                     raise UserError(f"{self.path}: became shorter while it was read; open it again once it is written.")
                 got += more
         except (OSError, ValueError, MemoryError) as error:
-            raise self._unreadable(error) from None
+            raise unreadable(self.path, error) from None
         self.bytes_read += len(got)
         return got
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Inside, an error closes the file; without one it stays open."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """May be called twice."""
         self._file.close()
-
-    def _unreadable(self, error: BaseException) -> UserError:
-        return UserError(f"{self.path}: cannot be read ({reason(error)}); check its permissions and the disk.")

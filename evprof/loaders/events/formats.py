@@ -25,19 +25,20 @@ from evprof.loaders.events.text.recording import begins_as_text
 class Format:
     """One way of keeping events in a file.
 
-    `begins` looks at the first HEAD_BYTES and says whether the file claims to be one. `module` has a function
-    `open_recording(path) -> EventRecording` that raises UserError when the claim does not hold. `title` is for people.
+    `begins` looks at the first HEAD_BYTES and says whether the file claims to be one. `module` and `opener` name what
+    opens a path as an EventRecording and raises UserError when the claim does not hold. `title` is for people.
     """
 
     name: str
     title: str
     begins: Callable[[bytes], bool]
     module: str
+    opener: str = "open_recording"
 
     def open(self, path: str | Path) -> EventRecording:
         """Opens a file of this format. Raises UserError."""
         keep_scratch()
-        opened: EventRecording = importlib.import_module(self.module).open_recording(path)
+        opened: EventRecording = getattr(importlib.import_module(self.module), self.opener)(path)
         return opened
 
 
@@ -53,11 +54,11 @@ FORMATS: tuple[Format, ...] = (
     Format("evt2.1", "Prophesee RAW, EVT2.1", partial(names, "evt2.1"), "evprof.loaders.events.prophesee.raw"),
     Format("evt3", "Prophesee RAW, EVT3", partial(names, "evt3"), "evprof.loaders.events.prophesee.raw"),
     Format("dat", "Prophesee DAT", partial(names, "dat"), "evprof.loaders.events.prophesee.dat"),
-    Format("aedat4", "AEDAT4", _starts(b"#!AER-DAT4.0\r\n"), "evprof.loaders.events.aedat.aedat4"),
-    Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3"),
-    Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2"),
-    Format("rosbag1", "ROS 1 bags", _starts(b"#ROSBAG V"), "evprof.loaders.events.rosbag"),
-    Format("es", "Event Stream (.es)", _starts(b"Event Stream"), "evprof.loaders.events.event_stream"),
+    Format("aedat4", "AEDAT4", _starts(b"#!AER-DAT4.0\r\n"), "evprof.loaders.events.aedat.aedat4", "Aedat4"),
+    Format("aedat3.1", "AEDAT 3.1", _starts(b"#!AER-DAT3."), "evprof.loaders.events.aedat.aedat3", "Aedat3"),
+    Format("aedat2", "AEDAT 2.0", _starts(b"#!AER-DAT2.0"), "evprof.loaders.events.aedat.aedat2", "Aedat2"),
+    Format("rosbag1", "ROS 1 bags", _starts(b"#ROSBAG V"), "evprof.loaders.events.rosbag", "Rosbag"),
+    Format("es", "Event Stream (.es)", _starts(b"Event Stream"), "evprof.loaders.events.event_stream", "EventStream"),
     # After all others that are text: any table of numbers begins like it.
     Format(
         "csv",

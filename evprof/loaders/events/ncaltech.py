@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.file_recording import FileRecording
 from evprof.loaders.events.pieces import filled
 from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, EventsInMemory, RecordingInfo
 
@@ -54,32 +54,21 @@ def open_recording(path: str | Path) -> EventRecording:
         return EventsInMemory(path, "n-caltech", recording.read())
 
 
-class Ncaltech(EventRecording):
+class Ncaltech(FileRecording):
     """Reads from the start, because every overflow row moves all that follows."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = FileBytes(path)
-        self.path = self._file.path
+    def _begin(self) -> None:
         self.records, rest = divmod(self._file.size, _RECORD.itemsize)
-        try:
-            step = max(1, self.records // _SAMPLES)
-            starts = range(0, max(1, self.records - _SAMPLE_RECORDS), step)
-            if rest or not all(_is_plausible(self._at(start, _SAMPLE_RECORDS), strictly=False) for start in starts):
-                raise self._doubt()
-        except UserError:
-            self._file.close()
-            raise
+        step = max(1, self.records // _SAMPLES)
+        starts = range(0, max(1, self.records - _SAMPLE_RECORDS), step)
+        if rest or not all(_is_plausible(self._at(start, _SAMPLE_RECORDS), strictly=False) for start in starts):
+            raise self._doubt()
 
     @property
     def info(self) -> RecordingInfo:
         """Nothing but the beginning is known."""
         first = next(self.chunks(), None)
         return RecordingInfo("n-caltech", t_min_us=None if first is None else first.t_min_us)
-
-    @property
-    def bytes_read(self) -> int:
-        """Records."""
-        return self._file.bytes_read
 
     def chunks(self) -> Iterator[EventArray]:
         """Pieces of 131,072 records."""
@@ -93,14 +82,7 @@ class Ncaltech(EventRecording):
         """All events, each written to its place as it is decoded."""
         if not 0 < self.records <= MOST_EVENTS:
             return super().read()
-        events = filled(self.chunks(), self.records)
-        if len(events) == 0:
-            raise UserError(f"{self.path}: the recording holds no events.")
-        return events
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        return self._some(filled(self.chunks(), self.records))
 
     def _at(self, start: int, count: int) -> npt.NDArray[Any]:
         return _records(self._file.at(start * _RECORD.itemsize, count * _RECORD.itemsize))

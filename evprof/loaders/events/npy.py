@@ -12,7 +12,7 @@ import math
 import mmap
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -28,7 +28,7 @@ from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import find_pickled_columns, read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
-from evprof.loaders.paths import reason
+from evprof.loaders.paths import unreadable
 
 _LONGEST_HEADER = 16_384
 LONGEST_START = 12 + _LONGEST_HEADER
@@ -62,20 +62,18 @@ def open_recording(path: str | Path) -> EventRecording:
     Short pickled dicts, and those with arrays of another kind, are read whole: memory is at most about four times the
     file.
     """
-    with ExitStack() as on_error:
-        file = FileBytes(path)
-        on_error.callback(file.close)
+    file = FileBytes(path)
+    with file.kept():
         start = io.BytesIO(file.at(0, LONGEST_START))
         header = read_npy_header(start, file.path)
         if header.dtype is None:
             strips = _pickled_strips(file, start.tell())
             if strips is None:
-                return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
+                with closing(file):
+                    return EventsInMemory(path, "npy", _read_pickle(path, start.tell()))
         else:
             strips = array_strips(header, start.tell(), file.size, file.path)
-        recording = open_table(file, "npy", strips)
-        on_error.pop_all()
-        return recording
+        return open_table(file, "npy", strips)
 
 
 def array_strips(header: NpyHeader, offset: int, end: int, name: str) -> dict[str, Strip]:
@@ -115,7 +113,7 @@ def _mapped(path: str | Path, offset: int) -> Iterator[mmap.mmap]:
             mapped.seek(offset)
             yield mapped
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+        raise unreadable(path, error) from None
 
 
 def read_npy_header(file: IO[bytes], name: str) -> NpyHeader:

@@ -10,7 +10,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,7 @@ def open_recording(path: str | Path) -> EventRecording:
         strips = _stored(found, members, name)
         if strips is None:
             return EventsInMemory(path, "npz", _read_whole(archive, members, name))
-    with ExitStack() as on_error:
-        file = FileBytes(path)
-        on_error.callback(file.close)
-        recording = open_table(file, "npz", strips)
-        on_error.pop_all()
-        return recording
+    return open_table(FileBytes(path), "npz", strips)
 
 
 def _read_whole(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> EventArray:

@@ -9,22 +9,12 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import Format, format_of, format_titles
 from evprof.loaders.events.recording import EventRecording
-from evprof.loaders.paths import readable_file, reason
-
-
-def first_bytes(path: str | Path, count: int = HEAD_BYTES) -> bytes:
-    """The first `count` bytes of an existing, non-empty file. Raises UserError."""
-    found = readable_file(path)
-    try:
-        with found.open("rb") as file:
-            return file.read(count)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+from evprof.loaders.paths import first_bytes
 
 
 def form_of(path: str | Path) -> Format:
     """The format of a file, told by content. Raises UserError when it is no event recording."""
-    form = format_of(first_bytes(path))
+    form = format_of(first_bytes(path, HEAD_BYTES))
     if form is None:
         raise UserError(f"{path}: is no event recording; read are {format_titles()}, and folders of PNG event frames.")
     return form

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.file_bytes import FileBytes
-from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, EventRecording, joined
+from evprof.loaders.events.file_recording import FileRecording
+from evprof.loaders.events.recording import CHUNK_EVENTS, MOST_EVENTS, NO_EVENTS, joined
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,13 @@ class Pieces:
     """Where the events of each piece lie.
 
     `first_us` int64 [M]: the time of a piece's first event. `counts` int64 [M]: its events, or None where only decoding
-    tells.
+    tells. `edges` int64 [M + 1]: the packet that each begins with and the end of the last, where pieces are made of
+    packets.
     """
 
     first_us: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64] | None
+    edges: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.first_us)
@@ -52,11 +53,10 @@ class Pieces:
         return range(max(0, int(first) - 2), min(len(self), int(last) + 1)) if stop_us > start_us else range(0)
 
 
-class PiecedRecording(EventRecording):
+class PiecedRecording(FileRecording):
     """A recording that decodes any run of its pieces by themselves."""
 
-    _file: FileBytes
-
+    @property
     @abstractmethod
     def _pieces(self) -> Pieces:
         """The index, found when first asked for and kept."""
@@ -69,25 +69,13 @@ class PiecedRecording(EventRecording):
     def _first_share(self) -> float:
         """About how much of all events the first of `chunks` has; a wrong guess costs time and nothing else."""
 
-    @property
-    def bytes_read(self) -> int:
-        """See `EventRecording`."""
-        return self._file.bytes_read
-
-    def close(self) -> None:
-        """See `EventRecording`."""
-        self._file.close()
-
     def read(self) -> EventArray:
         """All events, each written to its place as it is decoded: joining chunks would take a third of the time."""
-        events = gathered(self._bounded(self.chunks()), self._first_share(), self._file.size)
-        if len(events) == 0:
-            raise UserError(f"{self.path}: the recording holds no events.")
-        return events
+        return self._some(gathered(self._bounded(self.chunks()), self._first_share(), self._file.size))
 
     def _limits_us(self) -> tuple[int | None, int | None]:
         """Earliest and latest time, from the ends of a file in time order; None and None where it is not in order."""
-        pieces = self._pieces()
+        pieces = self._pieces
         if not pieces.is_sorted:
             return None, None
         numbers = range(len(pieces))
@@ -99,12 +87,12 @@ class PiecedRecording(EventRecording):
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         """Decodes only the pieces that may hold such events, as far as the file is in time order."""
-        inside = self._pieces().in_time(start_us, stop_us)
+        inside = self._pieces.in_time(start_us, stop_us)
         return joined(self._bounded(chunk.slice_time(start_us, stop_us) for chunk in self._grouped(inside)))
 
     def read_count(self, start: int, stop: int) -> EventArray:
         """Decodes only the pieces of these events, where the index counts them."""
-        counts = self._pieces().counts
+        counts = self._pieces.counts
         start = max(0, start)
         if counts is None:
             return super().read_count(start, stop)
@@ -120,7 +108,7 @@ class PiecedRecording(EventRecording):
 
     def _grouped(self, inside: range) -> Iterator[EventArray]:
         """The events of these pieces in chunks of about CHUNK_EVENTS."""
-        counts = self._pieces().counts
+        counts = self._pieces.counts
         start, gathered = inside.start, 0
         for number in inside:
             gathered += int(counts[number]) if counts is not None else CHUNK_EVENTS
@@ -131,11 +119,11 @@ class PiecedRecording(EventRecording):
                     yield events
 
 
-def sampled(count: int, first_us: Callable[[int], int | None]) -> tuple[Pieces, npt.NDArray[np.int64]]:
+def sampled(count: int, first_us: Callable[[int], int | None]) -> Pieces:
     """An index of `count` packets whose times only decoding tells: every n-th of them is asked for its first time.
 
-    Returns the groups of packets that follow one another as pieces, and the packet each begins with, with one more for
-    the end. n is chosen so that building the index costs about as much as a window's two edges do.
+    The pieces are groups of packets that follow one another. n is chosen so that building the index costs about as much
+    as a window's two edges do.
     """
     starts = np.arange(0, count, max(1, count // max(1, 2 * isqrt(count))), dtype=np.int64)
     firsts = [first_us(int(start)) for start in starts]
@@ -147,7 +135,7 @@ def sampled(count: int, first_us: Callable[[int], int | None]) -> tuple[Pieces, 
     starts = starts[known]
     starts[:1] = 0
     times = np.array([first for first in firsts if first is not None], np.int64)
-    return Pieces(times, None), np.append(starts, count)
+    return Pieces(times, None, np.append(starts, count))
 
 
 def filled(chunks: Iterable[EventArray], count: int) -> EventArray:

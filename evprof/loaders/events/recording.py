@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
+from evprof.core.closing import Closing
 from evprof.core.errors import UserError
-from evprof.core.events import EventArray
+from evprof.core.events import MAX_COORDINATE, EventArray
 
 MOST_EVENTS = 200_000_000
 """Most events that one call returns: 2.6 GB. Longer recordings are read in windows."""
@@ -42,7 +43,7 @@ class RecordingInfo:
     problems: tuple[str, ...] = ()
 
 
-class EventRecording(ABC):
+class EventRecording(Closing, ABC):
     """An open event recording, a context manager. Not for two threads at once. Every call may raise UserError.
 
     Formats override what they can do better than reading from the start.
@@ -70,10 +71,7 @@ class EventRecording(ABC):
 
     def read(self) -> EventArray:
         """All events. Raises UserError when there are none, or more than MOST_EVENTS."""
-        events = joined(self._bounded(self.chunks()))
-        if len(events) == 0:
-            raise UserError(f"{self.path}: the recording holds no events.")
-        return events
+        return self._some(joined(self._bounded(self.chunks())))
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         """Events with start_us <= t < stop_us on the recording's own clock, in file order; there may be none.
@@ -94,13 +92,10 @@ class EventRecording(ABC):
             return int(chunk.t_us.min())
         raise UserError(f"{self.path}: the recording holds no events.")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _some(self, events: EventArray) -> EventArray:
+        if len(events) == 0:
+            raise UserError(f"{self.path}: the recording holds no events.")
+        return events
 
     def _bounded(self, chunks: Iterable[EventArray]) -> Iterator[EventArray]:
         total = 0
@@ -118,18 +113,13 @@ class EventsInMemory(EventRecording):
         self.path = str(path)
         self._format = format_name
         self._events = events
-        self._info: RecordingInfo | None = None
         self._bytes = Path(path).stat().st_size
 
-    @property
+    @cached_property
     def info(self) -> RecordingInfo:
         """Everything is known."""
-        if self._info is None:
-            events = self._events
-            self._info = RecordingInfo(
-                self._format, len(events), events.width, events.height, events.t_min_us, events.t_max_us
-            )
-        return self._info
+        events = self._events
+        return RecordingInfo(self._format, len(events), events.width, events.height, events.t_min_us, events.t_max_us)
 
     @property
     def bytes_read(self) -> int:
@@ -164,6 +154,19 @@ def too_many(path: str) -> UserError:
         f"{path}: holds more than the {MOST_EVENTS // 1_000_000} million events that are read at once; name a part of "
         "it with --start-ms and --duration-ms."
     )
+
+
+def check_sensor(
+    x: npt.NDArray[np.uint16], y: npt.NDArray[np.uint16], width: int | None, height: int | None, path: str
+) -> None:
+    """Raises UserError when an event, of one or more, lies outside a sensor; None is a side that nothing tells."""
+    sides = [MAX_COORDINATE + 1 if side is None else min(side, MAX_COORDINATE + 1) for side in (width, height)]
+    if x.max() >= sides[0] or y.max() >= sides[1]:
+        sensor = "the sensor" if width is None else f"the {width}x{height} sensor"
+        raise UserError(
+            f"{path}: events lie at x = {x.max()}, y = {y.max()}, outside {sensor}; the file is damaged, so copy or "
+            "export it again."
+        )
 
 
 def joined(chunks: Iterable[EventArray]) -> EventArray:

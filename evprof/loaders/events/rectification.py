@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
+from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.hdf5.container import begins_as_hdf5, find, is_dataset, listing, open_file, sentences
 from evprof.loaders.events.hdf5.stored import StoredArray
 from evprof.loaders.events.recording import NO_EVENTS, EventRecording, RecordingInfo
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import first_bytes
 
 _PLACE = "/rectify_map"
 _OUTSIDE = np.uint16(65_535)
@@ -163,12 +164,7 @@ class Rectified(EventRecording):
 
 
 def _check_magic(path: str | Path) -> None:
-    try:
-        with readable_file(path).open("rb") as stream:
-            head = stream.read(4096)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
-    if not begins_as_hdf5(head):
+    if not begins_as_hdf5(first_bytes(path, HEAD_BYTES)):
         raise UserError(f"{path}: is no HDF5 file, where DSEC's rectify_map.h5 is expected; choose the map.")
 
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces, sampled
-from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, joined
+from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, check_sensor, joined
 from evprof.loaders.events.rosbag_file import BagFile, Chunk, Connection
 
 KINDS = ("dvs_msgs/EventArray", "prophesee_event_msgs/EventArray")
@@ -26,40 +25,25 @@ _STAMP = 16
 """Bytes of a message's header up to the text in it: number, seconds, nanoseconds, length of the text."""
 
 
-def open_recording(path: str | Path) -> Rosbag:
-    """The topic with the most event messages of a bag. Raises UserError, also where there is none."""
-    return Rosbag(path)
-
-
 class Rosbag(PiecedRecording):
     """Packets are the bag's chunks that hold messages of the topic; times are the events' own, not the recorder's."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = FileBytes(path)
-        self.path = self._file.path
-        try:
-            self._bag = BagFile(self._file)
-            self._topic, self._numbers = self._chosen()
-        except UserError:
-            self._file.close()
-            raise
+    def _begin(self) -> None:
+        self._bag = BagFile(self._file)
+        self._topic, self._numbers = self._chosen()
         self._chunks = [chunk for chunk in self._bag.chunks if self._numbers & chunk.counts.keys()]
         self._width: int | None = None
         self._height: int | None = None
-        self._index: tuple[Pieces, npt.NDArray[np.int64]] | None = None
-        self._info: RecordingInfo | None = None
 
-    @property
+    @cached_property
     def info(self) -> RecordingInfo:
         """The number of events stands in the messages themselves, and so is left open."""
-        if self._info is None:
-            earliest, latest = self._limits_us()
-            others = sorted({each.topic for each in self._bag.connections} - {self._topic})
-            details: dict[str, str | int | float] = {"topic": self._topic}
-            if others:
-                details["other topics"] = ", ".join(others[:12]) + (" …" if len(others) > 12 else "")
-            self._info = RecordingInfo("rosbag1", None, self._width, self._height, earliest, latest, details)
-        return self._info
+        earliest, latest = self._limits_us()
+        others = sorted({each.topic for each in self._bag.connections} - {self._topic})
+        details: dict[str, str | int | float] = {"topic": self._topic}
+        if others:
+            details["other topics"] = ", ".join(others[:12]) + (" …" if len(others) > 12 else "")
+        return RecordingInfo("rosbag1", None, self._width, self._height, earliest, latest, details)
 
     def chunks(self) -> Iterator[EventArray]:
         """A bag's chunk after the other; by default they have some 60,000 events."""
@@ -72,20 +56,16 @@ class Rosbag(PiecedRecording):
         messages = [sum(chunk.counts.get(number, 0) for number in self._numbers) for chunk in self._chunks]
         return messages[0] / max(1, sum(messages)) if messages else 1.0
 
+    @cached_property
     def _pieces(self) -> Pieces:
-        return self._indexed()[0]
-
-    def _indexed(self) -> tuple[Pieces, npt.NDArray[np.int64]]:
-        if self._index is None:
-            self._index = sampled(len(self._chunks), self._first_us)
-        return self._index
+        return sampled(len(self._chunks), self._first_us)
 
     def _first_us(self, number: int) -> int | None:
         events = self._events(self._chunks[number])
         return int(events.t_us[0]) if len(events) else None
 
     def _decoded(self, start: int, stop: int) -> EventArray:
-        edges = self._indexed()[1]
+        edges = self._pieces.edges
         return joined(self._bounded(self._events(chunk) for chunk in self._chunks[edges[start] : edges[stop]]))
 
     def _chosen(self) -> tuple[str, frozenset[int]]:
@@ -112,11 +92,7 @@ class Rosbag(PiecedRecording):
         if len(rows) == 0:
             return NO_EVENTS
         x, y = rows["x"].astype(np.uint16), rows["y"].astype(np.uint16)
-        if x.max() >= (self._width or MAX_COORDINATE + 1) or y.max() >= (self._height or MAX_COORDINATE + 1):
-            raise UserError(
-                f"{self.path}: events of {self._topic} lie at x = {x.max()}, y = {y.max()}, outside the "
-                f"{self._width}x{self._height} sensor; the bag is damaged."
-            )
+        check_sensor(x, y, self._width, self._height, self.path)
         below_s: npt.NDArray[np.int64] = (rows["ns"] // np.uint32(1_000)).astype(np.int64)
         t_us = rows["s"].astype(np.int64) * 1_000_000 + below_s
         return EventArray(x, y, t_us, (rows["p"] != 0).astype(np.uint8))

@@ -9,6 +9,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,15 +71,16 @@ def column_strips(offset: int, count: int, dtype: np.dtype[Any]) -> dict[str, St
 def open_table(file: FileBytes, format_name: str, strips: Mapping[str, Strip]) -> EventRecording:
     """A recording of these strips, read whole at once when it is short. See `TableRecording`.
 
-    Raises UserError also when they differ in length or are empty.
+    Raises UserError also when they differ in length or are empty; then the file is closed.
     """
     counts = {key: strip.count for key, strip in strips.items()}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{key} {count}" for key, count in counts.items())
-        raise UserError(f"{file.path}: the columns have different lengths ({listed}); the file is damaged.")
-    if not all(counts.values()):
-        raise UserError(f"{file.path}: the recording holds no events.")
-    table = TableRecording(file, format_name, strips)
+    with file.kept():
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{key} {count}" for key, count in counts.items())
+            raise UserError(f"{file.path}: the columns have different lengths ({listed}); the file is damaged.")
+        if not all(counts.values()):
+            raise UserError(f"{file.path}: the recording holds no events.")
+        table = TableRecording(file, format_name, strips)
     if table.count > _READ_WHOLE:
         return table
     with table:
@@ -93,23 +95,17 @@ class TableRecording(PiecedRecording):
     """
 
     def __init__(self, file: FileBytes, format_name: str, strips: Mapping[str, Strip]) -> None:
-        self._file = file
-        self.path = file.path
+        super().__init__(file)
         self._format = format_name
         self._strips = dict(strips)
         self.count = next(iter(self._strips.values())).count
         self._piece = max(_LEAST_PIECE, math.ceil(self.count / _MOST_PIECES))
-        self._index: Pieces | None = None
-        self._info: RecordingInfo | None = None
         self._keys, self._in_seconds = self._recognised()
 
-    @property
+    @cached_property
     def info(self) -> RecordingInfo:
         """How large the sensor is only reading it all would tell."""
-        if self._info is None:
-            low, high = self._limits_us()
-            self._info = RecordingInfo(self._format, self.count, t_min_us=low, t_max_us=high)
-        return self._info
+        return RecordingInfo(self._format, self.count, None, None, *self._limits_us())
 
     def chunks(self) -> Iterator[EventArray]:
         """All events; at the end of a file with checksums, raises UserError where they do not fit."""
@@ -137,13 +133,12 @@ class TableRecording(PiecedRecording):
     def _first_share(self) -> float:
         return min(_BLOCK_EVENTS, self.count) / self.count
 
+    @cached_property
     def _pieces(self) -> Pieces:
-        if self._index is None:
-            starts = range(0, self.count, self._piece)
-            first_us = [self._time(start) for start in starts]
-            counts = [min(self._piece, self.count - start) for start in starts]
-            self._index = Pieces(np.array(first_us, dtype=np.int64), np.array(counts, dtype=np.int64))
-        return self._index
+        starts = range(0, self.count, self._piece)
+        first_us = [self._time(start) for start in starts]
+        counts = [min(self._piece, self.count - start) for start in starts]
+        return Pieces(np.array(first_us, dtype=np.int64), np.array(counts, dtype=np.int64))
 
     def _time(self, number: int) -> int:
         """Of one event, in µs."""
@@ -159,7 +154,7 @@ class TableRecording(PiecedRecording):
 
     def _limits_us(self) -> tuple[int | None, int | None]:
         """Where time runs backwards over long stretches, only all the times tell: the file is read through."""
-        if self._pieces().is_sorted:
+        if self._pieces.is_sorted:
             return super()._limits_us()
         ends = [(int(chunk.t_us.min()), int(chunk.t_us.max())) for chunk in self.chunks()]
         return min(low for low, _ in ends), max(high for _, high in ends)

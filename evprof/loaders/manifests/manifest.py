@@ -25,7 +25,7 @@ from evprof.loaders.manifests.instruction_json import (
 )
 from evprof.loaders.manifests.problems import ManifestProblems
 from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, ManifestRow, first_row, read_rows, text_format
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import first_bytes, unreadable
 
 INSTRUCTION = "instruction"
 MAX_SAMPLES = 500_000
@@ -67,8 +67,8 @@ def read_manifest(
     which of the dataset's folders are used. With `limit` reading ends at that many samples (or twenty times as many
     rows), and a problem, `cut_sentence`, says so. Raises UserError when the file is no list, or cut short.
     """
-    found = readable_file(path)
-    form = text_format(_head(found))
+    found = Path(path)
+    form = text_format(first_bytes(found, HEAD_BYTES))
     if form is None:
         raise UserError(f"{path}: is no text; a list of samples is a CSV, JSON or TOML file.")
     problems = ManifestProblems()
@@ -84,7 +84,7 @@ def read_manifest(
                 if len(reading.samples) > MAX_SAMPLES:
                     raise UserError(f"{path}: lists more than {MAX_SAMPLES:,} samples; split it.")
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+        raise unreadable(path, error) from None
     if reading.rows and not reading.has_columns:
         raise UserError(
             f"{path}: is no list of samples; its columns would have to be events, video, prompt and the like."
@@ -102,10 +102,10 @@ def cut_sentence(rows: int) -> str:
 def is_manifest(path: str | Path) -> bool:
     """Whether a file begins like a list of samples; by content, from its first 64 KiB."""
     try:
-        head = _head(Path(path))
-    except (UserError, ValueError):
+        head = first_bytes(path, HEAD_BYTES)
+    except UserError:
         return False
-    form = text_format(head) if head else None
+    form = text_format(head)
     if form is None:
         return False
     first = first_row(head, form)
@@ -174,11 +174,3 @@ class _Reading:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(HEAD_BYTES)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None

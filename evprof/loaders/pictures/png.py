@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.loaders.paths import readable_file, reason
 from evprof.loaders.pictures.render import Picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Resampling
 
 MAX_SIDE = 16_384
 MAX_PIXELS = 1 << 26
@@ -19,14 +23,21 @@ def encode_png(picture: Picture, *, longest_edge: int | None = None) -> bytes:
     """PNG bytes of uint8 [H, W, 3]; lossless unless `longest_edge` makes it smaller (Lanczos)."""
     from PIL import Image
 
-    image = Image.fromarray(picture)
-    if longest_edge is not None and max(image.size) > longest_edge:
-        scale = longest_edge / max(image.size)
-        size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-        image = image.resize(size, Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG")
+    Image.fromarray(scaled_down(picture, longest_edge, Image.Resampling.LANCZOS)).save(buffer, format="PNG")
     return buffer.getvalue()
+
+
+def scaled_down(picture: Picture, longest_edge: int | None, way: Resampling) -> Picture:
+    """The picture itself, or scaled so that its longer side is `longest_edge` pixels long where it was longer."""
+    height, width = picture.shape[:2]
+    if longest_edge is None or max(width, height) <= longest_edge:
+        return picture
+    from PIL import Image
+
+    scale = longest_edge / max(width, height)
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.array(Image.fromarray(picture).resize(size, way))
 
 
 def read_png(path: str | Path) -> Picture:

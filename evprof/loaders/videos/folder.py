@@ -17,6 +17,7 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.loaders.paths import readable_file, reason
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set, natural_key
+from evprof.loaders.pictures.png import scaled_down
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.source import PILLOW, Choice, VideoFrames, VideoInfo, VideoSource
@@ -143,14 +144,9 @@ class ImageFolder(VideoSource):
 
     def to_rgb(self, frame: Picture, *, longest_edge: int | None = None) -> Picture:
         """The picture itself, or scaled down."""
-        if longest_edge is None or max(frame.shape[:2]) <= longest_edge:
-            return frame
-        from PIL import Image
+        from PIL.Image import Resampling
 
-        image = Image.fromarray(frame)
-        scale = longest_edge / max(image.size)
-        size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-        return np.array(image.resize(size, Image.Resampling.BILINEAR))
+        return scaled_down(frame, longest_edge, Resampling.BILINEAR)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from evprof.core.closing import Closing
 from evprof.core.errors import UserError
 from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.even_spread import uniform_indices
@@ -75,7 +75,7 @@ Choice = Callable[[FrameTable], list[int]]
 """Which frames of a table are asked for."""
 
 
-class VideoSource(ABC):
+class VideoSource(Closing, ABC):
     """One open video: open, `index()`, then `read_uniform`, `read_at`, or `walk` and `to_rgb`; each can be timed.
 
     A context manager, not for two threads at once. Every call may raise UserError.
@@ -133,14 +133,6 @@ class VideoSource(ABC):
         """The frame on show at each of these times, in their order; the first or last one outside the video."""
         self._check_count(len(times_us))
         return self._read(lambda table: [table.index_at(int(t_us)) for t_us in times_us])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _check_count(self, count: int) -> None:
         if not 1 <= count <= MOST_FRAMES_ASKED:

@@ -66,19 +66,14 @@ def common_blocks(listed: Sequence[Configuration], basis: str = END_TO_END) -> l
     return partition({shape_of(run) for column in listed for run in column.runs}, stages_of(basis))
 
 
-def contributions(baseline: RunLog, other: RunLog, basis: str = END_TO_END) -> list[dict[str, Any]]:
-    """What each stage (all roles), and what no stage covers, adds to the difference other - baseline.
-
-    `share` is of the difference of the totals on this basis; None while that is unknown or 0.
-    """
-    blocks = partition((shape_of(baseline), shape_of(other)), stages_of(basis))
-    return contributions_of(Matched([[baseline]], [[other]], True), basis, blocks)
-
-
 def configuration_contributions(
     baseline: Configuration, other: Configuration, basis: str = END_TO_END, blocks: Sequence[Block] | None = None
 ) -> list[dict[str, Any]]:
-    """Like `contributions`, of two columns, by `blocks` of stages (default: the finest that both can answer)."""
+    """What each stage (all roles), and what no stage covers, adds to the difference other - baseline.
+
+    By `blocks` of stages (default: the finest that both can answer). `share` is of the difference of the totals on this
+    basis; None while that is unknown or 0.
+    """
     divided = common_blocks((baseline, other), basis) if blocks is None else blocks
     return contributions_of(matched(baseline, other), basis, divided)
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.plain import SCHEMA_VERSION
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
     common_blocks,
     configuration_contributions,
     configuration_generation,
     configuration_token_match,
-    contributions,
     contributions_of,
     generation,
     generation_of,
@@ -35,7 +35,6 @@ from evprof.metrics.configurations.gathering import (
     typical_run,
     warm_of,
 )
-from evprof.metrics.document import SCHEMA_VERSION
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures.stages import BASES, END_TO_END
 
@@ -53,7 +52,6 @@ __all__ = [
     "configuration_generation",
     "configuration_token_match",
     "configurations_of",
-    "contributions",
     "failed_only",
     "generation",
     "is_comparable",

@@ -6,7 +6,6 @@ is. A list of the converted samples is written at the end.
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from typing import Protocol
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.whole_file import whole_file
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.manifest import write_manifest
 from evprof.run.conversion.converting import check_place
@@ -26,8 +24,8 @@ from evprof.run.conversion.recipe import SUFFIXES
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import EVENTS, VIDEO, Task, Written, stamp
 from evprof.run.conversion.workers import Outcome, Workers
+from evprof.run.folder_lock import locked
 from evprof.run.processes.interrupts import first_interrupt
-from evprof.session.presence import is_alive, name_tag
 
 MANIFEST, LOCK = "manifest.csv", "conversion.lock"
 
@@ -87,11 +85,9 @@ class DatasetConversion:
         Ctrl-C; what was finished is kept in any case."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
-            try:
+            busy = f"{self._folder}: another conversion writes into it; wait for it, or choose another folder."
+            with locked(self._folder / LOCK, busy):
                 return self._run(watcher)
-            finally:
-                (self._folder / LOCK).unlink(missing_ok=True)
         except OSError as error:
             raise UserError(
                 f"{self._folder}: cannot be written to ({reason(error)}); check its permissions and its free space."
@@ -163,20 +159,6 @@ class DatasetConversion:
         end.samples = len(samples)
         write_manifest(self._folder / MANIFEST, samples)
 
-    def _take_lock(self) -> None:
-        """Two conversions into one folder would write the same files."""
-        lock = self._folder / LOCK
-        try:
-            tag = json.loads(lock.read_text(encoding="utf-8")) if lock.exists() else None
-        except ValueError:
-            tag = None
-        if is_alive(tag) and tag != name_tag():
-            raise UserError(
-                f"{self._folder}: another conversion writes into it; wait for it, or choose another folder."
-            )
-        with whole_file(lock) as stream:
-            json.dump(name_tag(), stream)
-
 
 def _clear_away(folder: Path) -> None:
     """Removes what a killed conversion had begun, whatever it was to become. Raises OSError."""
@@ -214,12 +196,10 @@ def _keys(plan: ConversionPlan) -> dict[str, str]:
 def _check_folder(folder: Path, *, overwrite: bool, source: Path | None) -> None:
     if source is not None and (folder / MANIFEST).exists() and (folder / MANIFEST).samefile(source):
         raise UserError(f"{source}: would be written over by its own conversion; give -o another folder.")
-    if not folder.exists() or overwrite:
-        if folder.exists() and not folder.is_dir():
-            raise UserError(f"{folder}: is a file; a list of samples is converted into a folder.")
-        return
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is a file; a list of samples is converted into a folder.")
+    if not folder.exists() or overwrite:
+        return
     is_ours = any((folder / name).exists() for name in (Journal.NAME, LOCK))
     if not is_ours and any(folder.iterdir()):
         raise UserError(

@@ -43,7 +43,7 @@ def to_frames(task: Task, step: Step) -> Written:
     with _opened(task) as recording:
         recipe = task.recipe
         if recipe.window_us is None and recipe.window_events is None:
-            events = _clip(recording, task)
+            events = clip_events(recording, task.sample)
             frames = recipe.frames or EVENTGPT_FRAMES
             step.begin("frames", frames)
             count = write_frames(task.output, step.counted(_equal_parts(events, frames, recipe)))
@@ -128,15 +128,11 @@ class _Tally:
         return ("Times run backwards in places; the order of the file was kept.",) if self._runs_backwards else ()
 
 
-def _clip(recording: EventRecording, task: Task) -> EventArray:
-    return clip_events(recording, task.sample)
-
-
 def _chunks(recording: EventRecording, task: Task) -> Iterator[EventArray]:
     if not task.sample.is_clip and not task.recipe.sort:
         yield from recording.chunks()
         return
-    events = _clip(recording, task)
+    events = clip_events(recording, task.sample)
     if task.recipe.sort:
         events = events.in_time_order()
     for start in range(0, len(events), CHUNK_EVENTS):
@@ -163,7 +159,7 @@ def _windowed(
 ) -> Iterator[tuple[int, Picture]]:
     """(start, picture) of each window, all of one size; starts increase strictly."""
     recipe = recipe or task.recipe
-    source: EventRecording | EventArray = _clip(recording, task) if task.sample.is_clip else recording
+    source: EventRecording | EventArray = clip_events(recording, task.sample) if task.sample.is_clip else recording
     painter = _painter(_sensor_size(recording, source, step), recipe)
     tally.first_us = recording.origin_us() if isinstance(source, EventRecording) else int(source.t_us.min())
     total = len(source) if isinstance(source, EventArray) else recording.info.events

@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
+from evprof.core.closing import Closing
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged
 from evprof.core.protocols import Engine
@@ -29,7 +30,7 @@ __all__ = ["EngineHost", "LocalRunner"]
 PUMP_INTERVAL_S = 0.05
 
 
-class LocalRunner:
+class LocalRunner(Closing):
     """Runs an engine in a thread of this process while the calling thread fills the Recording.
 
     The engine has one thread for all its life, because OpenMP keeps a pool of workers per calling thread. Ctrl-C stops
@@ -102,12 +103,6 @@ class LocalRunner:
             self._stop.set()
             self._work.put(None)
             worker.join(5.0)
-
-    def __enter__(self) -> LocalRunner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _pump(self, on_update: Callable[[], None] | None) -> None:
         # The samples go in before the messages that may end their run.

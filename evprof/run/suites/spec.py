@@ -122,7 +122,7 @@ def parse_suite(
     Raises UserError (exit code 2) for unknown keys, values of the wrong kind and cells that cannot work.
     """
     _known(raw, TOP_KEYS, f"suite '{name}'")
-    fixed = {**_checked(raw.get("settings", {}), "settings"), **(overrides or {})}
+    fixed = {**checked_fields(raw.get("settings", {}), "settings"), **(overrides or {})}
     if "parts" in raw:
         listed, notes = _parts(raw, overrides, family_of)
     else:
@@ -190,11 +190,6 @@ def _parts(
     return cells, notes
 
 
-def checked_fields(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Fields of a cell with their values checked. Raises UserError (exit code 2)."""
-    return _checked(values, where)
-
-
 def _wishes(
     raw: Mapping[str, Any], fixed: dict[str, Any], overridden: set[str]
 ) -> tuple[list[dict[str, Any]], list[str | None]]:
@@ -225,7 +220,7 @@ def _wishes(
         label = entry.get("label")
         if label is not None and (not isinstance(label, str) or not label.strip()):
             raise UserError(f"The label of cell {number} must be a text.", exit_code=USAGE)
-        checked = _checked(own, f"cell {number}")
+        checked = checked_fields(own, f"cell {number}")
         wishes.append({**fixed, **{key: value for key, value in checked.items() if key not in overridden}})
         labels.append(label)
     return wishes, labels
@@ -247,7 +242,9 @@ def _axes(raw: Any, overridden: set[str]) -> dict[str, list[dict[str, Any]]]:
         if name in overridden:
             continue
         entries = [
-            _checked(value, f"axis '{key}'") if isinstance(value, Mapping) else _checked({name: value}, "axes")
+            checked_fields(value, f"axis '{key}'")
+            if isinstance(value, Mapping)
+            else checked_fields({name: value}, "axes")
             for value in values
         ]
         found[name] = [
@@ -285,8 +282,8 @@ def _choice(values: Mapping[str, Any], role: str, default: str) -> ModelChoice:
     return ModelChoice(values.get(role, default), **parts)
 
 
-def _checked(values: Any, where: str) -> dict[str, Any]:
-    """Known fields with values of their kind; "none" stands for nothing."""
+def checked_fields(values: Any, where: str) -> dict[str, Any]:
+    """Known fields of a cell with values of their kind; "none" stands for nothing. Raises UserError (exit code 2)."""
     if not isinstance(values, Mapping):
         raise UserError(f"{where} must be a table of settings and their values.", exit_code=USAGE)
     plain = {_plain(key): value for key, value in values.items()}

@@ -12,14 +12,14 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
-from evprof.export.report.figures import interval_text, ms_cell, number_text
-from evprof.export.report.parts import Badge, Cell
+from evprof.export.report.figures import interval_text, ms_cell, number_text, ratio_cell
+from evprof.export.report.parts import Badge, Cell, not_available
 from evprof.metrics.claims.evidence import Evidence
 from evprof.metrics.configurations.baselines import baseline_over
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.drift import without_reference
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
-from evprof.metrics.speculation.payoff import Payoff
+from evprof.metrics.speculation.payoff import MeasuredSpeedup, Payoff
 
 MOST_PAIRS = 8
 """Pairs a section tells of; the comparison of all configurations is another section's."""
@@ -125,6 +125,16 @@ def saved_cell(payoff: Payoff | None) -> Cell:
         return ms_cell(None)
     ends = f" {interval_text(saved.interval, 'ms')}" if saved.interval else " ms"
     return Cell(f"{number_text(saved.value)}{ends}", Badge.DERIVED)
+
+
+def measured_cell(found: MeasuredSpeedup | None) -> Cell:
+    """How many times as fast speculation was, with its interval."""
+    return ratio_cell(found.speedup, found.interval, lower_is_better=False) if found else not_available()
+
+
+def runs_against(payoff: Payoff | None) -> Cell:
+    """How many runs speculated, and what they are weighed against."""
+    return Cell(f"{len(payoff.runs)} against {payoff.baseline.words}") if payoff else not_available()
 
 
 def sizes_in(run: RunLog, noted: dict[str, ModelSizes], role: str | None = None) -> ModelSizes | None:

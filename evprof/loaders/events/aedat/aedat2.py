@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
 from evprof.loaders.events.recording import RecordingInfo
 
@@ -55,43 +54,27 @@ def _chip(family: str, number: int) -> _Chip | None:
     return None
 
 
-def open_recording(path: str | Path) -> Aedat2:
-    """An AEDAT 2.0 capture. Raises UserError, also for a camera whose addresses are not known here."""
-    return Aedat2(path)
-
-
 class Aedat2(PiecedRecording):
     """Reads by runs of records; an index of one time in 131,072 tells which runs a window needs."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = FileBytes(path)
-        self.path = self._file.path
-        try:
-            header = _header(self._file.at(0, _LONGEST_HEADER))
-            self._chip = _chip_of(header, self.path)
-        except UserError:
-            self._file.close()
-            raise
+    def _begin(self) -> None:
+        header = _header(self._file.at(0, _LONGEST_HEADER))
+        self._chip = _chip_of(header, self.path)
         self._start = len(header)
         self._records, self._rest = divmod(self._file.size - self._start, _RECORD)
-        self._index: tuple[Pieces, npt.NDArray[np.int64]] | None = None
-        self._info: RecordingInfo | None = None
 
-    @property
+    @cached_property
     def info(self) -> RecordingInfo:
         """The number of events is left open: pictures and inertial samples lie between them."""
-        if self._info is None:
-            earliest, latest = self._limits_us()
-            chip = self._chip
-            problems = ("The file ends within a record; that one was left out.",) if self._rest else ()
-            self._info = RecordingInfo(
-                "aedat2", None, chip.width, chip.height, earliest, latest, {"sensor": chip.name}, problems
-            )
-        return self._info
+        chip = self._chip
+        problems = ("The file ends within a record; that one was left out.",) if self._rest else ()
+        return RecordingInfo(
+            "aedat2", None, chip.width, chip.height, *self._limits_us(), {"sensor": chip.name}, problems
+        )
 
     def chunks(self) -> Iterator[EventArray]:
         """Pieces of 131,072 records."""
-        for number in range(len(self._pieces())):
+        for number in range(len(self._pieces)):
             events = self._decoded(number, number + 1)
             if len(events):
                 yield events
@@ -99,20 +82,15 @@ class Aedat2(PiecedRecording):
     def _first_share(self) -> float:
         return _PIECE / max(1, self._records)
 
+    @cached_property
     def _pieces(self) -> Pieces:
-        return self._indexed()[0]
-
-    def _indexed(self) -> tuple[Pieces, npt.NDArray[np.int64]]:
-        """The pieces, and how often the 32-bit clock had turned over when each begins."""
-        if self._index is None:
-            places = range(self._start, self._start + self._records * _RECORD, _PIECE * _RECORD)
-            raw = np.array([int.from_bytes(self._file.at(place + 4, 4), "big") for place in places], dtype=np.int64)
-            first_us = unwrapped(raw, 0)
-            self._index = Pieces(first_us, None), first_us >> 32
-        return self._index
+        places = range(self._start, self._start + self._records * _RECORD, _PIECE * _RECORD)
+        raw = np.array([int.from_bytes(self._file.at(place + 4, 4), "big") for place in places], dtype=np.int64)
+        return Pieces(unwrapped(raw, 0), None)
 
     def _decoded(self, start: int, stop: int) -> EventArray:
-        turns = self._indexed()[1]
+        # How often the 32-bit clock had turned over when each piece begins.
+        turns = self._pieces.first_us >> 32
         parts = [self._piece(number, int(turns[number])) for number in range(start, stop)]
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if len(parts) != 1 else parts[0]
         return EventArray(*columns)

@@ -9,17 +9,16 @@ import re
 import struct
 from array import array
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.loaders.events.file_bytes import FileBytes
+from evprof.core.events import EventArray
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
-from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo
+from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, check_sensor
 
 MAGIC = b"#!AER-DAT3"
 
@@ -35,7 +34,13 @@ _WALKED_BYTES = 1 << 18
 _RUN_BYTES = 4 << 20
 _GAP_BYTES = 1 << 14
 _MOST_OVERFLOWS = 1 << 29
-_SIZES = {"128": (128, 128), "208": (208, 192), "240": (240, 180), "346": (346, 260), "640": (640, 480)}
+_SIZES = {
+    "128": (128, 128),
+    "208": (208, 192),
+    "240": (240, 180),
+    "346": (346, 260),
+    "640": (640, 480),
+}
 
 
 class _Packet(NamedTuple):
@@ -49,56 +54,37 @@ class _Packet(NamedTuple):
     content: bytes
 
 
-def open_recording(path: str | Path) -> Aedat3:
-    """An AEDAT 3.1 capture. Raises UserError."""
-    return Aedat3(path)
-
-
 class Aedat3(PiecedRecording):
     """Packets are the pieces; their headers are walked once when a window is first asked for."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = FileBytes(path)
-        self.path = self._file.path
+    def _begin(self) -> None:
+        path = self.path
         head = self._file.at(0, _LONGEST_HEADER)
         end = head.find(_HEADER_END)
         text = head[: max(end, 0)].decode("latin-1")
         form = re.search(r"#Format:\s*(\S+)", text)
-        try:
-            if end < 0:
-                raise UserError(f"{path}: its AEDAT 3 header has no end; copy or export the file again.")
-            if not head.startswith(MAGIC + b".1"):
-                raise UserError(f"{path}: is AEDAT {text[9:12]}; of this family 2.0, 3.1 and 4 are read, so export it.")
-            if form and form.group(1).upper() not in ("RAW", "PNGFRAMES"):
-                raise UserError(
-                    f"{path}: its events are stored as {form.group(1)[:40]}; only RAW is read, so export it."
-                )
-        except UserError:
-            self._file.close()
-            raise
+        if end < 0:
+            raise UserError(f"{path}: its AEDAT 3 header has no end; copy or export the file again.")
+        if not head.startswith(MAGIC + b".1"):
+            raise UserError(f"{path}: is AEDAT {text[9:12]}; of this family 2.0, 3.1 and 4 are read, so export it.")
+        if form and form.group(1).upper() not in ("RAW", "PNGFRAMES"):
+            raise UserError(f"{path}: its events are stored as {form.group(1)[:40]}; only RAW is read, so export it.")
         self._start = end + len(_HEADER_END)
         source = re.search(r"#Source \d+:\s*([^\r\n]+)", text)
         self._sensor = source.group(1).strip()[:80] if source else None
         size = re.search(r"(?i)(?:davis|dvs)[a-z]{0,8}_?(\d{3})", self._sensor or "")
-        sensor_size = _SIZES.get(size.group(1)) if size else None
-        self._width: int | None = sensor_size[0] if sensor_size else None
-        self._height: int | None = sensor_size[1] if sensor_size else None
+        sides: tuple[int | None, int | None] | None = _SIZES.get(size.group(1)) if size else None
+        self._width, self._height = sides or (None, None)
         self._is_cut = False
-        self._table: npt.NDArray[np.int64] | None = None
-        self._info: RecordingInfo | None = None
 
-    @property
+    @cached_property
     def info(self) -> RecordingInfo:
         """Counts and times from the packets' headers and the file's ends."""
-        if self._info is None:
-            earliest, latest = self._limits_us()
-            events = int(self._packets()[:, 2].sum())
-            details: dict[str, str | int | float] = {"sensor": self._sensor} if self._sensor else {}
-            problems = ("The file ends within a packet; what is there of it was read.",) if self._is_cut else ()
-            self._info = RecordingInfo(
-                "aedat3.1", events, self._width, self._height, earliest, latest, details, problems
-            )
-        return self._info
+        earliest, latest = self._limits_us()
+        events = int(self._packets[:, 2].sum())
+        details: dict[str, str | int | float] = {"sensor": self._sensor} if self._sensor else {}
+        problems = ("The file ends within a packet; what is there of it was read.",) if self._is_cut else ()
+        return RecordingInfo("aedat3.1", events, self._width, self._height, earliest, latest, details, problems)
 
     def chunks(self) -> Iterator[EventArray]:
         """In one pass, 131,072 events or more at once."""
@@ -115,22 +101,21 @@ class Aedat3(PiecedRecording):
     def _first_share(self) -> float:
         return _DECODED_AT_ONCE * _EVENT / max(1, self._file.size - self._start)
 
+    @cached_property
     def _pieces(self) -> Pieces:
-        table = self._packets()
-        return Pieces(table[:, 4], table[:, 2])
+        return Pieces(self._packets[:, 4], self._packets[:, 2])
 
+    @cached_property
     def _packets(self) -> npt.NDArray[np.int64]:
         """The fields of all packets but their content, int64 [M, 5]."""
-        if self._table is None:
-            fields = array("q")
-            for packet in self._walk(with_content=False):
-                fields.extend((packet.place, packet.size, packet.valid, packet.overflows, packet.first_us))
-            self._table = np.array(fields, np.int64).reshape(-1, 5)
-        return self._table
+        fields = array("q")
+        for packet in self._walk(with_content=False):
+            fields.extend(packet[:-1])
+        return np.array(fields, np.int64).reshape(-1, 5)
 
     def _decoded(self, start: int, stop: int) -> EventArray:
         """Reads neighbouring packets together, and not what large packets of another kind lie between."""
-        found = [_Packet._make((*fields, b"")) for fields in self._packets()[start:stop].tolist()]
+        found = [_Packet._make((*fields, b"")) for fields in self._packets[start:stop].tolist()]
         filled: list[_Packet] = []
         first = 0
         for number, packet in enumerate(found):
@@ -205,8 +190,5 @@ class Aedat3(PiecedRecording):
         p = ((flags >> np.uint32(1)) & np.uint32(1)).astype(np.uint8)
         if len(flags) == 0:
             return
-        if x.max() >= (self._width or MAX_COORDINATE + 1) or y.max() >= (self._height or MAX_COORDINATE + 1):
-            raise UserError(
-                f"{self.path}: events lie at x = {x.max()}, y = {y.max()}, outside the sensor; the file is damaged."
-            )
+        check_sensor(x, y, self._width, self._height, self.path)
         yield EventArray(x, y, t_us, p)

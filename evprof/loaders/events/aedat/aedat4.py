@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -35,47 +35,31 @@ _PEEKED_BYTES = 256
 _EVENT_BYTES = 16
 
 
-def open_recording(path: str | Path) -> Aedat4:
-    """An AEDAT4 capture. Raises UserError, also where it holds no events but only frames."""
-    return Aedat4(path)
-
-
 class Aedat4(PiecedRecording):
     """Pieces are packets; of compressed files groups of them, because a packet's times show only when it is decoded."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._file = FileBytes(path)
-        self.path = self._file.path
-        try:
-            self._header = _header(self._file)
-            self._stream = _event_stream(self._header, self.path)
-        except UserError:
-            self._file.close()
-            raise
+    def _begin(self) -> None:
+        self._header = _header(self._file)
+        self._stream = _event_stream(self._header, self.path)
         self._is_plain = self._header.compression == 0
         self._decoder = Packets(self.path, self._header.compression, self._stream.width, self._stream.height)
         self._is_cut = False
         self._found: npt.NDArray[np.int64] | None = None
-        self._index: tuple[Pieces, npt.NDArray[np.int64]] | None = None
-        self._info: RecordingInfo | None = None
 
-    @property
+    @cached_property
     def info(self) -> RecordingInfo:
         """The number of events is known where they are not compressed."""
-        if self._info is None:
-            stream, streams = self._stream, self._header.streams
-            earliest, latest = self._limits_us()
-            counts = self._pieces().counts
-            events = None if counts is None else int(counts.sum())
-            details: dict[str, str | int | float] = {"compression": COMPRESSIONS[self._header.compression]}
-            if stream.source:
-                details["sensor"] = stream.source
-            if len(streams) > 1:
-                details["streams"] = ", ".join(f"{each.number} {each.kind}" for each in streams[:16])
-            self._info = RecordingInfo(
-                "aedat4", events, stream.width, stream.height, earliest, latest, details, self._problems()
-            )
-        return self._info
+        stream, streams = self._stream, self._header.streams
+        earliest, latest = self._limits_us()
+        counts = self._pieces.counts
+        events = None if counts is None else int(counts.sum())
+        details: dict[str, str | int | float] = {"compression": COMPRESSIONS[self._header.compression]}
+        if stream.source:
+            details["sensor"] = stream.source
+        if len(streams) > 1:
+            details["streams"] = ", ".join(f"{each.number} {each.kind}" for each in streams[:16])
+        size = stream.width, stream.height
+        return RecordingInfo("aedat4", events, *size, earliest, latest, details, self._problems())
 
     def chunks(self) -> Iterator[EventArray]:
         """Batches of packets of 1 MB, as the file has them."""
@@ -83,7 +67,7 @@ class Aedat4(PiecedRecording):
 
     def close(self) -> None:
         """Closes the file."""
-        self._file.close()
+        super().close()
         self._decoder.close()
 
     def _problems(self) -> tuple[str, ...]:
@@ -92,22 +76,16 @@ class Aedat4(PiecedRecording):
         return () if self._header.data_stop else ("The file was not closed by its recorder; its packets were read.",)
 
     def _first_share(self) -> float:
-        sizes = self._packets()[:, 1]
+        sizes = self._packets[:, 1]
         ends = np.cumsum(sizes)
         batch = ends[min(int(np.searchsorted(ends, _BATCH_BYTES)), len(ends) - 1)] if len(ends) else 1
         return float(batch / max(1, sizes.sum()))
 
+    @cached_property
     def _pieces(self) -> Pieces:
-        return self._indexed()[0]
+        return self._plain_pieces(self._packets) if self._is_plain else sampled(len(self._packets), self._first_us)
 
-    def _indexed(self) -> tuple[Pieces, npt.NDArray[np.int64]]:
-        """The pieces, and which packet each begins with; one more for the end."""
-        if self._index is None:
-            packets = self._packets()
-            self._index = self._plain_index(packets) if self._is_plain else sampled(len(packets), self._first_us)
-        return self._index
-
-    def _plain_index(self, packets: npt.NDArray[np.int64]) -> tuple[Pieces, npt.NDArray[np.int64]]:
+    def _plain_pieces(self, packets: npt.NDArray[np.int64]) -> Pieces:
         first_us, counts, numbers = array("q"), array("q"), array("q")
         for number, (place, size) in enumerate(packets.tolist()):
             head = self._file.at(place, min(size, _PEEKED_BYTES))
@@ -121,17 +99,17 @@ class Aedat4(PiecedRecording):
                 first_us.append(int.from_bytes(head[start : start + 8], "little", signed=True))
                 counts.append(count)
                 numbers.append(number)
-        pieces = Pieces(np.array(first_us, np.int64), np.array(counts, np.int64))
-        return pieces, np.append(np.array(numbers, np.int64), len(packets))
+        edges = np.array([*numbers, len(packets)], np.int64)
+        return Pieces(np.array(first_us, np.int64), np.array(counts, np.int64), edges)
 
     def _first_us(self, number: int) -> int | None:
-        place, size = self._packets()[number].tolist()
+        place, size = self._packets[number].tolist()
         events = self._decoder.events([self._file.at(place, size)])
         return int(events.t_us[0]) if len(events) else None
 
     def _decoded(self, start: int, stop: int) -> EventArray:
-        edges = self._indexed()[1]
-        packets: list[tuple[int, int]] = self._packets()[edges[start] : edges[stop]].tolist()
+        edges = self._pieces.edges
+        packets: list[tuple[int, int]] = self._packets[edges[start] : edges[stop]].tolist()
         return joined(self._bounded(self._batches(packets)))
 
     def _batches(self, packets: Iterable[tuple[int, int]]) -> Iterator[EventArray]:
@@ -150,6 +128,7 @@ class Aedat4(PiecedRecording):
         if len(events):
             yield events
 
+    @property
     def _packets(self) -> npt.NDArray[np.int64]:
         """Place and size of the stream's packets, int64 [M, 2]."""
         if self._found is None:

@@ -14,17 +14,16 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.evt2 import HighTime, current, unwrapped
-from evprof.loaders.events.prophesee.header import PropheseeHeader
+from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
 from evprof.loaders.events.prophesee.word_recording import (
     BLOCK_WORDS,
     BlockScan,
     Decoded,
     WordRecording,
     Words,
-    first_bytes_after,
-    header_of,
 )
 from evprof.loaders.events.recording import EventRecording
+from evprof.loaders.paths import first_bytes
 
 TIME_BITS = 32
 RECORD_BYTES = 8
@@ -94,7 +93,7 @@ def _in_order(raw: Words, state: HighTime) -> int | None:
 
 def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRecording:
     """An open DAT file. Raises UserError."""
-    header = header_of(path)
+    header = read_header(first_bytes(path, LONGEST_HEADER))
     kind, size = _record(path, header)
     if size != RECORD_BYTES:
         raise UserError(
@@ -112,7 +111,7 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRec
 
 def _record(path: str | Path, header: PropheseeHeader) -> tuple[int, int]:
     """Type and size of a record, the two bytes after the header lines."""
-    found = first_bytes_after(path, header, 2)
+    found = first_bytes(path, 2, header.length)
     if len(found) < 2:
         raise UserError(f"{path}: ends within its header; copy or record it again.")
     return found[0], found[1]

@@ -12,9 +12,10 @@ from evprof.core.errors import UserError
 from evprof.loaders.events.prophesee.evt2 import Evt2
 from evprof.loaders.events.prophesee.evt3 import Evt3
 from evprof.loaders.events.prophesee.evt21 import Evt21, looks_legacy
-from evprof.loaders.events.prophesee.header import PropheseeHeader
-from evprof.loaders.events.prophesee.word_recording import BLOCK_WORDS, WordRecording, first_bytes_after, header_of
+from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
+from evprof.loaders.events.prophesee.word_recording import BLOCK_WORDS, WordRecording
 from evprof.loaders.events.recording import EventRecording
+from evprof.loaders.paths import first_bytes
 
 _LOOKED_AT = 64 * 1024
 _EVT2_TYPES = np.isin(np.arange(16), (0, 1, 8, 10, 14, 15))
@@ -23,7 +24,7 @@ _EVT3_TYPES = np.isin(np.arange(16), (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 15))
 
 def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRecording:
     """An open RAW file of any of the three encodings. Raises UserError."""
-    header = header_of(path)
+    header = read_header(first_bytes(path, LONGEST_HEADER))
     named = header.named
     if named == "other":
         encoding = (header.lines.get("format") or header.lines.get("evt", "")).split(";")[0][:40]
@@ -32,7 +33,7 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRec
             "software."
         )
     if named == "raw":
-        named = _seen(first_bytes_after(path, header, _LOOKED_AT))
+        named = _seen(first_bytes(path, _LOOKED_AT, header.length))
     match named:
         case "evt2":
             return WordRecording(path, header, header.length, Evt2(header.offset_us), block_words)
@@ -50,7 +51,7 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRec
 def _is_legacy(path: str | Path, header: PropheseeHeader) -> bool:
     if header.is_legacy is not None:
         return header.is_legacy
-    content = first_bytes_after(path, header, _LOOKED_AT)
+    content = first_bytes(path, _LOOKED_AT, header.length)
     return looks_legacy(np.frombuffer(content[: len(content) // 8 * 8], "<u8"))
 
 

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.columns import GrowingColumns
-from evprof.loaders.events.prophesee.header import LONGEST_HEADER, PropheseeHeader, read_header
+from evprof.loaders.events.prophesee.header import PropheseeHeader
 from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import readable_file, unreadable
 
 BLOCK_WORDS = 1 << 17
 """Words decoded at once: intermediate arrays stay in the processor's cache, three to four times faster than all."""
@@ -107,7 +107,7 @@ class WordRecording(EventRecording, Generic[State]):
             self._file = found.open("rb", buffering=0)
             self._size = found.stat().st_size
         except OSError as error:
-            raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
+            raise unreadable(path, error) from None
         self._words = max(0, self._size - start) // decoder.word.itemsize
 
     @property
@@ -145,9 +145,7 @@ class WordRecording(EventRecording, Generic[State]):
                 f"{self.path}: there is not enough memory for all of its events; name a part of it with --start-ms and "
                 "--duration-ms."
             ) from None
-        if len(columns) == 0:
-            raise UserError(f"{self.path}: the recording holds no events.")
-        return columns.since(0)
+        return self._some(columns.since(0))
 
     def read_time(self, start_us: int, stop_us: int) -> EventArray:
         """Looks only at blocks that have times of the window."""
@@ -185,7 +183,7 @@ class WordRecording(EventRecording, Generic[State]):
             while filled < len(view) and (count := self._file.readinto(view[filled:])):
                 filled += count
         except OSError as error:
-            raise UserError(f"{self.path}: cannot be read ({reason(error)}); check the disk.") from None
+            raise unreadable(self.path, error) from None
         self._bytes_read += filled
         return words[: filled // words.itemsize]
 
@@ -307,23 +305,3 @@ class WordRecording(EventRecording, Generic[State]):
 
 def _or(value: int | None, other: int) -> int:
     return other if value is None else value
-
-
-def header_of(path: str | Path) -> PropheseeHeader:
-    """The header lines of a file. Raises UserError when it cannot be read."""
-    found = readable_file(path)
-    try:
-        with found.open("rb") as file:
-            return read_header(file.read(LONGEST_HEADER))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None
-
-
-def first_bytes_after(path: str | Path, header: PropheseeHeader, count: int) -> bytes:
-    """Up to `count` bytes that follow the header lines. Raises UserError when they cannot be read."""
-    try:
-        with readable_file(path).open("rb") as file:
-            file.seek(header.length)
-            return file.read(count)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({reason(error)}); check its permissions and the disk.") from None

@@ -11,8 +11,9 @@ import io
 import re
 import zlib
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import HEAD_BYTES
+from evprof.loaders.events.file_recording import FileRecording
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
 from evprof.loaders.events.recording import EventRecording, EventsInMemory, RecordingInfo
 from evprof.loaders.events.text.rows import events_of_text, time_of_line
@@ -60,15 +62,13 @@ def begins_as_text(head: bytes) -> bool:
 
 def open_recording(path: str | Path) -> EventRecording:
     """A recording kept as text. Raises UserError."""
-    with ExitStack() as on_error:
-        file = FileBytes(path)
-        on_error.callback(file.close)
-        is_packed = file.at(0, 2) == GZIP_MAGIC
-        recording = PackedText(file) if is_packed else Text(file)
-        if file.size <= (_READ_WHOLE_BYTES // 8 if is_packed else _READ_WHOLE_BYTES):
-            return ShortText(recording)
-        on_error.pop_all()
+    file = FileBytes(path)
+    is_packed = file.at(0, 2) == GZIP_MAGIC
+    recording = PackedText(file) if is_packed else Text(file)
+    if file.size > (_READ_WHOLE_BYTES // 8 if is_packed else _READ_WHOLE_BYTES):
         return recording
+    with recording:
+        return ShortText(recording)
 
 
 class ShortText(EventsInMemory):
@@ -89,26 +89,20 @@ class ShortText(EventsInMemory):
 class Text(PiecedRecording):
     """An open text, cut into pieces of whole lines."""
 
-    def __init__(self, file: FileBytes) -> None:
-        self._file = file
-        self.path = file.path
+    def _begin(self) -> None:
+        file = self._file
         head = file.at(0, _SNIFFED_BYTES)
         tail = None
         if file.size > len(head):
             tail = file.at(max(len(head) - 1, file.size - _SNIFFED_BYTES), _SNIFFED_BYTES)
         self.layout = sniffed(head, tail, self.path)
-        self._starts: list[int] = []
-        self._index: Pieces | None = None
-        self._info: RecordingInfo | None = None
 
-    @property
+    @cached_property
     def info(self) -> RecordingInfo:
         """The number of events only reading it all would tell."""
-        if self._info is None:
-            low, high = self._limits_us()
-            layout = self.layout
-            self._info = RecordingInfo(FORMAT, None, layout.width, layout.height, low, high, dict(columns_text(layout)))
-        return self._info
+        low, high = self._limits_us()
+        layout = self.layout
+        return RecordingInfo(FORMAT, None, layout.width, layout.height, low, high, dict(columns_text(layout)))
 
     def chunks(self) -> Iterator[EventArray]:
         """Some hundred thousand events each."""
@@ -117,18 +111,17 @@ class Text(PiecedRecording):
     def _first_share(self) -> float:
         return _CHUNK_BYTES / (self._file.size - self.layout.begin)
 
+    @cached_property
     def _pieces(self) -> Pieces:
-        if self._index is None:
-            size = max(_LEAST_PIECE, self._file.size // _MOST_PIECES)
-            places = range(self.layout.begin, self._file.size, size)
-            found = [self._event_at(place, place + size) for place in places]
-            known = [event for event in found if event is not None]
-            self._starts = [start for start, _ in known]
-            self._index = Pieces(np.array([time for _, time in known], dtype=np.int64), None)
-        return self._index
+        size = max(_LEAST_PIECE, self._file.size // _MOST_PIECES)
+        places = range(self.layout.begin, self._file.size, size)
+        found = [self._event_at(place, place + size) for place in places]
+        known = [event for event in found if event is not None]
+        edges = np.array([*(start for start, _ in known), self._file.size], dtype=np.int64)
+        return Pieces(np.array([time for _, time in known], dtype=np.int64), None, edges)
 
     def _decoded(self, start: int, stop: int) -> EventArray:
-        ends = [*self._starts, self._file.size]
+        ends = self._pieces.edges.tolist()
         text = self._file.at(ends[start], ends[stop] - ends[start])
         return self._events(text, ends[start])
 
@@ -184,12 +177,10 @@ class Text(PiecedRecording):
         )
 
 
-class PackedText(EventRecording):
+class PackedText(FileRecording):
     """An open gzipped text: only to be read from the start."""
 
-    def __init__(self, file: FileBytes) -> None:
-        self._file = file
-        self.path = file.path
+    def _begin(self) -> None:
         with closing(self._unpacked()) as unpacked:
             head = next(unpacked, b"")
         self.layout = sniffed(head[:_SNIFFED_BYTES], None if len(head) < _SNIFFED_BYTES else b"", self.path)
@@ -199,15 +190,6 @@ class PackedText(EventRecording):
         """Neither events nor times are known before all is unpacked."""
         layout = self.layout
         return RecordingInfo(FORMAT, None, layout.width, layout.height, details=dict(columns_text(layout)))
-
-    @property
-    def bytes_read(self) -> int:
-        """See `EventRecording`."""
-        return self._file.bytes_read
-
-    def close(self) -> None:
-        """See `EventRecording`."""
-        self._file.close()
 
     def chunks(self) -> Iterator[EventArray]:
         """Some hundred thousand events each."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_cell, ratio_text, rows_cell, share_text
-from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
+from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
 from evprof.export.report.sections.evidence import MOST_PAIRS, ConfigurationPair, badge_of, listed, names_of, pairs_of
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import Configuration
@@ -54,23 +56,16 @@ def section(data: ReportData) -> Section:
 
 
 def _lengths(columns: list[Configuration], names: dict[int, str]) -> Table:
-    rows = []
-    for column in columns:
-        summary = summarize(values_of(column, _length))
-        rows.append(
-            (
-                Cell(names[id(column)]),
-                Cell(settings_words(column)),
-                count_cell(summary, "tokens", badge_of(column.runs)),
-                rows_cell(summary.count if summary else None),
-                _at_limit(column),
-            )
-        )
-    return Table(
-        ("configuration", "generation settings", "length of the answers", "samples", "cut off at the limit"),
-        tuple(rows),
-        caption="Lengths mean nothing without the settings they were generated under",
-        text_columns=2,
+    lengths = {id(column): summarize(values_of(column, _length)) for column in columns}
+    told: ColumnsOf[Configuration] = [
+        ("configuration", lambda column: names[id(column)]),
+        ("generation settings", settings_words),
+        ("length of the answers", lambda column: count_cell(lengths[id(column)], "tokens", badge_of(column.runs))),
+        ("samples", lambda column: rows_cell(found.count if (found := lengths[id(column)]) else None)),
+        ("cut off at the limit", _at_limit),
+    ]
+    return table_of(
+        columns, told, "Lengths mean nothing without the settings they were generated under", text_columns=2
     )
 
 
@@ -111,33 +106,27 @@ def _limit(run: RunLog) -> int | None:
 
 
 def _ratios(found: list[tuple[ConfigurationPair, Generation]], names: dict[int, str]) -> Table:
-    rows = []
-    for pair, told in found:
-        before, after = told.step_ms
-        badge = badge_of((*pair.base.runs, *pair.other.runs), Badge.DERIVED)
-        rows.append(
-            (
-                Cell(f"{names[id(pair.other)]} / {names[id(pair.base)]}"),
-                Cell(told.name),
-                ratio_cell(told.tokens.ratio, told.tokens.ratio_interval),
-                ratio_cell(told.step_ratio, told.step_interval, lower_is_better=True),
-                ratio_cell(told.total_ms.ratio, told.total_ms.ratio_interval, lower_is_better=True),
-                ms_cell(before, badge),
-                ms_cell(after, badge),
-                rows_cell(told.tokens.count),
-            )
-        )
-    heads = (
-        "pair",
-        "time of",
-        "token count ratio",
-        "× time per token ratio",
-        "= time ratio",
-        "ms per token, baseline",
-        "ms per token, other",
-        "samples",
-    )
-    return Table(heads, tuple(rows), caption="Ratios with 95 % intervals over samples in pairs", text_columns=2)
+    def step_ms(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
+        pair, told = entry
+        return ms_cell(told.step_ms[side], badge_of((*pair.base.runs, *pair.other.runs), Badge.DERIVED))
+
+    columns: ColumnsOf[tuple[ConfigurationPair, Generation]] = [
+        ("pair", lambda entry: f"{names[id(entry[0].other)]} / {names[id(entry[0].base)]}"),
+        ("time of", lambda entry: entry[1].name),
+        ("token count ratio", lambda entry: ratio_cell(entry[1].tokens.ratio, entry[1].tokens.ratio_interval)),
+        (
+            "× time per token ratio",
+            lambda entry: ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True),
+        ),
+        (
+            "= time ratio",
+            lambda entry: ratio_cell(entry[1].total_ms.ratio, entry[1].total_ms.ratio_interval, lower_is_better=True),
+        ),
+        ("ms per token, baseline", partial(step_ms, side=0)),
+        ("ms per token, other", partial(step_ms, side=1)),
+        ("samples", lambda entry: rows_cell(entry[1].tokens.count)),
+    ]
+    return table_of(found, columns, "Ratios with 95 % intervals over samples in pairs", text_columns=2)
 
 
 def _sentences(found: list[tuple[ConfigurationPair, Generation]], names: dict[int, str]) -> list[str]:

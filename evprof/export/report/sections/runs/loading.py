@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, ms_cell, nothing_measured, rate_cell, share_cell
-from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table
+from evprof.export.report.parts import Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
 from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary
 from evprof.metrics.figures.loading import Loading, loading_of
@@ -19,6 +20,9 @@ TITLE = "Loading"
 
 Read = Callable[[Loading], float | None]
 
+Row = tuple[int, str]
+"""The place of a configuration, and one of its models."""
+
 
 def section(data: ReportData) -> Section:
     """Bytes, rates and decoders; then the parts of stage load."""
@@ -26,7 +30,7 @@ def section(data: ReportData) -> Section:
     if not rows:
         return Section(TITLE, missing="Runs that tell what they read (imported and older ones do not).")
     blocks: list[Block] = [_reads(data, rows)]
-    if any(_disk(data, place, role) for place, role in rows):
+    if any(found.mean for row in rows if (found := _disk(data, *row))):
         blocks.append(
             Paragraph(
                 "Bytes from a disk are those that the page cache did not have; the rest of what was read came from "
@@ -49,17 +53,12 @@ def _summary(data: ReportData, place: int, role: str, figure: str, read: Read) -
     return data.summary(place, ReportReading(f"loading {figure} {role}", of_run))
 
 
-def _disk(data: ReportData, place: int, role: str) -> float:
-    found = _summary(data, place, role, "bytes_from_disk", lambda loading: loading.facts.bytes_from_disk)
-    return found.mean if found else 0.0
+def _disk(data: ReportData, place: int, role: str) -> Summary | None:
+    return _summary(data, place, role, "bytes_from_disk", lambda loading: loading.facts.bytes_from_disk)
 
 
 def _load(data: ReportData, place: int, role: str) -> Summary | None:
     return data.summary(place, ReportReading(f"loading ms {role}", lambda run: stage_ms(run, "load", role)))
-
-
-def _part(data: ReportData, place: int, role: str, name: str) -> Summary | None:
-    return _summary(data, place, role, f"part {name}", lambda loading: loading.part_ms.get(name))
 
 
 def _name(data: ReportData, place: int, role: str) -> Cell:
@@ -67,25 +66,18 @@ def _name(data: ReportData, place: int, role: str) -> Cell:
     return Cell(data.names[place] if role == run.info.role else f"{data.names[place]} · {role}")
 
 
-def _reads(data: ReportData, rows: list[tuple[int, str]]) -> Table:
-    listed = []
-    for place, role in rows:
-        of = _of(data, place, role)
-        load = _load(data, place, role)
-        listed.append(
-            (
-                _name(data, place, role),
-                Cell(_decoders(data, place, role)),
-                _amount(of),
-                bytes_cell(of("bytes_read", lambda loading: loading.facts.bytes_read)),
-                bytes_cell(of("bytes_from_disk", lambda loading: loading.facts.bytes_from_disk)),
-                _rate(of),
-                ms_cell(load, has_unit=False),
-                share_cell(_share(data, place, load)),
-            )
-        )
-    heads = ("configuration", "with", "what", "read", "from disk", "rate", "load, ms", "of the total")
-    return Table(heads, tuple(listed), "What stage load read, means over samples and repeats", text_columns=2)
+def _reads(data: ReportData, rows: list[Row]) -> Table:
+    columns: ColumnsOf[Row] = [
+        ("configuration", lambda row: _name(data, *row)),
+        ("with", lambda row: _decoders(data, *row)),
+        ("what", lambda row: _amount(_of(data, *row))),
+        ("read", lambda row: bytes_cell(_of(data, *row)("bytes_read", lambda loading: loading.facts.bytes_read))),
+        ("from disk", lambda row: bytes_cell(_disk(data, *row))),
+        ("rate", lambda row: _rate(_of(data, *row))),
+        ("load, ms", lambda row: ms_cell(_load(data, *row), has_unit=False)),
+        ("of the total", lambda row: share_cell(_share(data, row[0], _load(data, *row)))),
+    ]
+    return table_of(rows, columns, "What stage load read, means over samples and repeats", text_columns=2)
 
 
 Of = Callable[[str, Read], Summary | None]
@@ -125,17 +117,15 @@ def _decoders(data: ReportData, place: int, role: str) -> str:
     return "; ".join(said)
 
 
-def _parts(data: ReportData, rows: list[tuple[int, str]]) -> Table:
-    names: dict[str, None] = {}
-    for place, role in rows:
-        for run in data.columns[place].runs:
-            found = loading_of(run, role)
-            names.update(dict.fromkeys(found.part_ms if found else ()))
-    listed = []
-    for place, role in rows:
-        cells = []
-        for name in names:
-            spent = _part(data, place, role, name)
-            cells.append(Cell("") if spent is None else ms_cell(spent, has_unit=False))
-        listed.append((_name(data, place, role), *cells))
-    return Table(("configuration", *names), tuple(listed), "Parts of stage load, ms")
+def _parts(data: ReportData, rows: list[Row]) -> Table:
+    def cell(row: Row, name: str) -> Cell:
+        spent = _summary(data, *row, f"part {name}", lambda loading: loading.part_ms.get(name))
+        return Cell("") if spent is None else ms_cell(spent, has_unit=False)
+
+    known = (loading_of(run, role) for place, role in rows for run in data.columns[place].runs)
+    names = dict.fromkeys(name for found in known if found for name in found.part_ms)
+    columns: ColumnsOf[Row] = [
+        ("configuration", lambda row: _name(data, *row)),
+        *((name, partial(cell, name=name)) for name in names),
+    ]
+    return table_of(rows, columns, "Parts of stage load, ms")

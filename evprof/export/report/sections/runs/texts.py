@@ -16,6 +16,7 @@ from evprof.core.text import join_pieces
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_cell, rows_cell, share_text
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
+from evprof.export.report.sections.evidence import badge_of
 from evprof.metrics.arithmetic.statistics import mean_interval, summarize
 from evprof.metrics.comparison.differences import configuration_token_match, matched
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
@@ -77,11 +78,6 @@ def _sampling(given: dict[str, Any]) -> str:
     return "sampled at " + ", ".join(words)
 
 
-def badge_of(column: Configuration) -> Badge:
-    """Whether the answers were made here."""
-    return Badge.IMPORTED if any(run.info.imported is not None for run in column.runs) else Badge.MEASURED
-
-
 def _lengths(data: ReportData) -> Table:
     base = data.columns[0]
     rows = []
@@ -95,7 +91,8 @@ def _lengths(data: ReportData) -> Table:
                 Cell(name),
                 Cell(" / ".join(dict.fromkeys(generation_text(run) for run in column.runs))),
                 count_cell(
-                    len(values_of(column, lambda run: output_length(run) or words_said(run))), badge=badge_of(column)
+                    len(values_of(column, lambda run: output_length(run) or words_said(run))),
+                    badge=badge_of(column.runs),
                 ),
                 _length(column, output_length),
                 _length(column, words_said),
@@ -112,7 +109,7 @@ def _lengths(data: ReportData) -> Table:
 
 
 def _length(column: Configuration, read: Read) -> Cell:
-    return count_cell(summarize(values_of(column, read)), badge=badge_of(column))
+    return count_cell(summarize(values_of(column, read)), badge=badge_of(column.runs))
 
 
 def _pairs(data: ReportData) -> Iterator[tuple[int, int]]:
@@ -259,7 +256,7 @@ def _answers_table(data: ReportData, key: SampleKey, runs: Sequence[RunLog | Non
     found = [(place, run) for place, run in enumerate(runs) if run is not None and said(run) is not None]
     rows = []
     for place, run in found[:SHOWN_CONFIGURATIONS]:
-        badge = badge_of(data.columns[place])
+        badge = badge_of(data.columns[place].runs)
         rows.append(
             (
                 Cell(data.names[place]),

@@ -9,7 +9,7 @@ from evprof.core.units import MIB, memory_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
-from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
+from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, not_available, table_of
 from evprof.export.report.sections.evidence import badge_of, names_of, noted_models, pairs_of
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import mean_of
@@ -54,26 +54,18 @@ def section(data: ReportData) -> Section:
 
 
 def _measured(columns: list[Configuration], names: dict[int, str]) -> Table:
-    rows = []
-    for column in columns:
-        run = column.runs[0]
-        cache = mean_of(column, measured_bytes) or 0.0
-        weights = weights_of(run)
-        badge = badge_of(column.runs)
-        rows.append(
-            (
-                Cell(names[id(column)]),
-                bytes_cell(cache, badge),
-                count_cell(naive_capacity(cache), badge=Badge.DERIVED),
-                _weights_cell(run),
-                _beside(cache, weights),
-            )
-        )
-    return Table(
-        ("configuration", "KV cache of a sample", "naive", "weights", "beside weights, at most"),
-        tuple(rows),
-        caption=f"Samples in a 24 GB card ({count_text(CARD_BYTES / MIB)} MiB), as long as the measured ones",
-    )
+    def cache(column: Configuration) -> float:
+        return mean_of(column, measured_bytes) or 0.0
+
+    told: ColumnsOf[Configuration] = [
+        ("configuration", lambda column: names[id(column)]),
+        ("KV cache of a sample", lambda column: bytes_cell(cache(column), badge_of(column.runs))),
+        ("naive", lambda column: count_cell(naive_capacity(cache(column)), badge=Badge.DERIVED)),
+        ("weights", lambda column: _weights_cell(column.runs[0])),
+        ("beside weights, at most", lambda column: _beside(cache(column), weights_of(column.runs[0]))),
+    ]
+    caption = f"Samples in a 24 GB card ({count_text(CARD_BYTES / MIB)} MiB), as long as the measured ones"
+    return table_of(columns, told, caption)
 
 
 def naive_capacity(cache_bytes: float, memory_bytes: int = CARD_BYTES) -> int:
@@ -129,33 +121,33 @@ def _sentences(data: ReportData, names: dict[int, str]) -> list[str]:
 
 
 def _planned(planned: list[tuple[ModelSizes, Capacity]]) -> Table:
-    rows = []
-    for sizes, capacity in planned:
-        kind = "a 24 GB card" if capacity.is_assumed else "free here at the start"
-        words = [capacity.dtype, *([capacity.quantization] if capacity.quantization else [])]
-        if capacity.frames:
-            words.append(f"{capacity.frames} frame{'s' * (capacity.frames != 1)}")
-        tone = "bad" if not capacity.real else ""
-        rows.append(
-            (
-                Cell(sizes.name),
-                Cell(f"{kind}, {memory_text(capacity.memory_bytes)}"),
-                Cell(", ".join(words)),
-                count_cell(capacity.positions, badge=Badge.THEORETICAL),
-                bytes_cell(capacity.kv_bytes_per_sample, Badge.THEORETICAL),
-                count_cell(capacity.naive, badge=Badge.THEORETICAL),
-                bytes_cell(capacity.weight_bytes, Badge.THEORETICAL),
-                bytes_cell(capacity.activation_bytes_per_sample, Badge.THEORETICAL),
-                count_cell(capacity.real, badge=Badge.THEORETICAL, tone=tone),
-            )
-        )
-    heads = ("model", "memory", "as", "positions", "KV cache", "naive", "weights", "activations a sample", "real")
-    return Table(
-        heads,
-        tuple(rows),
-        caption="Batches by the models' shapes, each model alone; positions as long as the suite's settings allow",
-        text_columns=3,
-    )
+    columns: ColumnsOf[tuple[ModelSizes, Capacity]] = [
+        ("model", lambda plan: plan[0].name),
+        ("memory", lambda plan: _memory(plan[1])),
+        ("as", lambda plan: _as(plan[1])),
+        ("positions", lambda plan: count_cell(plan[1].positions, badge=Badge.THEORETICAL)),
+        ("KV cache", lambda plan: bytes_cell(plan[1].kv_bytes_per_sample, Badge.THEORETICAL)),
+        ("naive", lambda plan: count_cell(plan[1].naive, badge=Badge.THEORETICAL)),
+        ("weights", lambda plan: bytes_cell(plan[1].weight_bytes, Badge.THEORETICAL)),
+        ("activations a sample", lambda plan: bytes_cell(plan[1].activation_bytes_per_sample, Badge.THEORETICAL)),
+        ("real", lambda plan: _real(plan[1])),
+    ]
+    caption = "Batches by the models' shapes, each model alone; positions as long as the suite's settings allow"
+    return table_of(planned, columns, caption, text_columns=3)
+
+
+def _memory(capacity: Capacity) -> str:
+    kind = "a 24 GB card" if capacity.is_assumed else "free here at the start"
+    return f"{kind}, {memory_text(capacity.memory_bytes)}"
+
+
+def _as(capacity: Capacity) -> str:
+    frames = f"{capacity.frames} frame{'s' * (capacity.frames != 1)}" if capacity.frames else ""
+    return ", ".join(word for word in (capacity.dtype, capacity.quantization, frames) if word)
+
+
+def _real(capacity: Capacity) -> Cell:
+    return count_cell(capacity.real, badge=Badge.THEORETICAL, tone="" if capacity.real else "bad")
 
 
 def _is_paired_7b(data: ReportData) -> list[bool]:

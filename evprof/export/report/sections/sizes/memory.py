@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
+from evprof.core.batches import BatchRow
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
@@ -18,7 +20,7 @@ from evprof.export.report.figures import (
     ratio_text,
     rows_cell,
 )
-from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
+from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, table_of
 from evprof.export.report.sections.evidence import badge_of, names_of
 from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 from evprof.metrics.arithmetic.statistics import summarize
@@ -66,16 +68,12 @@ def peaks(data: ReportData) -> list[Block]:
     listed = [column for column in without_reference(data.columns) if any(values_of(column, read) for _, read in PEAKS)]
     if not listed:
         return []
-    rows = [
-        (
-            Cell(names[id(column)]),
-            Cell(_dtype(column)),
-            *(bytes_cell(summarize(values_of(column, read)), badge_of(column.runs)) for _, read in PEAKS),
-        )
-        for column in listed
+    columns: ColumnsOf[Configuration] = [
+        ("configuration", lambda column: names[id(column)]),
+        ("dtype", _dtype),
+        *((name, partial(_peak, read=read)) for name, read in PEAKS),
     ]
-    heads = ("configuration", "dtype", *(name for name, _ in PEAKS))
-    found: list[Block] = [Table(heads, tuple(rows), "Means over samples", text_columns=2)]
+    found: list[Block] = [table_of(listed, columns, "Means over samples", text_columns=2)]
     if all(run.info.memory.peak_allocated_bytes is None for run in data.runs):
         found.append(
             Paragraph(
@@ -87,6 +85,10 @@ def peaks(data: ReportData) -> list[Block]:
     if pairs:
         found.append(_dtypes(pairs, names, data.basis))
     return found
+
+
+def _peak(column: Configuration, read: Read) -> Cell:
+    return bytes_cell(summarize(values_of(column, read)), badge_of(column.runs))
 
 
 def _dtype(column: Configuration) -> str:
@@ -148,60 +150,39 @@ def _dtypes(pairs: Sequence[tuple[Configuration, Configuration]], names: dict[in
 
 def layouts(data: ReportData) -> list[Block]:
     """How keys and values of a layer lie in memory, as suites noted it."""
-    rows = [
-        (
-            Cell(str(row.get("model") or "")),
-            Cell(str(row.get("cache") or "")),
-            Cell(_listed(row.get("shape"))),
-            Cell(_listed(row.get("strides"))),
-            Cell({True: "yes", False: "no"}.get(bool(row["is_contiguous"]), "") if "is_contiguous" in row else ""),
-            bytes_cell(_of_a_layer(row)),
-            *(bytes_cell(number_in(row, name)) for name in ("used_bytes", "reserved_bytes")),
-        )
-        for row in rows_of(data, "cache_layout")
+    rows = list(rows_of(data, "cache_layout"))
+    columns: ColumnsOf[Row] = [
+        ("model", lambda row: str(row.get("model") or "")),
+        ("cache", lambda row: str(row.get("cache") or "")),
+        ("keys of a layer", lambda row: _listed(row.get("shape"))),
+        ("strides", lambda row: _listed(row.get("strides"))),
+        ("contiguous", lambda row: ("yes" if row["is_contiguous"] else "no") if "is_contiguous" in row else ""),
+        ("a layer", lambda row: bytes_cell(_of_a_layer(row))),
+        ("in use", lambda row: bytes_cell(number_in(row, "used_bytes"))),
+        ("set aside", lambda row: bytes_cell(number_in(row, "reserved_bytes"))),
     ]
-    if not rows:
-        return []
-    heads = ("model", "cache", "keys of a layer", "strides", "contiguous", "a layer", "in use", "set aside")
-    return [Table(heads, tuple(rows), "Memory layout of both caches", text_columns=5)]
+    return [table_of(rows, columns, "Memory layout of both caches", text_columns=5)] if rows else []
 
 
 def batches(data: ReportData) -> list[Block]:
     """Several samples at once, as suites and runs noted it, to the first row of the same model."""
     noted = [row for source in data.sources for row in read_batches(source.facts)]
     firsts = {row.model: row for row in reversed(noted)}
-    rows = [
-        (
-            Cell(row.model),
-            count_cell(row.batch),
-            rate_cell(row.samples_per_s, "samples/s"),
-            _to_first(row.samples_per_s, firsts[row.model].samples_per_s),
-            rate_cell(row.decode_tok_s),
-            _to_first(row.decode_tok_s, firsts[row.model].decode_tok_s),
-            *(ms_cell(spent) for spent in (row.prefill_ms, row.decode_ms)),
-            bytes_cell(row.cache_bytes),
-            bytes_cell(row.peak_bytes, note=_PEAKS.get(row.peak_of, "")),
-            rows_cell(row.n),
-        )
-        for row in noted
+    columns: ColumnsOf[BatchRow] = [
+        ("model", lambda row: row.model),
+        ("batch", lambda row: count_cell(row.batch)),
+        ("rate", lambda row: rate_cell(row.samples_per_s, "samples/s")),
+        ("to the first", lambda row: _to_first(row.samples_per_s, firsts[row.model].samples_per_s)),
+        ("decode", lambda row: rate_cell(row.decode_tok_s)),
+        ("to the first", lambda row: _to_first(row.decode_tok_s, firsts[row.model].decode_tok_s)),
+        ("prefill", lambda row: ms_cell(row.prefill_ms)),
+        ("decode", lambda row: ms_cell(row.decode_ms)),
+        ("caches", lambda row: bytes_cell(row.cache_bytes)),
+        ("peak", lambda row: bytes_cell(row.peak_bytes, note=_PEAKS.get(row.peak_of, ""))),
+        ("n", lambda row: rows_cell(row.n)),
     ]
-    if not rows:
-        return []
-    heads = (
-        "model",
-        "batch",
-        "rate",
-        "to the first",
-        "decode",
-        "to the first",
-        "prefill",
-        "decode",
-        "caches",
-        "peak",
-        "n",
-    )
     caption = "Several samples at once: medians over n rounds of the same requests; no interval, so no verdict"
-    return [Table(heads, tuple(rows), caption)]
+    return [table_of(noted, columns, caption)] if noted else []
 
 
 def _to_first(rate: float | None, base: float | None) -> Cell:

@@ -17,15 +17,23 @@ from evprof.export.report.figures import (
     ratio_cell,
     share_cell,
 )
-from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.sections.evidence import badge_of, evidence_of, names_of, pairs_of, saved_cell
-from evprof.metrics.claims.speculation import speeds
+from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, Section, Table, not_available, table_of
+from evprof.export.report.sections.evidence import (
+    badge_of,
+    evidence_of,
+    measured_cell,
+    names_of,
+    pairs_of,
+    runs_against,
+    saved_cell,
+)
+from evprof.metrics.claims.speculation import Speed, speeds
 from evprof.metrics.comparison.document import configuration_token_match
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
-from evprof.metrics.speculation.cross_prediction import predict_across
+from evprof.metrics.speculation.cross_prediction import CrossPrediction, predict_across
 from evprof.metrics.speculation.outcome import distinct_answers
-from evprof.metrics.speculation.payoff import DECODE, Payoff, payoff_over, prediction_over, step_ms_of
+from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, payoff_over, prediction_over, step_ms_of
 from evprof.metrics.speculation.verdicts import detail, payoff_sentence
 
 TITLE = "Acceptance and what speculation brings"
@@ -141,25 +149,28 @@ def _matches(data: ReportData, names: dict[int, str]) -> Iterator[Rate]:
 
 
 def _table(rates: list[Rate]) -> Table:
-    rows = tuple(
+    columns: ColumnsOf[Rate] = [
+        ("configuration", lambda rate: rate.configuration),
+        ("figure", lambda rate: rate.name),
+        ("definition", lambda rate: rate.definition),
+        ("numerator", lambda rate: _count(rate.numerator, rate)),
+        ("denominator", lambda rate: _count(rate.denominator, rate)),
         (
-            Cell(rate.configuration),
-            Cell(rate.name),
-            Cell(rate.definition),
-            not_available() if rate.numerator is None else Cell(count_text(rate.numerator), rate.badge),
-            not_available() if rate.denominator is None else Cell(count_text(rate.denominator), rate.badge),
-            share_cell(rate.value, _of(rate)) if rate.is_share else Cell(number_text(rate.value), _of(rate)),
-        )
-        for rate in rates
+            "value",
+            lambda rate: (
+                share_cell(rate.value, _of(rate)) if rate.is_share else Cell(number_text(rate.value), _of(rate))
+            ),
+        ),
+    ]
+    caption = (
+        "Counts are summed over the distinct answers of a configuration: repeats of one answer count once, and long "
+        "answers weigh more"
     )
-    heads = ("configuration", "figure", "definition", "numerator", "denominator", "value")
-    return Table(
-        heads,
-        rows,
-        caption="Counts are summed over the distinct answers of a configuration: repeats of one answer count once, and "
-        "long answers weigh more",
-        text_columns=3,
-    )
+    return table_of(rates, columns, caption, text_columns=3)
+
+
+def _count(count: float | None, rate: Rate) -> Cell:
+    return not_available() if count is None else Cell(count_text(count), rate.badge)
 
 
 def _of(rate: Rate) -> Badge:
@@ -167,7 +178,8 @@ def _of(rate: Rate) -> Badge:
 
 
 def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
-    rows, sentences = [], []
+    rounds: list[tuple[Configuration, Payoff]] = []
+    sentences = []
     for column in data.columns:
         info = column.runs[0].info
         if not mode_of(info.mode).drafts or info.imported is not None:
@@ -176,23 +188,9 @@ def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
         if payoff is None:
             continue
         if info.mode == SPECULATIVE:
-            rows.append(_speed_row(names[id(column)], payoff))
+            rounds.append((column, payoff))
         sentences.append(f"{names[id(column)]}: {payoff_sentence(payoff)} {detail(payoff)}".rstrip())
-    if not sentences:
-        return []
-    heads = (
-        "configuration",
-        "γ drafted",
-        "tokens a round",
-        "draft / target step",
-        "rest of a round / target step",
-        "decoding, predicted from other samples",
-        "decoding, measured",
-        "predicted / measured",
-        "saved an answer",
-        "runs against plain",
-    )
-    table = [Table(heads, tuple(rows), caption=_SPEED_CAPTION)] if rows else []
+    table = [_speeds(rounds, names)] if rounds else []
     return [*table, *(Paragraph(sentence, badge=Badge.DERIVED) for sentence in sentences)]
 
 
@@ -204,43 +202,48 @@ _SPEED_CAPTION = (
 
 def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
     """Imported speculation against the target alone on the same questions, beside what its file says."""
-    rows = []
-    for found in speeds(evidence_of(data), imported_only=True):
-        told = [
-            run.info.imported.figures["published_speedup"]
-            for run in found.column.runs
-            if run.info.imported is not None and "published_speedup" in run.info.imported.figures
-        ]
-        rows.append(
-            (
-                Cell(names[id(found.column)]),
-                Cell(", ".join(names[id(column)] for column in found.bases(data.columns))),
-                ratio_cell(found.ratio, found.interval, lower_is_better=False),
-                ratio_cell(fmean(told) if told else None, badge=Badge.IMPORTED),
-                Cell(str(len(found.column.runs))),
-            )
-        )
-    if not rows:
-        return []
-    heads = ("configuration", "against", "speed, totals in pairs", "mean speedup as the file says", "runs")
+    columns: ColumnsOf[Speed] = [
+        ("configuration", lambda found: names[id(found.column)]),
+        ("against", lambda found: ", ".join(names[id(column)] for column in found.bases(data.columns))),
+        ("speed, totals in pairs", lambda found: ratio_cell(found.ratio, found.interval, lower_is_better=False)),
+        ("mean speedup as the file says", lambda found: ratio_cell(_told_speed(found.column), badge=Badge.IMPORTED)),
+        ("runs", lambda found: str(len(found.column.runs))),
+    ]
+    listed = list(speeds(evidence_of(data), imported_only=True))
     caption = "Speculation in imported files: how many times as fast the whole answer is; above 1.00x it pays"
-    return [Table(heads, tuple(rows), caption=caption, text_columns=2)]
+    return [table_of(listed, columns, caption, text_columns=2)] if listed else []
 
 
-def _speed_row(name: str, payoff: Payoff) -> tuple[Cell, ...]:
-    step = step_ms_of(payoff.baseline)
-    found = None if step is None else prediction_over(payoff.runs, step)
-    across = predict_across(payoff.runs, payoff.baseline.runs)
-    decode = payoff.of(DECODE)
-    return (
-        Cell(name),
-        Cell(number_text(found.mean_gamma), Badge.DERIVED) if found else not_available(),
-        Cell(number_text(found.tau), Badge.DERIVED) if found else not_available(),
-        ratio_cell(found.c if found else None),
-        ratio_cell(found.v if found else None),
-        ratio_cell(across.predicted) if across else not_available("(one sample)"),
-        ratio_cell(decode.speedup, decode.interval, lower_is_better=False) if decode else not_available(),
-        ratio_cell(across.ratio) if across else not_available("(one sample)"),
-        saved_cell(payoff),
-        Cell(f"{len(payoff.runs)} against {payoff.baseline.words}"),
-    )
+def _told_speed(column: Configuration) -> float | None:
+    figures = [run.info.imported.figures for run in column.runs if run.info.imported is not None]
+    told = [each["published_speedup"] for each in figures if "published_speedup" in each]
+    return fmean(told) if told else None
+
+
+def _speeds(rounds: list[tuple[Configuration, Payoff]], names: dict[int, str]) -> Table:
+    rows = []
+    for column, payoff in rounds:
+        step = step_ms_of(payoff.baseline)
+        found = None if step is None else prediction_over(payoff.runs, step)
+        rows.append((names[id(column)], payoff, found, predict_across(payoff.runs, payoff.baseline.runs)))
+    one_sample = not_available("(one sample)")
+    columns: ColumnsOf[tuple[str, Payoff, Prediction | None, CrossPrediction | None]] = [
+        ("configuration", lambda row: row[0]),
+        ("γ drafted", lambda row: _derived(row[2].mean_gamma) if row[2] else not_available()),
+        ("tokens a round", lambda row: _derived(row[2].tau) if row[2] else not_available()),
+        ("draft / target step", lambda row: ratio_cell(row[2].c if row[2] else None)),
+        ("rest of a round / target step", lambda row: ratio_cell(row[2].v if row[2] else None)),
+        (
+            "decoding, predicted from other samples",
+            lambda row: ratio_cell(row[3].predicted) if row[3] else one_sample,
+        ),
+        ("decoding, measured", lambda row: measured_cell(row[1].of(DECODE))),
+        ("predicted / measured", lambda row: ratio_cell(row[3].ratio) if row[3] else one_sample),
+        ("saved an answer", lambda row: saved_cell(row[1])),
+        ("runs against plain", lambda row: runs_against(row[1])),
+    ]
+    return table_of(rows, columns, _SPEED_CAPTION)
+
+
+def _derived(value: float) -> Cell:
+    return Cell(number_text(value), Badge.DERIVED)

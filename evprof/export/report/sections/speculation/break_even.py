@@ -13,21 +13,23 @@ from evprof.export.report.parts import (
     Badge,
     Block,
     Cell,
+    ColumnsOf,
     Paragraph,
     PlotSeries,
     ReportPlot,
     Section,
     Table,
     not_available,
+    table_of,
 )
-from evprof.export.report.sections.evidence import names_of
+from evprof.export.report.sections.evidence import measured_cell, names_of, runs_against
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.payoff import (
     DECODE,
     SLIP_002,
-    MeasuredSpeedup,
+    Expected,
     Payoff,
     Prediction,
     expected_table,
@@ -85,43 +87,24 @@ def weighed_of(data: ReportData) -> list[Weighed]:
 
 
 def _table(listed: Sequence[Weighed], names: dict[int, str]) -> Table:
-    rows = []
-    for entry in listed:
-        found = entry.found
-        rate = found.break_even_rate
-        rows.append(
-            (
-                Cell(names[id(entry.column)]),
-                Cell(number_text(found.mean_gamma), Badge.DERIVED),
-                ratio_cell(found.c),
-                ratio_cell(found.v),
-                share_cell(found.alpha),
-                ratio_cell(found.predicted_decode),
-                _measured(entry.payoff.of(DECODE)),
-                _measured(entry.payoff.of(END_TO_END)),
-                not_available("(at any acceptance)") if rate is None else share_cell(rate),
-                ms_cell(found.preparation_ms, Badge.DERIVED),
-                Cell(f"{len(entry.payoff.runs)} against {entry.payoff.baseline.words}"),
-            )
-        )
-    heads = (
-        "configuration",
-        "γ drafted",
-        "c, a drafted token",
-        "v, rest of a round",
-        "α accepted of judged",
-        "decoding by the formula, same runs",
-        "measured decoding",
-        "measured whole answer",
-        "break-even, accepted of drafted",
-        "preparing the draft",
-        "runs against plain",
-    )
-    return Table(heads, tuple(rows), caption="Speeds against the target alone; above 1.00x speculation is faster")
+    columns: ColumnsOf[Weighed] = [
+        ("configuration", lambda entry: names[id(entry.column)]),
+        ("γ drafted", lambda entry: Cell(number_text(entry.found.mean_gamma), Badge.DERIVED)),
+        ("c, a drafted token", lambda entry: ratio_cell(entry.found.c)),
+        ("v, rest of a round", lambda entry: ratio_cell(entry.found.v)),
+        ("α accepted of judged", lambda entry: share_cell(entry.found.alpha)),
+        ("decoding by the formula, same runs", lambda entry: ratio_cell(entry.found.predicted_decode)),
+        ("measured decoding", lambda entry: measured_cell(entry.payoff.of(DECODE))),
+        ("measured whole answer", lambda entry: measured_cell(entry.payoff.of(END_TO_END))),
+        ("break-even, accepted of drafted", lambda entry: _break_even(entry.found.break_even_rate)),
+        ("preparing the draft", lambda entry: ms_cell(entry.found.preparation_ms, Badge.DERIVED)),
+        ("runs against plain", lambda entry: runs_against(entry.payoff)),
+    ]
+    return table_of(listed, columns, "Speeds against the target alone; above 1.00x speculation is faster")
 
 
-def _measured(found: MeasuredSpeedup | None) -> Cell:
-    return ratio_cell(found.speedup, found.interval, lower_is_better=False) if found else not_available()
+def _break_even(rate: float | None) -> Cell:
+    return not_available("(at any acceptance)") if rate is None else share_cell(rate)
 
 
 def _curve(listed: Sequence[Weighed], names: dict[int, str]) -> ReportPlot:
@@ -161,24 +144,13 @@ def _expected(data: ReportData, entry: Weighed, names: dict[int, str]) -> list[B
     rows = expected_table(run, data.beside(entry.column))
     if not rows:
         return []
-    cells = tuple(
-        (
-            count_cell(row.tokens, badge=Badge.THEORETICAL),
-            ms_cell(row.plain_ms, Badge.DERIVED),
-            ms_cell(row.rounds_ms, Badge.DERIVED),
-            ms_cell(row.parallel_ms, Badge.DERIVED),
-            ms_cell(row.printed_ms, Badge.IMPORTED),
-            ms_cell(row.printed_parallel_ms, Badge.IMPORTED),
-        )
-        for row in rows
-    )
-    heads = (
-        "tokens",
-        "target alone, here",
-        "in rounds, here",
-        "one block in the prefill, here",
-        "target alone, 002 printed",
-        "parallel + adapter, 002 printed",
-    )
+    columns: ColumnsOf[Expected] = [
+        ("tokens", lambda row: count_cell(row.tokens, badge=Badge.THEORETICAL)),
+        ("target alone, here", lambda row: ms_cell(row.plain_ms, Badge.DERIVED)),
+        ("in rounds, here", lambda row: ms_cell(row.rounds_ms, Badge.DERIVED)),
+        ("one block in the prefill, here", lambda row: ms_cell(row.parallel_ms, Badge.DERIVED)),
+        ("target alone, 002 printed", lambda row: ms_cell(row.printed_ms, Badge.IMPORTED)),
+        ("parallel + adapter, 002 printed", lambda row: ms_cell(row.printed_parallel_ms, Badge.IMPORTED)),
+    ]
     caption = f"Document 002's expected totals, from this machine's runs ({names[id(entry.column)]})"
-    return [Table(heads, cells, caption=caption), Paragraph(SLIP_002, tone="warn", badge=Badge.IMPORTED)]
+    return [table_of(rows, columns, caption), Paragraph(SLIP_002, tone="warn", badge=Badge.IMPORTED)]

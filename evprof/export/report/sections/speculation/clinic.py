@@ -11,11 +11,13 @@ from evprof.export.report.parts import (
     Badge,
     Block,
     Cell,
+    ColumnsOf,
     Paragraph,
     PlotSeries,
     ReportPlot,
     Section,
     Table,
+    table_of,
 )
 from evprof.export.report.sections.evidence import names_of
 from evprof.metrics.configurations.gathering import Configuration
@@ -114,32 +116,19 @@ def _examples(column: Configuration, names: dict[int, str]) -> Table:
     for repeats in column.samples().values():
         # Repeats fail alike; of each sample one is told.
         listed += [(repeats[0], entry) for entry in first_rejections(repeats[0])]
-    rows = tuple(_example(run, entry) for run, entry in listed[:MOST_EXAMPLES])
-    heads = (
-        "run",
-        "round",
-        "draft",
-        "target",
-        "kind",
-        "draft of its own",
-        "target of the draft's",
-        "target of its own",
-    )
+    columns: ColumnsOf[tuple[RunLog, Rejection]] = [
+        ("run", lambda told: str(told[0].run_id)),
+        ("round", lambda told: str(told[1].round_index + 1)),
+        ("draft", lambda told: _piece(told[1].draft_piece)),
+        ("target", lambda told: _piece(told[1].target_piece)),
+        ("kind", lambda told: told[1].kind),
+        ("draft of its own", lambda told: share_cell(told[1].draft_chance, Badge.MEASURED)),
+        ("target of the draft's", lambda told: share_cell(told[1].cross_chance, Badge.MEASURED)),
+        ("target of its own", lambda told: share_cell(told[1].target_chance, Badge.MEASURED)),
+    ]
     more = f"; {MOST_EXAMPLES} of {len(listed)}" if len(listed) > MOST_EXAMPLES else ""
     caption = f"{names[id(column)]}: first rejections with their probabilities{more}"
-    return Table(heads, rows, caption=caption, text_columns=5)
-
-
-def _example(run: RunLog, entry: Rejection) -> tuple[Cell, ...]:
-    chances = (entry.draft_chance, entry.cross_chance, entry.target_chance)
-    return (
-        Cell(str(run.run_id)),
-        Cell(str(entry.round_index + 1)),
-        Cell(_piece(entry.draft_piece)),
-        Cell(_piece(entry.target_piece)),
-        Cell(entry.kind),
-        *(share_cell(chance, Badge.MEASURED) for chance in chances),
-    )
+    return table_of(listed[:MOST_EXAMPLES], columns, caption, text_columns=5)
 
 
 def _piece(piece: str) -> str:

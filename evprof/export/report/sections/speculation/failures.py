@@ -7,7 +7,7 @@ from collections import Counter
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import rows_cell, share_cell
-from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table
+from evprof.export.report.parts import Block, ColumnsOf, Paragraph, Section, Table, table_of
 
 _FEW = 6
 
@@ -19,41 +19,36 @@ def section(data: ReportData) -> Section:
     groups: dict[str, list[RunLog]] = {}
     for run in data.failures:
         groups.setdefault(run.info.error or f"The run is {run.info.status}.", []).append(run)
-    rows = tuple(_row(data, error, runs) for error, runs in sorted(groups.items(), key=lambda pair: -len(pair[1])))
     count, whole = len(data.failures), len(data.failures) + len(data.runs)
     said = (
         f"{count} of {whole} rows did not finish. None of them is in any mean: figures say how many runs they are over."
     )
-    heads = ("what happened", "configurations", "samples", "status", "rows")
-    blocks: list[Block] = [Paragraph(said, "warn"), Table(heads, rows, text_columns=4), _by_configuration(data)]
+    columns: ColumnsOf[tuple[str, list[RunLog]]] = [
+        ("what happened", lambda group: group[0]),
+        ("configurations", lambda group: _listed([_configuration(data, run) for run in group[1]])),
+        ("samples", lambda group: _listed([run.info.sample.name for run in group[1]])),
+        ("status", lambda group: _listed([run.info.status for run in group[1]])),
+        ("rows", lambda group: rows_cell(len(group[1]))),
+    ]
+    often = sorted(groups.items(), key=lambda group: -len(group[1]))
+    blocks: list[Block] = [
+        Paragraph(said, "warn"),
+        table_of(often, columns, text_columns=4),
+        _by_configuration(data),
+    ]
     return Section("Failures", tuple(blocks))
-
-
-def _row(data: ReportData, error: str, runs: list[RunLog]) -> tuple[Cell, ...]:
-    return (
-        Cell(error),
-        Cell(_listed([_configuration(data, run) for run in runs])),
-        Cell(_listed([run.info.sample.name for run in runs])),
-        Cell(_listed([run.info.status for run in runs])),
-        rows_cell(len(runs)),
-    )
 
 
 def _by_configuration(data: ReportData) -> Table:
     finished = Counter(_configuration(data, run) for run in data.runs)
     failed = Counter(_configuration(data, run) for run in data.failures)
-    rows = []
-    for name in dict.fromkeys((*finished, *failed)):
-        whole = finished[name] + failed[name]
-        rows.append(
-            (
-                Cell(name),
-                rows_cell(finished[name]),
-                rows_cell(failed[name], tone="warn" if failed[name] else ""),
-                share_cell(failed[name] / whole),
-            )
-        )
-    return Table(("configuration", "finished", "did not", "share"), tuple(rows), "By configuration")
+    columns: ColumnsOf[str] = [
+        ("configuration", lambda name: name),
+        ("finished", lambda name: rows_cell(finished[name])),
+        ("did not", lambda name: rows_cell(failed[name], tone="warn" if failed[name] else "")),
+        ("share", lambda name: share_cell(failed[name] / (finished[name] + failed[name]))),
+    ]
+    return table_of(dict.fromkeys((*finished, *failed)), columns, "By configuration")
 
 
 def _configuration(data: ReportData, run: RunLog) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, share_text
-from evprof.export.report.parts import Badge, Cell, Paragraph, Section, Table, not_available
-from evprof.export.report.sections.evidence import names_of, saved_cell
+from evprof.export.report.parts import Badge, Cell, ColumnsOf, Paragraph, Section, table_of
+from evprof.export.report.sections.evidence import names_of, runs_against, saved_cell
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import SampleKey, by_sample, sample_key
+from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample, sample_key
 from evprof.metrics.speculation.outcome import AcceptanceCeiling, ceiling_of, distinct_answers
 from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
 from evprof.metrics.speculation.payoff import Payoff, payoff_over
@@ -29,56 +30,46 @@ LESSON = (
 def section(data: ReportData) -> Section:
     """A row and a sentence per configuration, over all of its samples."""
     names = names_of(data)
-    rows, said = [], []
-    for column in data.columns:
-        info = column.runs[0].info
-        if not mode_of(info.mode).is_parallel or info.imported is not None:
-            continue
-        found = _windows(column.runs, by_sample(data.beside(column)))
-        payoff = payoff_over(column.runs, data.beside(column), data.processes)
-        rows.append(_row(names[id(column)], found, payoff))
-        said.append(_sentence(names[id(column)], column.runs, payoff))
-    if not rows:
+    known = {
+        id(column): payoff_over(column.runs, data.beside(column), data.processes)
+        for column in data.columns
+        if mode_of(column.runs[0].info.mode).is_parallel and column.runs[0].info.imported is None
+    }
+    told = [column for column in data.columns if id(column) in known]
+    if not told:
         return Section(TITLE, missing="No run drafted inside a prefill; run --mode parallel-prefill.")
-    heads = (
-        "configuration",
-        "window, from prefill",
-        "window, from load",
-        "left for drafting",
-        "hidden drafted",
-        "hidden accepted",
-        "contention",
-        "verification",
-        "predicted gain",
-        "saved an answer",
-        "runs against plain",
-    )
-    table = Table(heads, tuple(rows), caption="Means over runs; contention and gains against the target alone")
+    windows = {id(column): _windows(column.runs, by_sample(data.beside(column))) for column in told}
+
+    def cell(
+        column: Configuration, read: Callable[[ParallelPrefillFigures], float | None], badge: Badge = Badge.MEASURED
+    ) -> Cell:
+        values = [value for window in windows[id(column)] if (value := read(window)) is not None]
+        return ms_cell(summarize(values), badge)
+
+    def counted(column: Configuration, read: Callable[[ParallelPrefillFigures], int]) -> Cell:
+        return count_cell(summarize([float(read(window)) for window in windows[id(column)]]))
+
+    columns: ColumnsOf[Configuration] = [
+        ("configuration", lambda column: names[id(column)]),
+        ("window, from prefill", partial(cell, read=lambda window: window.prefill_ms)),
+        ("window, from load", partial(cell, read=lambda window: window.with_load_ms)),
+        ("left for drafting", partial(cell, read=lambda window: window.left_ms)),
+        ("hidden drafted", partial(counted, read=lambda window: window.drafted)),
+        ("hidden accepted", partial(counted, read=lambda window: window.accepted)),
+        ("contention", partial(cell, read=lambda window: window.stage_contention_ms, badge=Badge.DERIVED)),
+        ("verification", partial(cell, read=lambda window: window.verify_ms)),
+        ("predicted gain", partial(cell, read=lambda window: window.predicted_gain_ms, badge=Badge.DERIVED)),
+        ("saved an answer", lambda column: saved_cell(known[id(column)])),
+        ("runs against plain", lambda column: runs_against(known[id(column)])),
+    ]
+    table = table_of(told, columns, "Means over runs; contention and gains against the target alone")
+    said = [_sentence(names[id(column)], column.runs, known[id(column)]) for column in told]
     return Section(TITLE, (Paragraph(LESSON), table, *(Paragraph(text, badge=Badge.DERIVED) for text in said)))
 
 
 def _windows(runs: Sequence[RunLog], known: Mapping[SampleKey, Sequence[RunLog]]) -> list[ParallelPrefillFigures]:
     found = (window_of(run, known.get(sample_key(run), ())) for run in runs)
     return [window for window in found if window is not None]
-
-
-def _row(name: str, found: Sequence[ParallelPrefillFigures], payoff: Payoff | None) -> tuple[Cell, ...]:
-    def cell(read: Callable[[ParallelPrefillFigures], float | None], badge: Badge = Badge.MEASURED) -> Cell:
-        return ms_cell(summarize([value for window in found if (value := read(window)) is not None]), badge)
-
-    return (
-        Cell(name),
-        cell(lambda window: window.prefill_ms),
-        cell(lambda window: window.with_load_ms),
-        cell(lambda window: window.left_ms),
-        count_cell(summarize([float(window.drafted) for window in found])),
-        count_cell(summarize([float(window.accepted) for window in found])),
-        cell(lambda window: window.stage_contention_ms, Badge.DERIVED),
-        cell(lambda window: window.verify_ms),
-        cell(lambda window: window.predicted_gain_ms, Badge.DERIVED),
-        saved_cell(payoff),
-        Cell(f"{len(payoff.runs)} against {payoff.baseline.words}") if payoff else not_available(),
-    )
 
 
 def _sentence(name: str, runs: Sequence[RunLog], payoff: Payoff | None) -> str:

@@ -19,20 +19,21 @@ from evprof.export.report.parts import (
     Badge,
     Block,
     Cell,
+    ColumnsOf,
     Paragraph,
     PlotSeries,
     ReportPlot,
     Section,
     Table,
     not_available,
+    table_of,
 )
 from evprof.export.report.sections.evidence import ConfigurationPair, badge_of, listed, names_of, pairs_of
-from evprof.metrics.comparison.differences import common_blocks
+from evprof.metrics.comparison.differences import common_blocks, part_reader
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.decoding import output_length
-from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.speculation.chains import Chains, chains_of
 from evprof.metrics.speculation.pace import pace_of
 from evprof.metrics.speculation.payoff import PRINTED_002
@@ -116,7 +117,7 @@ def _amdahl(column: Configuration, names: dict[int, str]) -> Table | None:
     blocks = common_blocks([column])
     parts: dict[str, float] = {}
     for block in blocks:
-        spent = mean_of(column, partial(_block_ms, block=block))
+        spent = mean_of(column, part_reader(block))
         if spent is not None:
             parts[COVERS.join(block)] = spent
     if len(parts) < 2 or not sum(parts.values()):
@@ -136,10 +137,6 @@ def _amdahl(column: Configuration, names: dict[int, str]) -> Table | None:
     covered = "" if mean_of(column, stages.total_ms) is not None else ", of the stages that were measured"
     caption = f"{names[id(column)]}: total {number_text(sum(whole.values()))} ms{covered}"
     return Table(heads, tuple(rows), caption=caption)
-
-
-def _block_ms(run: RunLog, block: tuple[str, ...]) -> float | None:
-    return measured_ms(run, shape_of(run), block)
 
 
 def _times(factor: float) -> str:
@@ -198,46 +195,35 @@ def _rate_text(rate: float, measured: float | None) -> str:
 
 
 def _turns_table(lengths: list[int], paces: Paces, rates: tuple[float, ...], names: tuple[str, str]) -> Table:
-    rows = []
-    for tokens in lengths:
-        plain = paces.target.total_ms(tokens)
-        rows.append(
-            (
-                count_cell(tokens, badge=Badge.THEORETICAL),
-                ms_cell(plain, Badge.DERIVED),
-                ms_cell(paces.draft.total_ms(tokens), Badge.DERIVED),
-                *(_turns_cell(tokens, paces, rate, plain) for rate in rates),
-            )
-        )
-    heads = (
-        "tokens",
-        f"{names[1]} alone",
-        f"{names[0]} alone",
-        *(f"a = {share_text(rate)}" for rate in rates),
-    )
+    columns: ColumnsOf[int] = [
+        ("tokens", lambda tokens: count_cell(tokens, badge=Badge.THEORETICAL)),
+        (f"{names[1]} alone", lambda tokens: ms_cell(paces.target.total_ms(tokens), Badge.DERIVED)),
+        (f"{names[0]} alone", lambda tokens: ms_cell(paces.draft.total_ms(tokens), Badge.DERIVED)),
+        *((f"a = {share_text(rate)}", partial(_turns_cell, paces=paces, rate=rate)) for rate in rates),
+    ]
     caption = "Expected totals by output length, from vision to the last token: speculation in turns, at its best γ"
-    return Table(heads, tuple(rows), caption=caption)
+    return table_of(lengths, columns, caption)
 
 
 def _hidden_table(
     lengths: list[int], paces: Paces, rates: tuple[float, ...], measured: float | None, target: str
 ) -> Table:
-    rows = []
-    for tokens in lengths:
-        cells = []
-        for rate in rates:
-            found = parallel_prefill(paces.target, paces.draft, tokens, rate, verify_cost=max(1.0, paces.verify_cost))
-            note = f"{number_text(found.accepted)} of {found.free} free tokens accepted"
-            text = f"{number_text(found.total_ms)} ms ({ratio_text(found.speedup)})"
-            cells.append(Cell(text, Badge.DERIVED, note=note))
-        plain = ms_cell(paces.target.total_ms(tokens), Badge.DERIVED)
-        rows.append((count_cell(tokens, badge=Badge.THEORETICAL), plain, *cells))
-    heads = ("tokens", f"{target} alone", *(f"a = {_rate_text(rate, measured)}" for rate in rates))
+    def cell(tokens: int, rate: float) -> Cell:
+        found = parallel_prefill(paces.target, paces.draft, tokens, rate, verify_cost=max(1.0, paces.verify_cost))
+        note = f"{number_text(found.accepted)} of {found.free} free tokens accepted"
+        return Cell(f"{number_text(found.total_ms)} ms ({ratio_text(found.speedup)})", Badge.DERIVED, note=note)
+
+    columns: ColumnsOf[int] = [
+        ("tokens", lambda tokens: count_cell(tokens, badge=Badge.THEORETICAL)),
+        (f"{target} alone", lambda tokens: ms_cell(paces.target.total_ms(tokens), Badge.DERIVED)),
+        *((f"a = {_rate_text(rate, measured)}", partial(cell, rate=rate)) for rate in rates),
+    ]
     caption = "The same with one block drafted while the target prefills, on a device of its own: at most"
-    return Table(heads, tuple(rows), caption=caption)
+    return table_of(lengths, columns, caption)
 
 
-def _turns_cell(tokens: int, paces: Paces, rate: float, plain: float) -> Cell:
+def _turns_cell(tokens: int, paces: Paces, rate: float) -> Cell:
+    plain = paces.target.total_ms(tokens)
     gamma, _ = paces.best(rate)
     if gamma == 0:
         return not_available("(no γ pays)")
@@ -367,21 +353,9 @@ def _plot(paces: Paces, rates: tuple[float, ...], names: dict[int, str], pair: C
     x = tuple(float(tokens) for tokens in range(1, max(OUTPUT_LENGTHS) + 1, 9))
     series = [
         PlotSeries(
-            f"{names[id(pair.other)]} alone",
-            x,
-            tuple(map(paces.target.total_ms, x)),
-            "target",
-            is_line=True,
-            badge=Badge.DERIVED,
-        ),
-        PlotSeries(
-            f"{names[id(pair.base)]} alone",
-            x,
-            tuple(map(paces.draft.total_ms, x)),
-            "draft",
-            is_line=True,
-            badge=Badge.DERIVED,
-        ),
+            f"{names[id(column)]} alone", x, tuple(map(pace.total_ms, x)), role, is_line=True, badge=Badge.DERIVED
+        )
+        for column, pace, role in ((pair.other, paces.target, TARGET), (pair.base, paces.draft, DRAFT))
     ]
     for rate in (fmean(rates[:1]), rates[-1]):
         y = tuple(parallel_prefill(paces.target, paces.draft, int(tokens), rate).total_ms for tokens in x)

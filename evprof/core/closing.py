@@ -1,0 +1,19 @@
+"""What is closed when a `with` block ends."""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class Closing:
+    """A context manager that closes itself."""
+
+    def close(self) -> None:
+        """Lets go of what is open."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,41 @@
+"""Journals: one JSON value a line, the first of which says whose they are; half a line tells nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.loaders.paths import reason
+
+_LONGEST_BYTES = 1 << 30
+
+
+def json_line(values: dict[str, Any]) -> str:
+    """One line, with its end."""
+    return json.dumps(values, sort_keys=True) + "\n"
+
+
+def read_lines(path: Path, mark: str, version: int, kind: str, way: str) -> tuple[dict[str, Any], list[object]]:
+    """The first line, whose `mark` is `version`, and all others; None for what is no JSON.
+
+    Raises UserError, with `way` out, when this is no journal of that `kind`.
+    """
+    try:
+        if path.stat().st_size > _LONGEST_BYTES:
+            raise UserError(f"{path}: is far too long to be the journal of a {kind}; choose another folder.")
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)}); choose another folder.") from None
+    head, *others = map(_parsed, lines or [""])
+    if not isinstance(head, dict) or head.get(mark) != version:
+        raise UserError(f"{path}: is no journal of a {kind} by this version; {way}, or begin anew with --overwrite.")
+    return head, others
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
