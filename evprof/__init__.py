@@ -1,3 +1,3 @@
 """evprof: a visual profiler for event-camera and video language models."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -241,12 +241,12 @@ def test_many_threads_may_flush(tmp_path):
 _PROGRAM = """
 import json, sys, time
 from pathlib import Path
-from evprof.core.recording import Recording
+from evprof.core.recording import RecordLog
 from evprof.core.request import ModelChoice, RunRequest
 from evprof.core.sample import Sample
 from evprof.run.processes.runner import EngineHost
 from evprof.run.session_writer import SessionWriter
-recording = Recording()
+recording = RecordLog()
 writer = SessionWriter(recording, Path(sys.argv[1]))
 host = EngineHost([sys.executable, "-m", "evprof", "_engine", "--synthetic", "4000", "3600"], recording)
 host.submit(RunRequest("target", Sample(video_path="absent.mp4"), None, ModelChoice("m")))
