@@ -16,7 +16,7 @@ Tell = Callable[[Sequence[int], int], Sequence[int]]
 
 
 class Chain(Drafter):
-    """Proposes what `tell` says, one token behind another."""
+    """Proposes what `tell` says, one token after another."""
 
     def __init__(self, tell: Tell) -> None:
         super().__init__("scripted", CPU)

@@ -107,7 +107,7 @@ class Drafter(ABC):
         return
 
     def finish(self, ids: Sequence[int]) -> None:
-        """Called once behind the last round: caches then hold all of the answer save its last token."""
+        """Called once after the last round: caches then hold all of the answer save its last token."""
         return
 
     def abandon(self, ids: Sequence[int]) -> None:

@@ -26,7 +26,7 @@ WEAK = {"Yes.", "No."}
 """Docstrings that say nothing."""
 
 LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]*)?\)")
-FILE = re.compile(r"`([a-z][\w-]*/(?:[\w-]+/)*[\w.-]+\.(?:md|py|toml|sh))`")
+FILE = re.compile(r"`([a-z][a-z0-9_-]*/(?:[a-z0-9_-]+/)*[a-z0-9_.-]+\.(?:md|py|toml|sh))`")
 
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:

@@ -239,7 +239,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     runs = controller.runs
     pair.show_columns(*columns_of(runs, (LOSSY, LOSSY)))
     assert not pair.right.head._lossy.isHidden()
-    assert "need not be the target's own" in pair.right.head._lossy.toolTip()
+    assert "may differ from the target's own" in pair.right.head._lossy.toolTip()
     assert pair.left.head._lossy.isHidden()
     words = pair.left._stack.currentWidget().findChildren(QLabel)
     assert "No drafts in this run" in [label.text() for label in words]

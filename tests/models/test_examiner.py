@@ -113,9 +113,9 @@ def test_what_fails_is_said_in_a_sentence(make: Make, wait_until: Wait) -> None:
     examiner = make()
     broken = wait_until(lambda: examiner.ask({"name": "broken"}))
     assert broken == {"error": "The checkpoint could not be examined: the library is broken."}
-    assert "could not be looked at" in wait_until(lambda: examiner.ask({"name": "babble"}))["error"]
+    assert "could not be examined" in wait_until(lambda: examiner.ask({"name": "babble"}))["error"]
     lost = Examiner(["/no/such/program"])
-    assert "could not be looked at" in wait_until(lambda: lost.ask({"name": "a"}))["error"]
+    assert "could not be examined" in wait_until(lambda: lost.ask({"name": "a"}))["error"]
     lost.close()
 
 

@@ -61,7 +61,7 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=N",
         action="append",
         default=[],
-        help="a size a size a size a size a size of the kind, such as rank=32 (repeatable)",
+        help="a size of the kind, such as rank=32 (repeatable)",
     )
     group.add_argument("--session", metavar="S.evprof", type=Path, help="session that the curves are saved in")
     group = parser.add_argument_group("evaluation", "as evprof adapter evaluate does it; without, the card says so")

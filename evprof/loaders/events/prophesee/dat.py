@@ -110,7 +110,7 @@ def open_recording(path: str | Path, block_words: int = BLOCK_WORDS) -> EventRec
 
 
 def _record(path: str | Path, header: PropheseeHeader) -> tuple[int, int]:
-    """Type and size of a record, the two bytes behind the header lines."""
+    """Type and size of a record, the two bytes after the header lines."""
     found = first_bytes(path, 2, header.length)
     if len(found) < 2:
         raise UserError(f"{path}: ends within its header; copy or record it again.")
