@@ -108,6 +108,11 @@ class EventArray:
         """Whether file order is time order."""
         return bool((self.t_us[1:] >= self.t_us[:-1]).all())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the four columns."""
+        return self.x.nbytes + self.y.nbytes + self.t_us.nbytes + self.p.nbytes
+
     def slice_count(self, start: int, stop: int) -> EventArray:
         """Events start…stop-1 in file order, without copying."""
         return EventArray(self.x[start:stop], self.y[start:stop], self.t_us[start:stop], self.p[start:stop])

@@ -373,7 +373,7 @@ def test_a_run_of_other_files_keeps_its_part(
     window.messages.clear()
     window._show_recording(scripted_recording)
     window.following.show_run(2)
-    assert window.pair.scrubber.obstacle.startswith("This run had other files")
+    assert window.pair.scrubber.obstacle.startswith("This run used other files")
     assert not window.pair.scrubber.track.is_editable
 
 
