@@ -151,7 +151,7 @@ def _listed_cells(
     """The different cells of a grid with their labels, and what is to be said of the others."""
     wishes, labels = _wishes(raw, fixed, overridden)
     asked = [_cell(values) for values in wishes]
-    for cell in asked:
+    for cell in label_cells(asked, labels):
         if mode_of(cell.mode).is_paired:
             cell.check()  # what contradicts itself is refused, not taken for what changes nothing
     cells = [meaningful(cell, family_of) for cell in asked]
