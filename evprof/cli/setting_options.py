@@ -135,6 +135,16 @@ def _help(entry: Setting, value: Any = None) -> str:
     words = dict(entry.choices)
     if entry.kind is bool:
         return f"{entry.name}: {words[not entry.default]}. {entry.sentence}".replace("%", "%%")
-    own = entry.low if entry.default is None else words.get(entry.default, entry.default)
-    default = own if value is None else value
-    return (f"{entry.sentence} Default: {default}." if default else entry.sentence).replace("%", "%%")
+    listed = f" Such as {', '.join(filter(None, words))}." if entry.is_free else ""
+    default = _default_text(entry, words, entry.default if value is None else value)
+    return f"{entry.sentence}{listed}{default}".replace("%", "%%")
+
+
+def _default_text(entry: Setting, words: dict[Any, str], value: Any) -> str:
+    """The default as it is typed, or in words where nothing is typed for it."""
+    if value is None or value == "":
+        told = words.get(value, entry.low)
+    else:
+        told = f"{value:g}" if isinstance(value, float) else str(value)
+        told += f" ({entry.low})" if entry.low and value == entry.least else ""
+    return f" Default: {told}." if told else ""
