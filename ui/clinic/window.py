@@ -8,13 +8,13 @@ from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
 from evprof.core.records import TARGET
 from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.speculation.failure_modes import Rejection
+from evprof.metrics.speculation.outcome import is_lossy
 from ui.clinic.break_even import BreakEvenPage
 from ui.clinic.definitions import DefinitionsPage
 from ui.clinic.failures import FailuresPage
 from ui.clinic.figures import Clinic, around, clinic_of, key_of, round_range, speculative_run
 from ui.clinic.plots import HistogramPlot, PlacePlot
 from ui.columns.model_column import LOSSY
-from ui.run_facts.run_text import is_lossy
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState

@@ -19,6 +19,7 @@ from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.figures.decoding import output_length
+from evprof.metrics.speculation.outcome import is_lossy
 from evprof.view.columns import ShownModel, takes_draft_model
 from ui.columns.stage_strip import StageStrip
 from ui.columns.token_text import TokenText
@@ -31,7 +32,7 @@ from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.players.video_player import VideoPlayer
 from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
-from ui.run_facts.run_text import chips, counters, drafter_kind, is_lossy, mode_name, short_chips, stage_now
+from ui.run_facts.run_text import chips, counters, drafter_kind, mode_name, short_chips, stage_now
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role

@@ -135,7 +135,8 @@ def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells
 
 
 def _own(metric: str, basis: str) -> Reading:
-    return lambda column: READERS[metric](column.run, column.role, basis)
+    of_answer = FIGURES[metric].is_of_answer
+    return lambda shown: None if of_answer and not shown.is_answer else READERS[metric](shown.run, shown.role, basis)
 
 
 def _means(figure: Reading, a: ShownModel | None, b: ShownModel | None, cells: Cells) -> _Value:

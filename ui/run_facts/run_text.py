@@ -66,12 +66,6 @@ def drafter_kind(run: RunLog) -> str:
     return facts.kind if facts is not None else run.info.settings.speculation.drafter
 
 
-def is_lossy(run: RunLog) -> bool:
-    """Whether a run's answer need not be the target's own."""
-    facts = run.info.speculation
-    return mode_of(run.info.mode).maps_cache or (facts is not None and not facts.is_lossless)
-
-
 def stage_now(run: RunLog, role: str) -> str:
     """What one model of a run is doing: a stage, "waiting", or how the run ended."""
     if run.info.status == FAILED:

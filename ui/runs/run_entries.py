@@ -17,11 +17,12 @@ from evprof.metrics.comparison.document import is_comparable, warm_of
 from evprof.metrics.configurations.baselines import is_counted
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.figures.stages import total_ms, wall_ms
+from evprof.metrics.speculation.outcome import is_lossy
 from evprof.metrics.speculation.payoff import Payoff, payoff_of
 from evprof.metrics.speculation.verdicts import payoff_sentence
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.provenance import cell_names
-from ui.run_facts.run_text import is_lossy, mode_name, run_title, stage_now
+from ui.run_facts.run_text import mode_name, run_title, stage_now
 from ui.state.cells import configuration_counts
 
 CLOSED, OPEN = "closed", "open"

@@ -13,9 +13,8 @@ class RunCommand(Command):
     """Run models on a sample and save what was measured.
 
     Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever
-    became of it. MODEL is a bundled name (evprof-tiny-eventgpt, evprof-tiny-video-llava), a checkpoint folder, a hub
-    id, or a true shape with random weights for timing: random:160m-eventgpt, random:160m-llava,
-    random:160m-video-llava, random:7b-eventgpt, random:7b-llava, random:7b-video-llava.
+    became of it. MODEL is a checkpoint folder, a hub id, or a name that `evprof models` lists: a bundled model, or a
+    true shape with random weights for timing (random:…).
 
     Ctrl-C stops cleanly and keeps what was measured; a second Ctrl-C ends the program.
     """

@@ -14,7 +14,7 @@ from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import acceptance
 
 Reader = Callable[[RunLog, str, str], float | None]
-"""Reads a figure off a run for the model of a role, on a basis; None: not measured, or not this model's."""
+"""Reads a figure off a run for the model of a role, on a basis; None: not measured."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ def _of_stages(figure: Figure, block: Block) -> FigureReading:
 
 
 def _whole(read: Callable[[RunLog], float | None]) -> Reader:
-    """A figure of the whole run, told of the model that answers."""
-    return lambda run, role, _: read(run) if role == run.info.role else None
+    """A figure of the whole run, which is told of the model that answers (`Figure.is_of_answer`)."""
+    return lambda run, *_: read(run)
 
 
 def _based(read: Callable[[RunLog, str], float | None]) -> Reader:
-    return lambda run, role, basis: read(run, basis) if role == run.info.role else None
+    return lambda run, _, basis: read(run, basis)
 
 
 def _of_model(read: Callable[[RunLog, str], float | None]) -> Reader:

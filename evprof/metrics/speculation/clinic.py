@@ -15,9 +15,8 @@ from typing import Any
 from evprof.core.records import DRAFT, RoundRecord
 from evprof.core.run_log import RunLog
 from evprof.core.speculation import REENCODED
-from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone
-from evprof.metrics.speculation.outcome import Acceptance, acceptance, draft_depth, has_rejection
+from evprof.metrics.speculation.outcome import Acceptance, acceptance, draft_depth, has_rejection, is_lossy
 
 SHARE, TOKENS = "share", "tokens"
 """Units of definitions: a share of counted things, or tokens a round."""
@@ -284,9 +283,7 @@ def round_histogram(*runs: RunLog, steady_only: bool = False) -> dict[int, int]:
 
 def plain_answer(run: RunLog, others: Sequence[RunLog]) -> RunLog | None:
     """Which plain answer `definitions` holds a run against: of a lossy one the target's, else the draft's own."""
-    facts = run.info.speculation
-    is_lossy = mode_of(run.info.mode).maps_cache or (facts is not None and not facts.is_lossless)
-    if is_lossy:
+    if is_lossy(run):
         baseline = baseline_of(run, others)
         return baseline.runs[-1] if baseline else None
     drafts = draft_alone(run, others)

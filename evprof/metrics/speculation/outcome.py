@@ -94,6 +94,12 @@ def has_rejection(run: RunLog, entry: RoundRecord) -> bool:
     return entry.accepted < draft_depth(run, entry) and entry.emitted > entry.accepted
 
 
+def is_lossy(run: RunLog) -> bool:
+    """Whether a run's answer need not be the target's own: by its mode, or by what it says of its drafter."""
+    facts = run.info.speculation
+    return not (mode_of(run.info.mode).is_lossless and (facts is None or facts.is_lossless))
+
+
 def acceptance(run: RunLog) -> Acceptance | None:
     """Counts over all rounds so far; None for a run without speculation, zeros before its first round."""
     if not run.rounds:
