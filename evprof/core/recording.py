@@ -146,7 +146,7 @@ class RecordLog:
 
 
 class Cursor:
-    """One reader's place in a Recording."""
+    """One reader's place in a log."""
 
     def __init__(self, recording: RecordLog) -> None:
         self.recording = recording

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import threading
@@ -85,9 +86,15 @@ def wait_until(wait_until: Callable[..., Any], application: QApplication) -> Cal
     return partial(wait_until, meanwhile=application.processEvents)
 
 
+@pytest.fixture
+def scripted_recording(played: RecordLog) -> RecordLog:
+    """Runs 1 and 2 side by side, run 3 speculative, run 4 the target alone: all finished; a copy for each test."""
+    return copy.deepcopy(played)
+
+
 @pytest.fixture(scope="session")
-def scripted_recording() -> RecordLog:
-    """Runs 1 and 2 side by side, run 3 speculative, run 4 the target alone: all finished, played very fast."""
+def played() -> RecordLog:
+    """The runs of `scripted_recording`, played once and very fast."""
     recording = RecordLog()
     engine = ScriptedEngine(speed=2000)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")

@@ -120,9 +120,9 @@ def number_text(value: float, decimals: int | None = None) -> str:
         return NOT_AVAILABLE if math.isnan(value) else ("∞" if value > 0 else "-∞")
     digits = _decimals_of(value) if decimals is None else decimals
     text = f"{value:,.{digits}f}" if abs(value) >= 10_000 else f"{value:.{digits}f}"
-    if value and not any(character in "123456789" for character in text):
-        return f"{value:.1e}" if decimals is None else text.lstrip("-")
-    return text
+    if decimals is None and 0 < abs(value) < 10**-digits:
+        return f"{value:.1e}"
+    return text if any(character in "123456789" for character in text) else text.lstrip("-")
 
 
 def count_text(value: float) -> str:
