@@ -32,6 +32,7 @@ _MODEL_KEYS = (
     "dtype",
     "device",
     "quantization",
+    "content",
 )
 SETTINGS_KEYS = (
     "max_new_tokens",
