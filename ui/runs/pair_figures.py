@@ -52,6 +52,7 @@ class ComparisonPanel(QWidget):
         self.match = sentence()
         self.left_out = sentence()
         self.cells = sentence()
+        self.differences = sentence("warn")
         self.settings = sentence()
         self._empty = EmptyState(
             "Nothing to compare yet",
@@ -63,7 +64,7 @@ class ComparisonPanel(QWidget):
         self.more.setToolTip("Compare any number of configurations and sessions (Ctrl+K)")
         self.more.clicked.connect(self.more_asked)
         head = beside(section_head("Comparison"), None, self.more)
-        lines = (self.left_out, self.cells, self.settings, self.table, self.generation, self.match)
+        lines = (self.left_out, self.cells, self.settings, self.differences, self.table, self.generation, self.match)
         stacked(head, self.basis, self._empty, *lines, on=self, spacing=GRID // 2)
         self._fill()
 
@@ -98,7 +99,7 @@ class ComparisonPanel(QWidget):
         say(self.left_out, excuse)
         if not has_figures:
             self.errand.forget()
-            for label in (self.cells, self.settings, self.generation, self.match):
+            for label in (self.cells, self.settings, self.differences, self.generation, self.match):
                 say(label, "")
         elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
             say(self.cells, "Working out the means …")
@@ -111,12 +112,13 @@ class ComparisonPanel(QWidget):
     def _show(self, answer: object) -> None:
         if not isinstance(answer, _Answer):
             return
-        a, b, cells, rows, generation, match = answer
+        a, b, cells, rows, differences, generation, match = answer
         has_spread = any(row.spread for row in rows)
         heads = ("A", "B", "B / A", "± %") if has_spread else (*figures.column_heads(a, b), "B / A")
         self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         say(self.cells, figures.cells_sentence(a, b, cells))
         say(self.settings, difference_sentence(a, b))
+        say(self.differences, differences)
         say(self.generation, generation)
         say(self.match, match)
 
@@ -128,13 +130,15 @@ class _Answer(NamedTuple):
     b: ShownModel | None
     cells: figures.Cells
     rows: list[figures.FigureRow]
+    differences: str
     generation: str
     match: str
 
 
 def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> _Answer:
     rows = figures.compare(a, b, basis, cells)
-    return _Answer(a, b, cells, rows, figures.generation_sentence(a, b, cells), figures.match_sentence(a, b, cells))
+    said = (figures.comparability_sentence, figures.generation_sentence, figures.match_sentence)
+    return _Answer(a, b, cells, rows, *(sentence_of(a, b, cells) for sentence_of in said))
 
 
 def _key(cells: figures.Cells) -> tuple[object, ...]:
