@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from evprof.cli.terminal.console import Console, Piece, total_width
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import amount_text, bytes_text, ms_text
 
 BAR = 24
 """Letters of the longest bar."""
@@ -115,6 +115,8 @@ def figure_text(value: float | None, unit: str) -> str:
             return ms_text(value)
         case "bytes":
             return bytes_text(value)
+        case "J" | "W":
+            return amount_text(value, unit)
         case "tokens":
             return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
         case "":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evprof.core.records import PowerRecord
@@ -40,6 +40,11 @@ def throttle_sentence(run: RunLog) -> str | None:
         if state["throttled_share"]
     ]
     return f"Slowed down: {'; '.join(said)}." if said else None
+
+
+def slowed_down(runs: Iterable[RunLog]) -> list[RunLog]:
+    """Those of some runs in which a GPU is known to have been slowed down."""
+    return [run for run in runs if is_throttled(run)]
 
 
 def _why(state: dict[str, Any]) -> str:

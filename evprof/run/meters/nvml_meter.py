@@ -25,7 +25,7 @@ class NvmlMeter:
             "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "throttle_bits": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
         }
-        self._utilization = lambda: nvml.nvmlDeviceGetUtilizationRates(handle)
+        self._utilization: Callable[[], Any] = lambda: nvml.nvmlDeviceGetUtilizationRates(handle)
 
     def read(self) -> Reading | None:
         """Everything this GPU tells now; None when it tells nothing."""

@@ -26,7 +26,7 @@ class PowerSampler:
 
     def __init__(self, meters: Sequence[Meter] | None = None, *, clock: Clock = monotonic_ns) -> None:
         """`meters` are by default all that this machine has."""
-        self._meters = [*nvml_meters(), *rapl_meters()] if meters is None else list(meters)
+        self._meters: list[Meter] = [*nvml_meters(), *rapl_meters()] if meters is None else list(meters)
         self._clock = clock
         self._grid = SampleGrid(clock)
         self._gpus: set[str] = set()
