@@ -181,7 +181,7 @@ def _energy(problems: list[Problem]) -> list[str]:
     if (reason := rapl_problem()) is not None:
         counters = " ".join(str(zone / "energy_uj") for zone in package_zones())
         problems.append(Problem(reason, f"until the next start: sudo chmod a+r {counters}"))
-    return [meter.device for meter in (*nvml_meters(), *rapl_meters())]
+    return [*(meter.device for meter in nvml_meters()), *(meter.device for meter in rapl_meters())]
 
 
 def _window(problems: list[Problem]) -> dict[str, Any]:

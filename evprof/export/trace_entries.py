@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,7 +142,7 @@ class _Drawing:
             "args": arguments,
         }
 
-    def counter(self, name: str, at_ns: int, values: dict[str, float]) -> Entry:
+    def counter(self, name: str, at_ns: int, values: Mapping[str, float]) -> Entry:
         """Values of a counter from this moment on."""
         return {"ph": "C", "name": name, "pid": self._place.pid, "tid": 0, "ts": self.us(at_ns), "args": values}
 
@@ -281,7 +281,7 @@ def _counters(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
             )
     for sample in sorted(run.memory, key=lambda sample: sample.t_ns):
         at_ns = sample.t_ns - zero_ns
-        values: dict[str, float] = {"resident": sample.rss_bytes} | (
+        values: Mapping[str, float] = {"resident": sample.rss_bytes} | (
             {"GPU": sample.gpu_bytes} if sample.gpu_bytes >= 0 else {}
         )
         yield at_ns, (drawn.counter("memory", at_ns, values),)

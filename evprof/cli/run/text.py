@@ -127,15 +127,14 @@ def _energy_figures(run: RunLog) -> list[tuple[str, str]]:
     if found is None:
         return []
     devices = [name for name, entry in found["devices"].items() if entry["computes"]]
-    each = ", ".join(f"{name} {amount_text(value, 'J')}" for name, value in found["stages"].items())
+    parts = {**found["stages"], "unattributed": found["unattributed_j"]}
+    powers = (found["mean_power_w"], found["peak_power_w"])
+    of = " and ".join(devices) or "devices that were not sampled"
     return [
-        (
-            "energy",
-            f"{amount_text(found['energy_j'], 'J')} of {' and '.join(devices) or 'devices that were not sampled'}",
-        ),
-        *([("energy by stage", f"{each}, unattributed {amount_text(found['unattributed_j'], 'J')}")] if each else []),
+        ("energy", f"{amount_text(found['energy_j'], 'J')} of {of}"),
+        ("energy by stage", ", ".join(f"{name} {amount_text(value, 'J')}" for name, value in parts.items())),
         ("energy per token", amount_text(found["energy_per_token_j"], "J")),
-        ("power mean / peak", f"{amount_text(found['mean_power_w'], 'W')} / {amount_text(found['peak_power_w'], 'W')}"),
+        ("power mean / peak", " / ".join(amount_text(value, "W") for value in powers)),
     ]
 
 

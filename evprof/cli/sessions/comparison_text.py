@@ -108,15 +108,13 @@ def _fitting(indices: Sequence[int], lines: Callable[[Sequence[int]], list[Cells
 
 def figure_text(value: float | None, unit: str) -> str:
     """A figure of the comparison with its unit."""
-    if value is None:
-        return "n/a"
+    if value is None or unit in ("J", "W"):
+        return amount_text(value, unit)
     match unit:
         case "ms":
             return ms_text(value)
         case "bytes":
             return bytes_text(value)
-        case "J" | "W":
-            return amount_text(value, unit)
         case "tokens":
             return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
         case "":
