@@ -7,10 +7,18 @@ from dataclasses import dataclass
 
 from evprof.core.records import COVERS, STAGES
 
-TIME, RATES, LENGTHS, MEMORY, SPECULATION = "Time", "Rates", "Lengths", "Memory", "Speculation"
+TIME, RATES, LENGTHS, MEMORY, ENERGY, SPECULATION = "Time", "Rates", "Lengths", "Memory", "Energy", "Speculation"
 """Sections of figures, in order."""
 
-_SECTIONS = {"ms": TIME, "tok/s": RATES, "tokens": LENGTHS, "bytes": MEMORY, "": SPECULATION}
+_SECTIONS = {
+    "ms": TIME,
+    "tok/s": RATES,
+    "tokens": LENGTHS,
+    "bytes": MEMORY,
+    "J": ENERGY,
+    "W": ENERGY,
+    "": SPECULATION,
+}
 """Unit -> the section a figure stands in, unless it says otherwise."""
 
 MACHINE, MODEL, ARITHMETIC, PROMPT, SAMPLE = "machine", "model", "arithmetic", "prompt", "sample"
@@ -51,8 +59,8 @@ class Figure:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it is a time, or something by time: engine processes differ in these."""
-        return self.unit in ("ms", "tok/s")
+        """Whether it is a time, or something by or over time: engine processes differ in these."""
+        return self.unit in ("ms", "tok/s", "J", "W")
 
     @property
     def head(self) -> str:
@@ -200,6 +208,22 @@ _ALL = (
     ),
     Figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once", beside=""),
     Figure("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process", beside=""),
+    Figure(
+        "energy_per_answer_j",
+        "energy",
+        "J",
+        "of the devices that computed, from the run's zero to its end, what they draw when idle included",
+        beside="",
+    ),
+    Figure(
+        "energy_per_token_j",
+        "energy per token",
+        "J",
+        "energy of decode / (n - 1)",
+        beside="",
+    ),
+    Figure("mean_power_w", "mean power", "W", "energy / wall time", None, beside=""),
+    Figure("peak_power_w", "peak power", "W", "the most in a sample, ten of which are taken a second", None, beside=""),
     Figure(
         "draft_acceptance_rate",
         "accepted / drafted",
