@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from cell_runs import Cell
 from evprof.core.errors import UserError
-from evprof.core.vocabulary.figures import EVERYTHING, FIGURES
+from evprof.core.records import PowerRecord
+from evprof.core.vocabulary.figures import EVERYTHING, FIGURES, METER
 from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
 from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.document import compare_document
@@ -191,6 +192,27 @@ def test_samples_are_told_by_content_and_else_by_name() -> None:
     assert names(comparability([seen(1, name="drive 1"), seen(9, name="drive 2")])) == ["sample"]
 
 
+def test_energy_of_another_source_touches_energy_alone() -> None:
+    def watched(number: int, energy_uj: int) -> Configuration:
+        column = OURS.column(number)
+        for run in column.runs:
+            end_ns = run.info.end_ns or 0
+            for t_ns in range(0, end_ns + 100_000_000, 100_000_000):
+                counted = energy_uj + t_ns if energy_uj >= 0 else -1
+                run.absorb(PowerRecord(run.run_id, t_ns, "cuda:0", counted, 300_000, 1980, 3201, 60, 0, 97, 60))
+        return column
+
+    found = comparability([watched(1, 5), watched(101, -1)])
+    assert names(found) == ["energy source of cuda:0"]
+    assert set(found.figures) - set(found.comparable) == {
+        "energy_per_answer_j",
+        "energy_per_token_j",
+        "mean_power_w",
+        "peak_power_w",
+    }
+    assert comparability([watched(1, 5), watched(101, 7)]).is_comparable
+
+
 def test_imported_runs_do_not_tell_their_machine() -> None:
     imported = OURS.with_(is_imported=True, environment={}, model={})
     assert of(imported, imported).sentence == ""
@@ -297,6 +319,6 @@ def test_a_figure_is_left_where_nothing_touches_it(listed: list[Cell]) -> None:
 
 
 def test_every_aspect_is_known_and_met() -> None:
-    assert {circumstance.aspect for circumstance in CIRCUMSTANCES} == set(EVERYTHING)
+    assert {circumstance.aspect for circumstance in CIRCUMSTANCES} == {*EVERYTHING, METER}
     told = {aspect for figure in FIGURES.values() for aspect in (*figure.depends_on, *figure.with_drafts)}
-    assert told == set(EVERYTHING)
+    assert told == {*EVERYTHING, METER}

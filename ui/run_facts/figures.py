@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from evprof.core.records import COVERS
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
-from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
+from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.comparison.document import (
     Configuration,
     comparability,
@@ -91,11 +91,12 @@ def compare(
 
 def _listed(basis: str, *columns: ShownModel | None) -> list[str]:
     """Metrics in order of presentation. What a file measured in one piece has a line of its own; the stages in it have
-    none where no column measured them apart."""
+    none where no column measured them apart, and energy has none where nothing was sampled."""
     whole, apart = _intervals(columns)
     hidden = {name for covers in whole for name in covers if name not in apart}
     found: list[str] = []
-    there = on_basis(basis)
+    is_metered = any(column is not None and column.run.power for column in columns)
+    there = [key for key in on_basis(basis) if is_metered or FIGURES[key].head != ENERGY]
     for metric in (metric for metric in _PAIRED if metric in there):
         stage = metric.removesuffix("_ms")
         found += [f"{COVERS.join(covers)}_ms" for covers in whole if covers[0] == stage]

@@ -22,8 +22,9 @@ _SECTIONS = {
 """Unit -> the section a figure stands in, unless it says otherwise."""
 
 MACHINE, MODEL, ARITHMETIC, PROMPT, SAMPLE = "machine", "model", "arithmetic", "prompt", "sample"
+METER = "meter"
 """What a figure may depend on besides settings: hardware and software, a model's files, the numbers it computes with,
-the question, and the recording and video."""
+the question, the recording and video, and what energy is read from."""
 
 EVERYTHING = (MACHINE, MODEL, ARITHMETIC, PROMPT, SAMPLE)
 OF_ANSWER = (MODEL, ARITHMETIC, PROMPT, SAMPLE)
@@ -213,17 +214,39 @@ _ALL = (
         "energy",
         "J",
         "of the devices that computed, from the run's zero to its end, what they draw when idle included",
+        place=15,
+        begins_group=True,
         beside="",
+        depends_on=(*EVERYTHING, METER),
     ),
     Figure(
         "energy_per_token_j",
         "energy per token",
         "J",
         "energy of decode / (n - 1)",
+        place=16,
         beside="",
+        depends_on=(*_PER_TOKEN, METER),
+        with_drafts=OF_ANSWER,
     ),
-    Figure("mean_power_w", "mean power", "W", "energy / wall time", None, beside=""),
-    Figure("peak_power_w", "peak power", "W", "the most in a sample, ten of which are taken a second", None, beside=""),
+    Figure(
+        "mean_power_w",
+        "mean power",
+        "W",
+        "energy / wall time",
+        None,
+        beside="",
+        depends_on=(*EVERYTHING, METER),
+    ),
+    Figure(
+        "peak_power_w",
+        "peak power",
+        "W",
+        "the most in a sample, ten of which are taken a second",
+        None,
+        beside="",
+        depends_on=(*EVERYTHING, METER),
+    ),
     Figure(
         "draft_acceptance_rate",
         "accepted / drafted",

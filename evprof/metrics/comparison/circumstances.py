@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.run_info import ModelFacts, RunInfo
-from evprof.core.vocabulary.figures import ARITHMETIC, MACHINE, MODEL, PROMPT, SAMPLE
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import ARITHMETIC, MACHINE, METER, MODEL, PROMPT, SAMPLE
+from evprof.metrics.figures.energy import COUNTER, POWER
 
 Told = Mapping[str, str | float]
 """Values of a circumstance by what they are told of ("" where there is one): only values of the same are compared."""
@@ -18,7 +20,7 @@ Told = Mapping[str, str | float]
 
 @dataclass(frozen=True)
 class Circumstance:
-    """`aspect` is what figures depend on (`Figure.depends_on`); `read` gives {} where a run does not tell it.
+    """`aspect` is what figures depend on (`Figure.depends_on`); `read` and `read_rows` give {} where nothing is told.
 
     `name` may hold a place for what it is told of. Numbers are alike within `tolerance`, a part of the larger; of
     several runs their median counts. `is_matched`: comparing takes what both sides have in common, so one such value is
@@ -27,11 +29,16 @@ class Circumstance:
 
     name: str
     aspect: str
-    read: Callable[[RunInfo], Told]
+    read: Callable[[RunInfo], Told] = lambda _: {}
+    read_rows: Callable[[RunLog], Told] = lambda _: {}
     tolerance: float = 0.0
     unit: str = ""
     is_matched: bool = False
     is_chosen_by_machine: bool = False
+
+    def told_by(self, run: RunLog) -> Told:
+        """Its values in a run."""
+        return {**self.read(run.info), **self.read_rows(run)}
 
 
 def _known(value: Any, of: str = "") -> Told:
@@ -117,6 +124,14 @@ def _sample(info: RunInfo) -> Told:
     return told or _known(sample.name)
 
 
+def _meters(run: RunLog) -> Told:
+    """What a device's energy is read from: its own counter, or its power."""
+    return {
+        device: COUNTER if any(record.energy_uj >= 0 for record in records[:2]) else POWER
+        for device, records in run.power.items()
+    }
+
+
 CIRCUMSTANCES = (
     Circumstance("prompt", PROMPT, _prompt, is_matched=True),
     Circumstance("sample", SAMPLE, _sample, is_matched=True),
@@ -134,6 +149,7 @@ CIRCUMSTANCES = (
     Circumstance("clocks", MACHINE, _most_of_gpu("clocks_mhz"), tolerance=0.1, unit="MHz"),
     Circumstance("threads", MACHINE, _threads),
     Circumstance("arithmetic of {}", ARITHMETIC, _of_models("dtype"), is_chosen_by_machine=True),
+    Circumstance("energy source of {}", METER, read_rows=_meters),
     Circumstance("evprof", MACHINE, _environment("evprof")),
     Circumstance("transformers", MACHINE, _environment("transformers")),
     Circumstance("Python", MACHINE, _python),

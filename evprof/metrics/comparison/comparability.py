@@ -12,7 +12,7 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import FIGURES, OF_ANSWER, SECTIONS
+from evprof.core.vocabulary.figures import FIGURES, MACHINE, OF_ANSWER, SECTIONS
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.comparison.circumstances import CIRCUMSTANCES, Circumstance
 from evprof.metrics.comparison.figures import READERS
@@ -131,7 +131,7 @@ def _values(runs: Iterable[RunLog]) -> Values:
     numbers: dict[tuple[Circumstance, str], list[float]] = {}
     for run in runs:
         for circumstance in CIRCUMSTANCES:
-            for of, value in circumstance.read(run.info).items():
+            for of, value in circumstance.told_by(run).items():
                 if circumstance.tolerance and not isinstance(value, str):
                     numbers.setdefault((circumstance, of), []).append(value)
                 else:
@@ -149,7 +149,7 @@ def _differences(one: Values, two: Values) -> list[tuple[Circumstance, str]]:
         if (others := two.get((circumstance, of))) and not _are_alike(circumstance, values, others)
     ]
     own = {circumstance.aspect for circumstance, _ in found if not circumstance.is_chosen_by_machine}
-    is_elsewhere = "machine" in own
+    is_elsewhere = MACHINE in own
     return [entry for entry in found if is_elsewhere or not entry[0].is_chosen_by_machine]
 
 
