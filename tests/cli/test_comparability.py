@@ -52,7 +52,7 @@ def test_the_line_stands_once_above_the_table(evprof, elsewhere) -> None:
     found = evprof("compare", *elsewhere)
     assert found.code == 0
     (line,) = sentence_of(found.output)
-    assert line.startswith("The runs differ in processor (Intel Xeon or AMD EPYC) and torch (2.11.0 or 2.13.0); only ")
+    assert line.startswith("The runs differ in torch (2.11.0 or 2.13.0) and processor (Intel Xeon or AMD EPYC); only ")
     lines = found.output.splitlines()
     assert lines.index(line) < next(place for place, text in enumerate(lines) if text.startswith("decode"))
     document = evprof("compare", *elsewhere, "--json").document
@@ -83,8 +83,8 @@ def test_a_report_says_it_in_its_head(evprof, elsewhere, tmp_path, suffix) -> No
     output = tmp_path / f"report.{suffix}"
     assert evprof("report", *elsewhere, "-o", output).code == 0
     text = output.read_text(encoding="utf-8")
-    assert text.count("The runs differ in processor") == 1
-    assert text.index("The runs differ in processor") < text.index("Overview")
+    assert text.count("The runs differ in torch") == 1
+    assert text.index("The runs differ in torch") < text.index("Overview")
     assert evprof("report", elsewhere[0], "-o", output, "--require-comparable").code == 0
     assert "The runs differ in" not in output.read_text(encoding="utf-8")
 
@@ -95,8 +95,8 @@ def test_the_table_for_data_frames_holds_what_differs(evprof, elsewhere, tmp_pat
     with output.open(encoding="utf-8") as stream:
         rows = [row for row in csv.DictReader(stream) if row["kind"] == "difference"]
     assert [(row["name"], row["value"]) for row in rows] == [
-        ("processor", "Intel Xeon"),
-        ("processor", "AMD EPYC"),
         ("torch", "2.11.0"),
         ("torch", "2.13.0"),
+        ("processor", "Intel Xeon"),
+        ("processor", "AMD EPYC"),
     ]

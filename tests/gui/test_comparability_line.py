@@ -36,7 +36,8 @@ def panel_of(themes: ThemeHolder, *cells: Cell) -> ComparisonPanel:
 
 def test_the_panel_says_it_above_its_table(themes: ThemeHolder) -> None:
     panel = panel_of(themes, on("NVIDIA H200"), on("NVIDIA A100"))
-    assert panel.differences.text().startswith("The runs differ in device (NVIDIA H200 or NVIDIA A100); only ")
+    assert panel.differences.text().startswith("The runs differ in device; only ")
+    assert panel.differences.toolTip().startswith("The runs differ in device (NVIDIA H200 or NVIDIA A100); only ")
     assert not panel.differences.isHidden()
     panel.resize(360, 700)
     panel.layout().activate()

@@ -227,7 +227,9 @@ def test_a_sentence_stays_one_line() -> None:
     facts = {"device": "NVIDIA A100", "driver": "5", "cuda": "11", "torch": "2", "python": "3.9", "evprof": "0"}
     found = of(OURS, *(on(**facts, processor=f"chip {place}") for place in range(9)))
     assert len(found.differences) == 7
-    assert "processor (Intel Xeon 8480 or chip 0 or …) and 5 other facts;" in found.sentence
+    assert "driver (570.86 or 5) and 4 other facts;" in found.sentence
+    assert "processor (Intel Xeon 8480 or chip 0 or …)" in [difference.words for difference in found.differences]
+    assert found.brief.startswith("The runs differ in device, torch, driver and 4 other facts; only ")
     assert "\n" not in found.sentence
 
 

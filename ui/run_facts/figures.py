@@ -12,6 +12,7 @@ from evprof.core.records import COVERS
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
+from evprof.metrics.comparison.comparability import Comparability
 from evprof.metrics.comparison.document import (
     Configuration,
     comparability,
@@ -221,9 +222,9 @@ def generation_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells
     return f"generation {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 
 
-def comparability_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> str:
-    """In what two runs differ that nobody set, and what can still be compared; empty where they do not."""
-    return "" if a is None or b is None or a.run is b.run else comparability(_sides(a, b, cells)).sentence
+def comparability_of(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> Comparability | None:
+    """In what two runs differ that nobody set, and what can still be compared; None within one run."""
+    return None if a is None or b is None or a.run is b.run else comparability(_sides(a, b, cells))
 
 
 def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> str:
@@ -269,7 +270,7 @@ __all__ = [
     "FigureRow",
     "cells_sentence",
     "column_heads",
-    "comparability_sentence",
+    "comparability_of",
     "compare",
     "generation_sentence",
     "left_out",

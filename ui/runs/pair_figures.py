@@ -7,6 +7,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from evprof.metrics.comparison.comparability import Comparability
 from evprof.metrics.configurations.settings_text import difference_sentence
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
@@ -118,7 +119,8 @@ class ComparisonPanel(QWidget):
         self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         say(self.cells, figures.cells_sentence(a, b, cells))
         say(self.settings, difference_sentence(a, b))
-        say(self.differences, differences)
+        say(self.differences, differences.brief if differences else "")
+        self.differences.setToolTip(differences.sentence if differences else "")
         say(self.generation, generation)
         say(self.match, match)
 
@@ -130,15 +132,16 @@ class _Answer(NamedTuple):
     b: ShownModel | None
     cells: figures.Cells
     rows: list[figures.FigureRow]
-    differences: str
+    differences: Comparability | None
     generation: str
     match: str
 
 
 def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> _Answer:
     rows = figures.compare(a, b, basis, cells)
-    said = (figures.comparability_sentence, figures.generation_sentence, figures.match_sentence)
-    return _Answer(a, b, cells, rows, *(sentence_of(a, b, cells) for sentence_of in said))
+    shown = a, b, cells
+    generation, match = figures.generation_sentence(*shown), figures.match_sentence(*shown)
+    return _Answer(*shown, rows, figures.comparability_of(*shown), generation, match)
 
 
 def _key(cells: figures.Cells) -> tuple[object, ...]:

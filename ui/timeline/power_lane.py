@@ -9,6 +9,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
 from evprof.core.records import PowerRecord
+from evprof.core.run_log import RunLog
 from evprof.core.units import amount_text
 from evprof.metrics.figures.energy import DeviceEnergy, computing_devices, device_energies
 from evprof.metrics.figures.throttling import slowed_samples
@@ -41,8 +42,8 @@ class PowerLane(LevelLane):
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)
-        self._energies: dict[int, tuple[int, dict[str, DeviceEnergy]]] = {}
-        self._slowed: dict[tuple[int, str], tuple[int, dict[int, list[str]]]] = {}
+        self._energies: dict[int, tuple[RunLog, int, dict[str, DeviceEnergy]]] = {}
+        self._slowed: dict[tuple[int, str], tuple[RunLog, int, dict[int, list[str]]]] = {}
 
     def is_wanted(self) -> bool:
         """Only where a device of a shown run told its power."""
@@ -104,9 +105,9 @@ class PowerLane(LevelLane):
         if not run.info.is_over:
             return ""
         known = self._energies.get(run.run_id)
-        if known is None or known[0] != run.version:
-            known = self._energies[run.run_id] = run.version, device_energies(run)
-        entry = known[1].get(one.device)
+        if known is None or known[0] is not run or known[1] != run.version:
+            known = self._energies[run.run_id] = run, run.version, device_energies(run)
+        entry = known[2].get(one.device)
         return "" if entry is None else f"mean {amount_text(entry.mean_power_w, 'W')}"
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
@@ -120,12 +121,12 @@ class PowerLane(LevelLane):
 
     def _slowed_at(self, one: Metered) -> dict[int, list[str]]:
         """Moments of the samples in which a device was slowed down, with the reasons; worked out once a sample."""
-        records, key = one.track.run.power[one.device], (one.track.run.run_id, one.device)
-        known = self._slowed.get(key)
-        if known is None or known[0] != len(records):
+        run, records = one.track.run, one.track.run.power[one.device]
+        known = self._slowed.get((run.run_id, one.device))
+        if known is None or known[0] is not run or known[1] != len(records):
             found = {record.t_ns: reasons for record, reasons in slowed_samples(records)}
-            known = self._slowed[key] = len(records), found
-        return known[1]
+            known = self._slowed[run.run_id, one.device] = run, len(records), found
+        return known[2]
 
     def _slowed_spans(self, one: Metered) -> list[tuple[int, int]]:
         """From each sample in which the device was slowed down to the next one, joined; in ns from the run's zero."""

@@ -23,7 +23,7 @@ from evprof.metrics.figures.stages import END_TO_END
 TOKEN_MATCH = "token_match"
 """What answers are compared by."""
 
-MOST_NAMED, MOST_VALUES, MOST_SHOWN = 3, 3, 40
+MOST_NAMED, MOST_VALUES, MOST_SHOWN = 4, 3, 40
 """Differences that a sentence names, values of each, and letters of a value."""
 
 Value = str | float
@@ -65,9 +65,16 @@ class Comparability:
     @property
     def sentence(self) -> str:
         """What to say above a table; "" where there is nothing to say."""
+        return self._sentence([difference.words for difference in self.differences])
+
+    @property
+    def brief(self) -> str:
+        """The same without values, for where room is scarce."""
+        return self._sentence([difference.name for difference in self.differences])
+
+    def _sentence(self, names: Sequence[str]) -> str:
         said = []
-        if self.differences:
-            names = [difference.words for difference in self.differences]
+        if names:
             if len(names) > MOST_NAMED:
                 names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} other facts"]
             left = _titles(self.figures, self.comparable)
