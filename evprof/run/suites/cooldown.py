@@ -93,9 +93,7 @@ class CoolingPause:
                 return
         if found is None and not self._is_blind:
             self._is_blind = True
-            self._say(
-                f"no GPU tells its temperature here; rows do not wait for {limit_c:g} °C, give --cooldown seconds"
-            )
+            self._say(f"no GPU tells its temperature, so rows do not wait for {limit_c:g} °C; give --cooldown seconds")
 
 
 def nvml_thermometer() -> Thermometer:
