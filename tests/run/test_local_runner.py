@@ -18,6 +18,8 @@ from evprof.run.processes.runner import LocalRunner
 from scripted_engine import ScriptedEngine
 from scripted_process import DeafEngine
 
+STEP_NS = 100_000_000
+
 
 def test_runs_are_the_same_as_through_the_pipe(request_for, start_host, wait_until, book_of):
     request = request_for(mode="speculative")
@@ -33,6 +35,22 @@ def test_runs_are_the_same_as_through_the_pipe(request_for, start_host, wait_unt
             assert list(here.streams[stream].column(name)) == list(there.streams[stream].column(name)), (stream, name)
     assert book_of(here).runs[1].info.text == book_of(there).runs[1].info.text
     assert len(here.streams["memory"]) > 0
+
+
+def test_power_is_sampled_alike_here_and_through_the_pipe(a_gpu, request_for, start_host, wait_until, book_of):
+    here = RecordLog()
+    with LocalRunner(lambda: ScriptedEngine(speed=20), here) as runner:
+        runner.run(request_for())
+    host, there = start_host("script:20")
+    host.submit(request_for())
+    wait_until(lambda: not host.is_busy)
+    for run in (*book_of(here).runs.values(), *book_of(there).runs.values()):
+        times = [record.t_ns for record in run.power["cuda:0"]]
+        assert len(times) > 2
+        # From before the zero to after the end, so that no part of the run is without a sample.
+        assert times[0] <= run.info.start_ns + STEP_NS
+        assert times[-1] >= run.info.end_ns
+        assert {record.power_mw for record in run.power["cuda:0"]} == {300_000}
 
 
 def test_progress_is_told_on_the_calling_thread(request_for):
