@@ -158,6 +158,8 @@ _ALL = (
         "energy",
         "J",
         "of the devices that computed, from the run's zero to its end, what they draw when idle included",
+        place=15,
+        begins_group=True,
         beside="",
     ),
     Figure(
@@ -165,6 +167,7 @@ _ALL = (
         "energy per token",
         "J",
         "energy of decode / (n - 1)",
+        place=16,
         beside="",
     ),
     Figure("mean_power_w", "mean power", "W", "energy / wall time", None, beside=""),
