@@ -21,6 +21,7 @@ from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
+from evprof.core.user_folders import cache_folder
 
 _SCRATCH_CAPACITY = 37
 _SCRATCH_START = 11
@@ -161,7 +162,6 @@ def keep_compilations() -> Path:
 
     On a CPU there is one kernel source after the other, so no pool of compiling processes is started.
     """
-    import platformdirs
     import torch._inductor.config as inductor
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
@@ -172,7 +172,7 @@ def keep_compilations() -> Path:
     named, default = os.environ.get(_FOLDER_VARIABLE), default_cache_dir()
     if named is not None and Path(named) != Path(default):
         return Path(named)
-    folder = platformdirs.user_cache_path("evprof", appauthor=False) / "inductor"
+    folder = cache_folder() / "inductor"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -234,7 +234,7 @@ def test_compilations_are_kept_where_the_user_says(monkeypatch: Any, tmp_path: A
     for before in (None, default_cache_dir()):
         for given, expected in ((own, own / "inductor"), (file, Path(default_cache_dir()))):
             monkeypatch.setenv(variable, before) if before else monkeypatch.delenv(variable)
-            monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, given=given, **__: given)
+            monkeypatch.setattr("engines.decoder.compiled_step.cache_folder", lambda given=given: given)
             assert keep_compilations() == expected
             assert os.environ[variable] == str(expected)
 
