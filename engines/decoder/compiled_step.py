@@ -80,7 +80,9 @@ class CompiledStep:
         if self.problem is None and isinstance(cache, StaticKv) and cache.length > 1:
             try:
                 logits, self.features = self._run(ids, cache)
-            except torch._dynamo.exc.TorchDynamoException as problem:
+            except Exception as problem:
+                if not is_compilers(problem):
+                    raise
                 self.problem = first_line(problem)
             else:
                 return logits[:, -keep:]
@@ -179,6 +181,22 @@ def keep_compilations() -> Path:
         folder = Path(default)
     os.environ[_FOLDER_VARIABLE] = str(folder)
     return folder
+
+
+_COMPILERS = (
+    *("torch._dynamo.exc.TorchDynamoException", "torch._dynamo.exc.FailOnRecompileLimitHit"),
+    *("torch._inductor.exc.OperatorIssue", "torch._inductor.exc.SubgraphLoweringException"),
+    *("torch._inductor.exc.InvalidCxxCompiler", "torch._inductor.exc.CppCompileError"),
+    *("torch._inductor.exc.CppWrapperCodegenError", "torch._inductor.compile_worker.subproc_pool.SubprocException"),
+    *("torch._inductor.runtime.triton_heuristics.NoTritonConfigsError", "concurrent.futures._base.BrokenExecutor"),
+    *("triton.errors.TritonError", "subprocess.CalledProcessError"),
+)
+"""What torch.compile raises, now or when code is made later than the graph; most but not all are RuntimeErrors."""
+
+
+def is_compilers(problem: BaseException) -> bool:
+    """Whether an exception says that something could not be compiled, not that it failed when it ran."""
+    return any(f"{kind.__module__}.{kind.__qualname__}" in _COMPILERS for kind in type(problem).__mro__)
 
 
 def first_line(problem: BaseException) -> str:
