@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
-from engines.decoder.bucket_pass import STRIDE, bucket_states
-from engines.decoder.compiled_step import CompiledStep, compiled, first_line, is_compilers
+from engines.decoder.bucket_pass import STRIDE
+from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.early_exit import EarlyExitStep
 from engines.decoder.kv_cache import STATIC
+from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.switches import Switches
@@ -82,7 +83,7 @@ class DecodeSteps:
                 step.problem = problem
 
     def _choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
-        is_cuda = self._decoder.device.type == "cuda"
+        is_cuda = is_on_cuda(self._decoder)
         asked = switches.step
         if asked == GRAPHS and not is_cuda:
             raise UserError(
@@ -135,10 +136,15 @@ class DecodeSteps:
         if kind == GRAPHS:
             return [(GRAPHS, lambda: GraphStep(decoder))]
         plain = [(COMPILED, lambda: CompiledStep(decoder))]
-        if decoder.device.type != "cuda" or plan.batch > 1:
+        if not is_on_cuda(decoder) or plan.batch > 1:
             return [*plain]
         # Compiled kernels still are some hundred launches a step: captured, they are one.
-        return [("captured", lambda: GraphStep(decoder, body=compiled(bucket_states), kind=COMPILED)), *plain]
+        return [("captured", lambda: GraphStep(decoder, body=LayerwiseBody(), kind=COMPILED)), *plain]
+
+
+def is_on_cuda(decoder: LlamaDecoder) -> bool:
+    """Whether graphs can hold its steps."""
+    return decoder.device.type == "cuda"
 
 
 def expected_prompt(visual: int) -> int:
