@@ -8,6 +8,7 @@ product, gate and up out of another, and masks are made only where there is some
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -63,6 +64,12 @@ class BlockShape:
         self.parents = tuple(parents)
         self.depths = torch.tensor(depths, device=device)
         self._seen = seen.to(device)
+
+    @cached_property
+    def bits(self) -> torch.Tensor:
+        """[S] int32, bit j of number i set where position i of the block may look at j. For up to 31 positions."""
+        weights = 1 << torch.arange(len(self.parents), device=self._seen.device)
+        return (self._seen * weights).sum(1).to(torch.int32)
 
     def mask(self, start: int) -> torch.Tensor:
         """[1, 1, S, start + S] True where a position may look, after `start` positions that all may be seen."""

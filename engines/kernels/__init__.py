@@ -1,0 +1,1 @@
+"""Triton kernels of the decode step; imported only where Triton is."""
