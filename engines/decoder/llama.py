@@ -166,8 +166,8 @@ class LlamaDecoder(nn.Module):
         self.attention = "sdpa"
         self.embed_tokens: nn.Embedding = source.model.embed_tokens
         # The same layers twice: a list is walked and cut faster than torch's own.
-        self._ordered = [LlamaLayer(layer, config) for layer in source.model.layers]
-        self.layers = nn.ModuleList(self._ordered)
+        self.ordered = [LlamaLayer(layer, config) for layer in source.model.layers]
+        self.layers = nn.ModuleList(self.ordered)
         self.norm = source.model.norm.weight
         self.lm_head: nn.Linear = source.lm_head
         weight = self.embed_tokens.weight
@@ -260,7 +260,7 @@ class LlamaDecoder(nn.Module):
 
         How keys and values are kept and seen is up to `attend`; `inputs` is given what enters each of them.
         """
-        for index, layer in enumerate(self._ordered[first:last], first):
+        for index, layer in enumerate(self.ordered[first:last], first):
             if stop is not None and stop.is_set():
                 raise Cancelled
             if inputs is not None:
@@ -273,7 +273,7 @@ class LlamaDecoder(nn.Module):
     ) -> None:
         """Gives the cache keys and values of some layers, all made from one hidden state [B, S, hidden]."""
         for index in layers:
-            layer = self._ordered[index]
+            layer = self.ordered[index]
             turned, values = layer.project(hidden, cos, sin)
             cache.append(index, turned[:, layer.heads :], values)
 
