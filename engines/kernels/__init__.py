@@ -1,1 +1,1 @@
-"""Triton kernels of the decode step; imported only where Triton is."""
+"""Triton's kernels for the fused decode step and who launches them; Triton is imported when first needed."""
