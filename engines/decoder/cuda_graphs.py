@@ -15,7 +15,7 @@ import torch
 from engines.decoder.attention import FLASH, SDPA
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_states
 from engines.decoder.kv_cache import KvCache, StaticKv
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 
@@ -88,7 +88,9 @@ class GraphStep:
         cache.clear()
         return ms_from_ns(monotonic_ns() - began_ns) if len(self._graphs) > before else None
 
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
+    def __call__(
+        self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None
+    ) -> torch.Tensor:
         """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S."""
         start, new = cache.length, ids.shape[1]
         block = next((block for block in self._blocks if block >= new), None)
@@ -108,7 +110,7 @@ class GraphStep:
                 cache.advance(new)
                 self.features = captured.hidden[:, :new]
                 return captured.logits[:, new - keep : new]
-        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
         return self._decoder.head(hidden[:, -keep:])
 
     def _captured(self, block: int, cache: StaticKv, start: int) -> _Captured | None:
