@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ SHAPES = [(64, 256), (96, 128), (33, 200), (7, 65), (40, 704)]
 class Case:
     """Random activations and weights, and what float64 makes of them."""
 
-    def __init__(self, tokens: int, rows: int, columns: int, dtype: torch.dtype, bits: int, seed: int = 0) -> None:
+    def __init__(self, tokens: int, rows: int, columns: int, dtype: torch.dtype, *, bits: int, seed: int = 0) -> None:
         torch.manual_seed(seed)
         rows += rows % 2
         self.inputs = torch.randn(tokens, columns).to(dtype)
@@ -77,7 +77,7 @@ def tiled(product: Any) -> Tiling:
 def test_products(dtype: torch.dtype, bits: int) -> None:
     worst: dict[str, float] = {}
     for shape, tokens in zip(SHAPES, [1, 5, 16, 1, 3], strict=True):
-        for name, distance in Case(tokens, *shape, dtype, bits).distances().items():
+        for name, distance in Case(tokens, *shape, dtype, bits=bits).distances().items():
             worst[name] = max(worst.get(name, 0.0), distance)
     print(f"largest difference, {dtype}, {bits or 'full'}:", {name: f"{value:.1e}" for name, value in worst.items()})
     assert all(0 < value < LARGEST[dtype] for value in worst.values())
@@ -85,7 +85,7 @@ def test_products(dtype: torch.dtype, bits: int) -> None:
 
 @pytest.mark.parametrize("tokens", range(1, 17))
 def test_every_number_of_tokens(tokens: int) -> None:
-    assert max(Case(tokens, 48, 160, torch.float32, FULL).distances().values()) < LARGEST[torch.float32]
+    assert max(Case(tokens, 48, 160, torch.float32, bits=FULL).distances().values()) < LARGEST[torch.float32]
 
 
 @settings(max_examples=15)
@@ -97,7 +97,7 @@ def test_every_number_of_tokens(tokens: int) -> None:
     st.integers(0, 1000),
 )
 def test_around_the_edges_of_blocks(rows: int, columns: int, tokens: int, bits: int, seed: int) -> None:
-    found = Case(tokens, rows, columns, torch.float32, bits, seed)
+    found = Case(tokens, rows, columns, torch.float32, bits=bits, seed=seed)
     assert max(found.distances().values()) < 5 * LARGEST[torch.float32]
 
 
@@ -107,7 +107,7 @@ def test_the_chosen_tiling_changes_nothing_but_rounding(
     tokens: int, bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The default of a small shape, and one with a single tile for everything."""
-    case = Case(tokens, 34, 300, torch.float32, bits)
+    case = Case(tokens, 34, 300, torch.float32, bits=bits)
     for tiling in (projections.default_tiling, lambda product: Tiling(64, 64 if bits == INT4 else 512, 8, 3)):
         monkeypatch.setattr(projections, "tiling_of", tiling)
         assert max(case.distances().values()) < LARGEST[torch.float32]
@@ -115,7 +115,7 @@ def test_the_chosen_tiling_changes_nothing_but_rounding(
 
 @pytest.mark.parametrize("tokens", [1, 3])
 def test_a_sum_is_written_where_it_was_read(tokens: int) -> None:
-    case = Case(tokens, 48, 160, torch.float32, FULL)
+    case = Case(tokens, 48, 160, torch.float32, bits=FULL)
     apart = project_add(case.inputs, case.weight, case.residual)
     together = project_add(case.inputs, case.weight, case.residual, out=case.residual)
     assert together is case.residual
@@ -124,7 +124,7 @@ def test_a_sum_is_written_where_it_was_read(tokens: int) -> None:
 
 def test_large_activations_in_float16_stay_finite() -> None:
     """Normed they are small, but the norm's scale comes after the product."""
-    case = Case(3, 32, 256, torch.float16, FULL)
+    case = Case(3, 32, 256, torch.float16, bits=FULL)
     case.inputs[:, 7] = 40000.0
     case.norm[7] = 2.0
     found = norm_project(case.inputs, case.norm, case.full, EPS)
