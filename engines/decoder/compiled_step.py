@@ -73,9 +73,7 @@ class CompiledStep:
         self._ready |= wanted
         return ms_from_ns(monotonic_ns() - began_ns)
 
-    def __call__(
-        self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None
-    ) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
         """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S. Trees go the decoder's own way."""
         # A position of 0 or 1 would be compiled for separately.
         if self.problem is None and shape is None and isinstance(cache, StaticKv) and cache.length > 1:

@@ -58,9 +58,7 @@ class DecodeStep(Protocol):
     gives_features: bool
     features: torch.Tensor | None
 
-    def __call__(
-        self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None
-    ) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
         """Token ids [B, S], as a tree where there is a `shape` -> logits [B, keep, V]; the cache grows by S."""
 
 

@@ -29,9 +29,7 @@ class EarlyExitStep:
         self.left = 0
         self.asked = 0
 
-    def __call__(
-        self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None
-    ) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
         """Token ids [B, S] -> logits [B, keep, V], of the inner layer where all rows are sure; the cache grows by S.
 
         Nothing leaves a tree early.

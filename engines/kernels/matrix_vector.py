@@ -149,20 +149,26 @@ def _chunk(inputs, norm, firsts, squares, COLUMNS: tl.constexpr, NORMED: tl.cons
 def _products(places, groups, inside, low, high, BITS: tl.constexpr):
     """Products of words [rows, chunks, 4] with their inputs [chunks, 16], summed over each chunk."""
     words = tl.load(places, mask=inside[None, :, None], other=0, eviction_policy="evict_first")
-    upper = words >> 16
+    # With the bits of 2^23 set, each number below is one instruction away.
+    upper = (words >> 16) | 0x4B000000
+    words = words | 0x4B000000
     # Input 4j + q belongs to byte q of word j: split by the last bit of q, then by its first.
     even, odd = tl.split(tl.reshape(low, [low.shape[0], 4, 2, 2]))
     low_0, low_2 = tl.split(even)
     low_1, low_3 = tl.split(odd)
-    total = _field(words, low_0, 0, BITS) + _field(words, low_1, 8, BITS)
-    total += _field(upper, low_2, 0, BITS) + _field(upper, low_3, 8, BITS)
+    total = _field(words, low_0, 0, BITS)
+    total += _field(words, low_1, 8, BITS)
+    total += _field(upper, low_2, 0, BITS)
+    total += _field(upper, low_3, 8, BITS)
     if BITS == 8:
         return tl.sum(total, 2)
     even, odd = tl.split(tl.reshape(high, [high.shape[0], 4, 2, 2]))
     high_0, high_2 = tl.split(even)
     high_1, high_3 = tl.split(odd)
-    total += _field(words, high_0, 4, BITS) + _field(words, high_1, 12, BITS)
-    total += _field(upper, high_2, 4, BITS) + _field(upper, high_3, 12, BITS)
+    total += _field(words, high_0, 4, BITS)
+    total += _field(words, high_1, 12, BITS)
+    total += _field(upper, high_2, 4, BITS)
+    total += _field(upper, high_3, 12, BITS)
     return tl.sum(total, 2) * tl.load(groups, mask=inside[None, :], other=0.0).to(tl.float32)
 
 
@@ -170,11 +176,11 @@ def _products(places, groups, inside, low, high, BITS: tl.constexpr):
 def _field(words, values, SHIFT: tl.constexpr, BITS: tl.constexpr):
     """The numbers at bit SHIFT of each word times `values` [chunks, 4].
 
-    No conversion: the bits become the last ones of a float of 2^23, from which that is taken with the offset.
+    No conversion: a number's bits are the last ones of a float of 2^23, from which that is taken with the offset.
     """
-    MASK: tl.constexpr = ((1 << BITS) - 1) << SHIFT
+    MASK: tl.constexpr = 0x4B000000 | ((1 << BITS) - 1) << SHIFT
     OFFSET: tl.constexpr = 8388608.0 + (1 << (BITS - 1 + SHIFT))
-    numbers = ((words & MASK) | 0x4B000000).to(tl.float32, bitcast=True) - OFFSET
+    numbers = (words & MASK).to(tl.float32, bitcast=True) - OFFSET
     return numbers * (values * (1.0 / (1 << SHIFT)))[None, :, :]
 
 
@@ -277,7 +283,7 @@ def _added_product(
         sums += product * tl.load(scales + rows * (WIDTH // 64) + start // 64).to(tl.float32)[None, :]
     else:
         if BITS == 8:
-            tile = (tile ^ 128).to(tl.int8, bitcast=True)
+            tile = tile.to(tl.float32) - 128.0
         sums = tl.dot(low, tl.trans(tile.to(low.dtype)), sums, input_precision="ieee")
     return sums
 
