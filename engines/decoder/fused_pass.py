@@ -134,9 +134,7 @@ class FusedStep:
         self._decoder = decoder
 
     @torch.inference_mode()
-    def __call__(
-        self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None
-    ) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
         """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S."""
         decoder, new = self._decoder, ids.shape[1]
         if self.problem is None and isinstance(cache, StaticKv) and cache.padding is None and new <= MOST_POSITIONS:
