@@ -45,6 +45,29 @@ def multiply_bfloat16() -> None:
     interpreter.InterpreterBuilder.create_dot = create_dot
 
 
+class _Lasting:
+    """A patch that stays."""
+
+    def restore(self) -> None:
+        """Nothing."""
+
+
+def patch_once() -> None:
+    """The interpreter replaces Triton's language anew at every call of a kernel's function, which takes most of its
+    time; from now on once for each file of kernels, and for good."""
+    from triton.runtime import interpreter
+
+    patch, patched = interpreter._patch_lang, set[int]()
+
+    def once(function: Any) -> _Lasting:
+        if id(function.__globals__) not in patched:
+            patched.add(id(function.__globals__))
+            patch(function)
+        return _Lasting()
+
+    interpreter._patch_lang = once
+
+
 def count_launches(names: list[str]) -> None:
     """From now on every kernel launched is added to `names`."""
     from triton.runtime import interpreter

@@ -15,7 +15,7 @@ import torch
 from engines.decoder.attention import FLASH, SDPA
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_states
 from engines.decoder.kv_cache import KvCache, StaticKv
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 
@@ -47,6 +47,8 @@ class GraphStep:
     """
 
     gives_features = True
+    takes_shapes = False
+    """Whether trees are captured, too, instead of going the decoder's own way."""
 
     def __init__(self, decoder: LlamaDecoder, *, body: Body = bucket_states, kind: str = "graphs") -> None:
         self.kind = kind
@@ -88,11 +90,12 @@ class GraphStep:
         cache.clear()
         return ms_from_ns(monotonic_ns() - began_ns) if len(self._graphs) > before else None
 
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
         """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S."""
         start, new = cache.length, ids.shape[1]
         block = next((block for block in self._blocks if block >= new), None)
-        if self.problem is None and block is not None and cache is self._cache and start + block <= cache.capacity:
+        is_own = cache is self._cache and (shape is None or self.takes_shapes)
+        if self.problem is None and block is not None and is_own and start + block <= cache.capacity:
             try:
                 captured = self._captured(block, cache, start)
             except RuntimeError as problem:
@@ -108,16 +111,19 @@ class GraphStep:
                 cache.advance(new)
                 self.features = captured.hidden[:, :new]
                 return captured.logits[:, new - keep : new]
-        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
         return self._decoder.head(hidden[:, -keep:])
 
     def _captured(self, block: int, cache: StaticKv, start: int) -> _Captured | None:
-        bucket = bucket_of(start, block, cache.capacity)
+        bucket = self._bucket(start, block, cache.capacity)
         key = (block, bucket, self._decoder.attention)
         found = self._graphs.get(key)
         if found is None and self.captures:
             found = self._graphs[key] = self._capture(block, cache, bucket, start)
         return found
+
+    def _bucket(self, start: int, block: int, capacity: int) -> Bucket:
+        return bucket_of(start, block, capacity)
 
     @torch.inference_mode()
     def _capture(self, block: int, cache: StaticKv, bucket: Bucket, start: int) -> _Captured:

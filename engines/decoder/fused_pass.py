@@ -161,18 +161,20 @@ def fusing_problem(decoder: LlamaDecoder) -> str:
     from engines.kernels.attention import HEAD_SIZES
 
     config, layer, dtype = decoder.config, decoder.ordered[0], decoder.embed_tokens.weight.dtype
-    if dtype not in _DTYPES:
-        return f"its kernels compute in bfloat16, float16 or float32, not in {str(dtype).removeprefix('torch.')}"
-    if config.hidden_act != "silu":
-        return f"its kernels compute SiLU, and this model's activation is {config.hidden_act}"
-    if layer.head_dim not in HEAD_SIZES:
-        return f"its kernels take heads of {HEAD_SIZES[0]} to {HEAD_SIZES[-1]} in steps of 16, not of {layer.head_dim}"
-    if any(getattr(layer.gate_up, "bias", None) is not None for layer in decoder.ordered):
-        return "this model's gate has a bias, which its kernels do not add"
     linears = [getattr(layer, name) for layer in decoder.ordered for name in ("qkv", "out", "gate_up", "down")]
-    if odd := next((linear for linear in [*linears, decoder.lm_head] if not _is_readable(linear)), None):
-        return f"its kernels do not read weights kept as {type(odd.weight).__name__} in {type(odd).__name__}"
-    return ""
+    unread = next((linear for linear in [*linears, decoder.lm_head] if not _is_readable(linear)), None)
+    reasons = {
+        f"its kernels compute in bfloat16, float16 or float32, not in {str(dtype).removeprefix('torch.')}": (
+            dtype not in _DTYPES
+        ),
+        f"its kernels compute SiLU, and this model's activation is {config.hidden_act}": config.hidden_act != "silu",
+        f"its kernels take heads of {HEAD_SIZES[0]} to {HEAD_SIZES[-1]} in steps of 16, not of {layer.head_dim}": (
+            layer.head_dim not in HEAD_SIZES
+        ),
+        f"its kernels do not read the weights of {type(unread).__name__}": unread is not None,
+        "this model's gate has a bias, which its kernels do not add": getattr(layer.gate_up, "bias", None) is not None,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _is_readable(linear: nn.Module) -> bool:

@@ -14,8 +14,6 @@ import torch
 import triton
 import triton.language as tl
 
-from engines.kernels.availability import is_interpreted
-
 MOST_POSITIONS = 16
 """New positions of one pass."""
 
@@ -46,7 +44,7 @@ class AttentionBuffers:
 
     @classmethod
     def like(cls, keys: torch.Tensor, heads: int, new: int, *, splits: int | None = None) -> AttentionBuffers:
-        """For a cache's keys [1, kv_heads, capacity, D] and `new` positions; `splits` by default as suits the device."""
+        """For a cache's keys [1, kv_heads, capacity, D] and `new` positions; `splits` as suits the device."""
         _, kv_heads, capacity, width = keys.shape
         splits = splits or splits_for(kv_heads, capacity, _processors(keys.device))
         return cls(
@@ -141,7 +139,6 @@ def attend_to_cache(
         block_rows=block_rows,
         block_keys=16 if is_wide else 64,
         block_width=block_width,
-        widened=is_interpreted(),
         num_warps=8 if is_wide else 4,
         num_stages=3,
     )
@@ -209,15 +206,6 @@ def _share_of(length, splits: tl.constexpr, grain: tl.constexpr):
 
 
 @triton.jit
-def _product(left, right, widened: tl.constexpr):
-    """A matrix product accumulated in float32. Triton's interpreter cannot multiply bfloat16 unless it is widened,
-    which gives the same products."""
-    if widened:
-        left, right = left.to(tl.float32), right.to(tl.float32)
-    return tl.dot(left, right, input_precision="ieee")
-
-
-@triton.jit
 def _attend_to_shares(
     queries,
     keys,
@@ -237,7 +225,6 @@ def _attend_to_shares(
     block_rows: tl.constexpr,
     block_keys: tl.constexpr,
     block_width: tl.constexpr,
-    widened: tl.constexpr,
 ):
     """One head of keys and one share of its positions, for the rows of all heads that share them.
 
@@ -270,7 +257,7 @@ def _attend_to_shares(
         is_held = places < last
         across = head_start + columns[:, None] + places[None, :] * width
         key = tl.load(keys + across, mask=is_column[:, None] & is_held[None, :], other=0.0)
-        scores = _product(asked, key, widened) * scale
+        scores = tl.dot(asked, key, input_precision="ieee") * scale
         # What came before the block is seen by all; a bit says it of every position within.
         ahead = places - before
         bit = (bits[:, None] >> tl.minimum(tl.maximum(ahead, 0), 31)[None, :]) & 1
@@ -282,7 +269,7 @@ def _attend_to_shares(
         fading = tl.exp2(highest - base)
         along = head_start + places[:, None] * width + columns[None, :]
         value = tl.load(values + along, mask=is_held[:, None] & is_column[None, :], other=0.0)
-        average = average * fading[:, None] + _product(chances.to(value.dtype), value, widened)
+        average = average * fading[:, None] + tl.dot(chances.to(value.dtype), value, input_precision="ieee")
         total = total * fading + tl.sum(chances, 1)
         highest = now
     total = tl.where(total > 0, total, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,7 +192,7 @@ def test_the_host_never_reads_the_position() -> None:
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Bytes that kernels read, by name of the kernel."""
     from triton.runtime import interpreter
 
@@ -213,7 +213,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
 
     monkeypatch.setattr(interpreter.GridExecutor, "__call__", called)
     monkeypatch.setattr(interpreter.InterpreterBuilder, "create_masked_load", counted)
-    yield read
+    return read
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (8, 2)])

@@ -8,3 +8,4 @@ import interpreter
 
 torch.set_num_threads(1)
 interpreter.multiply_bfloat16()
+interpreter.patch_once()
