@@ -12,6 +12,7 @@ import importlib
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def _fastest(run: Callable[[Tiling], None], tried: Sequence[Tiling], device: tor
     best, least = tried[0], float("inf")
     for tiling in tried:
         try:
-            spent = measure(lambda tiling=tiling: run(tiling), device)
+            spent = measure(partial(run, tiling), device)
         except OutOfResources:
             continue
         if spent < least:
@@ -119,7 +120,7 @@ def graph_ms(call: Callable[[], object], device: torch.device) -> float:
         marks[-1].record()
         marks[-1].synchronize()
         # The first replay also brings the graph to the device.
-        return statistics.median(first.elapsed_time(last) for first, last in pairwise(marks[1:]))
+        return float(statistics.median(first.elapsed_time(last) for first, last in pairwise(marks[1:])))
 
 
 def _name(product: Product) -> str:
