@@ -45,11 +45,13 @@ class PackedLinear(nn.Module):
             multiply = _few_rows_compiled if torch.compiler.is_compiling() else _few_rows
             return multiply(inputs, self.weight, self.scales, self.bias, self.bits)
         numbers = unpacked_numbers(self.weight, self.scales, self.in_features, self.bits, inputs.dtype)
-        if self.bits != INT8:
-            return F.linear(inputs, numbers, self.bias)
-        # Numbers up to 1: no sum leaves what float16 holds. 128 times and a 128th are exact.
-        product = (F.linear(inputs, numbers.mul_(1 / 128)) * (128 * self.scales)).to(inputs.dtype)
-        return product if self.bias is None else product + self.bias
+        if self.bits == INT8 and inputs.dtype != torch.float16:
+            product = (F.linear(inputs, numbers) * self.scales).to(inputs.dtype)
+            return product if self.bias is None else product + self.bias
+        if self.bits == INT8:
+            # Sums of numbers up to 127 could leave what float16 holds.
+            numbers.mul_(self.scales[:, None])
+        return F.linear(inputs, numbers, self.bias)
 
 
 def _few_rows(
