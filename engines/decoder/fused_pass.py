@@ -15,6 +15,7 @@ from torch import nn
 
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.packed_linear import PackedLinear
 from engines.kernels.availability import kernels_problem
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class FusedPass:
 
 def weight_of(linear: Any) -> Any:
     """A projection's weight as the kernels take it."""
-    return linear.weight
+    return linear.packed if isinstance(linear, PackedLinear) else linear.weight
 
 
 def fusing_problem(decoder: LlamaDecoder) -> str:
@@ -149,4 +150,6 @@ def fusing_problem(decoder: LlamaDecoder) -> str:
 
 
 def _is_readable(linear: nn.Module) -> bool:
+    if isinstance(linear, PackedLinear):
+        return True
     return type(linear) is nn.Linear and type(linear.weight) in (nn.Parameter, torch.Tensor)

@@ -1,4 +1,4 @@
-"""Weights of a Linear in eight or four bits, as our kernels read them: 1 and 0.516 bytes a weight."""
+"""Weights of a Linear in eight or four bits, as our kernels read them: 1.001 and 0.516 bytes a weight."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from engines.kernels.tilings import GROUP, INT4, INT8, row_bytes
 
 _HALF = GROUP // 2
+_ROWS = 1024
+"""Rows packed at once: a large matrix in float32 would be twice itself."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,10 @@ class PackedWeight:
     @classmethod
     def of(cls, weight: torch.Tensor, bits: int) -> PackedWeight:
         """Packs [rows, columns] in 8 or 4 bits, to the nearest number each."""
-        rows, columns = weight.shape
-        width = row_bytes(columns, bits)
-        values = F.pad(weight.detach().float(), (0, width * 8 // bits - columns))
-        if bits == INT8:
-            scales = (values.abs().amax(1) / 127).clamp_min(torch.finfo(torch.float32).tiny)
-            return cls(((values / scales[:, None]).round() + 128).to(torch.uint8), scales, columns, INT8)
-        values = values.view(rows, -1, GROUP)
-        # The largest becomes -8: all sixteen numbers are used, and only what is opposite and as large is cut to 7.
-        largest = values.gather(2, values.abs().argmax(2, keepdim=True))
-        scales = (largest / -8).to(torch.bfloat16)
-        steps = scales.float()
-        inverse = torch.where(steps == 0, 0.0, 1 / steps)
-        numbers = (values * inverse).round().clamp(-8, 7).to(torch.int16) + 8
-        data = (numbers[..., :_HALF] | numbers[..., _HALF:] << 4).to(torch.uint8)
-        return cls(data.view(rows, width), scales.squeeze(2), columns, INT4)
+        pack = _eight_bits if bits == INT8 else _four_bits
+        parts = [pack(part.float()) for part in weight.detach().split(_ROWS)]
+        data, scales = (torch.cat(each) for each in zip(*parts, strict=True))
+        return cls(data, scales, weight.shape[1], bits)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -58,10 +49,34 @@ class PackedWeight:
 
     def unpacked(self, dtype: torch.dtype) -> torch.Tensor:
         """The matrix that is multiplied with, [rows, columns]."""
-        if self.bits == INT8:
-            return ((self.data[:, : self.columns].float() - 128) * self.scales[:, None]).to(dtype)
-        rows = self.data.shape[0]
-        halves = self.data.view(rows, -1, _HALF)
-        numbers = torch.cat([halves & 15, halves >> 4], dim=2).to(torch.float32) - 8
-        values = numbers * self.scales.float()[..., None]
-        return values.view(rows, -1)[:, : self.columns].to(dtype)
+        numbers = unpacked_numbers(self.data, self.scales, self.columns, self.bits, dtype)
+        return numbers * self.scales[:, None].to(dtype) if self.bits == INT8 else numbers
+
+
+def unpacked_numbers(
+    data: torch.Tensor, scales: torch.Tensor, columns: int, bits: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """[rows, columns] in `dtype`: in eight bits without the rows' scales, which belong to the product as well."""
+    if bits == INT8:
+        return data[:, :columns].to(dtype).sub_(128)
+    halves = data.unflatten(1, (-1, _HALF))
+    numbers = torch.cat([halves & 15, halves >> 4], dim=2).to(dtype).sub_(8).mul_(scales[..., None])
+    return numbers.flatten(1)[:, :columns]
+
+
+def _eight_bits(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scales = (values.abs().amax(1) / 127).clamp_min(torch.finfo(torch.float32).tiny)
+    numbers = values.div(scales[:, None]).round_().add_(128)
+    return F.pad(numbers, (0, row_bytes(values.shape[1], INT8) - values.shape[1]), value=128).to(torch.uint8), scales
+
+
+def _four_bits(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    rows, columns = values.shape
+    width = row_bytes(columns, INT4)
+    groups = F.pad(values, (0, 2 * width - columns)).view(rows, -1, GROUP)
+    # The largest becomes -8: all sixteen numbers are used, and only what is opposite and as large is cut to 7.
+    largest = groups.gather(2, groups.abs().argmax(2, keepdim=True))
+    scales = (largest / -8).to(torch.bfloat16)
+    inverse = torch.where(scales == 0, 0.0, 1 / scales.float())
+    numbers = (groups * inverse).round_().clamp_(-8, 7).add_(8).to(torch.uint8)
+    return (numbers[..., :_HALF] | numbers[..., _HALF:] << 4).view(rows, width), scales.squeeze(2)

@@ -20,8 +20,8 @@ Weight = torch.Tensor | PackedWeight
 MOST_TOKENS = 16
 """Rows of the smallest tile that tensor cores multiply."""
 
-chosen_tilings: dict[Product, Tiling] = {}
-"""What was measured on this device (`engines.kernels.tuning`); all other products take `default_tiling`."""
+chosen_tilings: dict[tuple[torch.device, Product], Tiling] = {}
+"""What was measured in this process (`engines.kernels.tuning`); all other products take `default_tiling`."""
 
 
 def norm_project(
@@ -34,7 +34,7 @@ def norm_project(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """RMS norm and product: hidden [M, W], weight [N, W] -> [M, N]. `out` is not `hidden`."""
-    return _launch(hidden, weight, norm=norm_weight, eps=eps, bias=bias, out=out)
+    return launch(hidden, weight, norm=norm_weight, eps=eps, bias=bias, out=out)
 
 
 def project_add(
@@ -46,7 +46,7 @@ def project_add(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Product and sum: inputs [M, K], weight [N, K], residual [M, N] -> [M, N]. `out` may be `residual`."""
-    return _launch(inputs, weight, residual=residual, bias=bias, out=out)
+    return launch(inputs, weight, residual=residual, bias=bias, out=out)
 
 
 def norm_gate_up(
@@ -58,22 +58,23 @@ def norm_gate_up(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """RMS norm, both products and SiLU(gate) · up: hidden [M, W], weight [2 · I, W], gate's rows first -> [M, I]."""
-    return _launch(hidden, weight, norm=norm_weight, eps=eps, is_gated=True, out=out)
+    return launch(hidden, weight, norm=norm_weight, eps=eps, is_gated=True, out=out)
 
 
 def product_of(tokens: int, weight: Weight, dtype: torch.dtype, *, is_gated: bool = False) -> Product:
     """What a tiling is chosen for."""
     rows, columns = weight.shape
     bits = weight.bits if isinstance(weight, PackedWeight) else FULL
-    return Product(tokens, rows // 2 if is_gated else rows, columns, dtype.itemsize, bits, is_gated)
+    padded = 1 if tokens == 1 else MOST_TOKENS
+    return Product(padded, rows // 2 if is_gated else rows, columns, dtype.itemsize, bits, is_gated)
 
 
-def tiling_of(product: Product) -> Tiling:
+def tiling_of(product: Product, device: torch.device) -> Tiling:
     """The measured one, else the one from arithmetic."""
-    return chosen_tilings.get(product) or default_tiling(product)
+    return chosen_tilings.get((device, product)) or default_tiling(product)
 
 
-def _launch(
+def launch(
     inputs: torch.Tensor,
     weight: Weight,
     *,
@@ -85,16 +86,18 @@ def _launch(
     out: torch.Tensor | None = None,
     tiling: Tiling | None = None,
 ) -> torch.Tensor:
+    """Any of the three above, by what is given; `tiling` is for those who look for the best one."""
     from engines.kernels import matrix_vector
 
-    product = product_of(inputs.shape[0], weight, inputs.dtype, is_gated=is_gated)
-    if product.tokens > MOST_TOKENS:
-        raise ValueError(f"{product.tokens} tokens at once; the kernels take up to {MOST_TOKENS}")
-    tiling = tiling or tiling_of(product)
+    tokens = inputs.shape[0]
+    if tokens > MOST_TOKENS:
+        raise ValueError(f"{tokens} tokens at once; the kernels take up to {MOST_TOKENS}")
+    product = product_of(tokens, weight, inputs.dtype, is_gated=is_gated)
+    tiling = tiling or tiling_of(product, inputs.device)
     if out is None:
-        out = inputs.new_empty(product.tokens, product.rows)
+        out = inputs.new_empty(tokens, product.rows)
     data, scales = (weight.data, weight.scales) if isinstance(weight, PackedWeight) else (weight, None)
-    kernel = matrix_vector.one_token if product.tokens == 1 else matrix_vector.several_tokens
+    kernel = matrix_vector.one_token if tokens == 1 else matrix_vector.several_tokens
     with _on(inputs.device):
         kernel[(-(-product.rows // tiling.rows),)](
             inputs,
@@ -106,7 +109,7 @@ def _launch(
             out,
             product.rows,
             eps,
-            TOKENS=product.tokens,
+            TOKENS=tokens,
             COLUMNS=product.columns,
             BITS=product.bits,
             NORMED=norm is not None,

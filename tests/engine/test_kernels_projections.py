@@ -12,9 +12,10 @@ from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.tilings import FULL, GROUP, INT4, INT8, Product, default_tiling
 
 
-def test_in_the_interpreter() -> None:
+@pytest.mark.parametrize("name", ["projections", "tuning"])
+def test_in_the_interpreter(name: str) -> None:
     pytest.importorskip("triton")
-    told = interpreter.passes("projections")
+    told = interpreter.passes(name)
     print("\n".join(line for line in told.splitlines() if line.startswith("largest difference")))
 
 
