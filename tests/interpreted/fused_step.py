@@ -307,7 +307,7 @@ class Replayed(FusedGraphs):
         decoder.rotary.reach(cache.capacity)
         logits, hidden = self.body(decoder, ids, start, cache)
         graph = SimpleNamespace(replay=lambda: self.body(decoder, ids, start, cache))
-        return SimpleNamespace(graph=graph, ids=ids, start=start, logits=logits, hidden=hidden)
+        return SimpleNamespace(graph=graph, ids=ids, start=start, logits=logits, hidden=hidden, way=self.kind)
 
 
 def test_one_graph_serves_every_length_and_trees_and_a_longer_prompt_begins_anew(
