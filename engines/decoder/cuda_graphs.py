@@ -94,8 +94,8 @@ class GraphStep:
         """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S."""
         start, new = cache.length, ids.shape[1]
         block = next((block for block in self._blocks if block >= new), None)
-        is_own = cache is self._cache and (shape is None or self.takes_shapes)
-        if self.problem is None and block is not None and is_own and start + block <= cache.capacity:
+        can = self.problem is None and (shape is None or self.takes_shapes)
+        if can and block is not None and cache is self._cache and start + block <= cache.capacity:
             try:
                 captured = self._captured(block, cache, start)
             except RuntimeError as problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from engines.decoder.compiled_step import first_line
 from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
@@ -20,6 +21,21 @@ _STARTS = (_PROMPT, 65, 16, 1)
 """Positions at which steps are compared, falling: a cache is cut back from one to the next."""
 
 
+def check(fused: FusedPass, decoder: LlamaDecoder, block: int) -> None:
+    """Raises RuntimeError, with what is wrong, for kernels that do not compile or compute something else."""
+    from triton.errors import TritonError
+
+    try:
+        problem = difference_found(fused, decoder, block)
+    except TritonError as error:
+        raise RuntimeError(f"Triton could not make its kernels: {first_line(error)}") from error
+    finally:
+        fused.arrange(None)
+        fused.release()
+    if problem:
+        raise RuntimeError(problem)
+
+
 @torch.inference_mode()
 def difference_found(fused: FusedPass, decoder: LlamaDecoder, block: int) -> str:
     """What is wrong with a fused pass, without a full stop; "" where logits agree with those of the decoder's own pass.
@@ -27,20 +43,19 @@ def difference_found(fused: FusedPass, decoder: LlamaDecoder, block: int) -> str
     Compared are steps of one token and blocks of `block`, as a chain and as a tree.
     """
     device, dtype = decoder.device, decoder.embed_tokens.weight.dtype
-    block = min(block, MOST_POSITIONS)
     cache = StaticKv(decoder.config, _PROMPT + MOST_POSITIONS, device=device, dtype=dtype)
     decoder.rotary.reach(cache.capacity)
     drawn = torch.randint(decoder.config.vocab_size, (1, cache.capacity), generator=torch.Generator().manual_seed(0))
     ids = drawn.to(device)
     decoder.trunk(decoder.embed(ids[:, :_PROMPT]), cache)
     for start in _STARTS:
-        for shape in _shapes(block, device):
+        for shape in _shapes(min(block, MOST_POSITIONS), device):
             cache.crop(start)
             fed = ids[:, start : start + len(shape.parents)]
-            expected = decoder.head(decoder.trunk(decoder.embed(fed), cache, shape=shape)).float()
+            expected = decoder.head(decoder.trunk(decoder.embed(fed), cache, shape=shape))
             fused.arrange(shape)
             found, _ = fused(decoder, fed, torch.full((1,), start, device=device), cache)
-            apart = _distance(found.float(), expected)
+            apart = _distance(found.float(), expected.float())
             # Not the other way round: what is no number is no agreement.
             if not apart <= TOLERANCES[dtype]:
                 return (
@@ -52,10 +67,10 @@ def difference_found(fused: FusedPass, decoder: LlamaDecoder, block: int) -> str
 
 def _shapes(block: int, device: torch.device) -> list[BlockShape]:
     """One token; the block as a chain; and as a tree whose positions have two children each."""
-    parents = [range(-1, 0)]
+    parents = [[-1]]
     if block > 1:
-        parents += [range(-1, block - 1), [-1, *((index - 1) // 2 for index in range(1, block))]]
-    return [BlockShape(list(each), device) for each in parents]
+        parents += [list(range(-1, block - 1)), [-1, *((index - 1) // 2 for index in range(1, block))]]
+    return [BlockShape(each, device) for each in parents]
 
 
 def _distance(found: torch.Tensor, expected: torch.Tensor) -> float:

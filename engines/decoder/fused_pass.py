@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from engines.decoder.kv_cache import KvCache, StaticKv
+from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.packed_linear import PackedLinear
 from engines.kernels.availability import kernels_problem
@@ -119,35 +119,6 @@ class FusedPass:
                 AttentionBuffers.like(cache.keys[0], layer.heads, new),
             )
         return self._made[key]
-
-
-class FusedStep:
-    """The pass as a step where there are no graphs: in Triton's interpreter, for tests of what graphs will hold."""
-
-    kind = FUSED
-    gives_features = True
-    takes_shapes = True
-
-    def __init__(self, decoder: LlamaDecoder) -> None:
-        self.problem: str | None = None
-        self.features: torch.Tensor | None = None
-        self.body = FusedPass(decoder)
-        self._decoder = decoder
-
-    @torch.inference_mode()
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
-        """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S."""
-        decoder, new = self._decoder, ids.shape[1]
-        if self.problem is None and isinstance(cache, StaticKv) and cache.padding is None and new <= MOST_POSITIONS:
-            cache.reserve(cache.length + new)
-            decoder.rotary.reach(cache.capacity)
-            self.body.arrange(shape)
-            start = torch.full((1,), cache.length, device=ids.device)
-            logits, self.features = self.body(decoder, ids, start, cache)
-            cache.advance(new)
-            return logits[:, -keep:]
-        self.features = hidden = decoder.trunk(decoder.embed(ids), cache, shape=shape)
-        return decoder.head(hidden[:, -keep:])
 
 
 def weight_of(linear: Any) -> Any:

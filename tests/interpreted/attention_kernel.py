@@ -51,9 +51,8 @@ class Case:
         keys, values = cache.clone()
         shape = BlockShape(self.parents, DEVICE)
         wide = [tensor[:, :, : self.length].float() for tensor in cache]
-        expected = attend(
-            queries.float().transpose(0, 1)[None], *wide, shape.mask(self.start), is_causal=False, kind=EAGER
-        )
+        asked, mask = queries.float().transpose(0, 1)[None], shape.mask(self.start)
+        expected = attend(asked, wide[0], wide[1], mask, is_causal=False, kind=EAGER)
         # What lies past the length, and what was in the buffers before, must not be read.
         keys[:, :, self.length :] = values[:, :, self.length :] = torch.nan
         buffers = AttentionBuffers.like(keys, self.heads, self.new, splits=self.splits)
@@ -123,7 +122,7 @@ def rotated(case: Case, states: torch.Tensor, table: Sequence[torch.Tensor], dep
     keys = torch.full((1, case.kv_heads, case.length + case.spare, case.width), -1.0, device=DEVICE).to(case.dtype)
     values, queries = keys.clone(), keys.new_empty(case.new, case.heads, case.width)
     start = torch.tensor([case.start], device=DEVICE)
-    rotate_and_write(states, *table, start, depths, keys=keys, values=values, queries=queries)
+    rotate_and_write(states, table[0], table[1], start, depths, keys=keys, values=values, queries=queries)
     return queries, keys, values
 
 
@@ -151,11 +150,11 @@ def test_rotation_and_write_are_the_eager_ones(dtype: Any, width: int, parents: 
 
 def test_nothing_is_written_past_the_capacity() -> None:
     case = Case(2, 1, 16, chain(4), 6, 1, spare=-2)
-    states, table = torch.ones(4, 64, device=DEVICE), [torch.ones(40, 16, device=DEVICE)] * 2
+    states, ones = torch.ones(4, 64, device=DEVICE), torch.ones(40, 16, device=DEVICE)
     held = torch.full((2, 1, 8, 16), -1.0, device=DEVICE)
     keys, queries = held[:1], torch.empty(4, 2, 16, device=DEVICE)
     depths, start = torch.arange(4, device=DEVICE), torch.tensor([case.start], device=DEVICE)
-    rotate_and_write(states, *table, start, depths, keys=keys, values=keys.clone(), queries=queries)
+    rotate_and_write(states, ones, ones, start, depths, keys=keys, values=keys.clone(), queries=queries)
     assert bool((held[1] == -1).all())
     assert bool((keys[:, :, 6:] == 2).all())
 
@@ -181,13 +180,13 @@ class HostReads(TorchDispatchMode):
 def test_the_host_never_reads_the_position() -> None:
     start, keys = torch.tensor([5], device=DEVICE), torch.zeros(1, 1, 32, 16, device=DEVICE)
     buffers = AttentionBuffers.like(keys, 2, 1)
-    table = [torch.zeros(40, 16, device=DEVICE)] * 2
+    table = torch.zeros(40, 16, device=DEVICE)
     with HostReads(), pytest.raises(AssertionError):
         start.item()
     with HostReads():
         depths, bits = torch.zeros(1, dtype=torch.int64, device=DEVICE), torch.ones(1, dtype=torch.int32, device=DEVICE)
         states = torch.zeros(1, 64, device=DEVICE)
-        rotate_and_write(states, *table, start, depths, keys=keys, values=keys, queries=buffers.queries)
+        rotate_and_write(states, table, table, start, depths, keys=keys, values=keys, queries=buffers.queries)
         attend_to_cache(keys, keys, start, bits, buffers)
 
 

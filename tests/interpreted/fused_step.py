@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,8 @@ import played_rounds
 from closeness import assert_close
 from engines.decoder.decoding import CachedModel, Limits
 from engines.decoder.fused_check import difference_found
-from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, FusedStep, fusing_problem
+from engines.decoder.fused_graphs import FusedGraphs, FusedStep
+from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, fusing_problem
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
@@ -51,7 +54,8 @@ def large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix in one tile: the interpreter takes a millisecond for any program, and the tilings have tests."""
 
     def whole(product: Product) -> Tiling:
-        return Tiling(*(max(16, 1 << (size - 1).bit_length()) for size in (product.rows, product.columns)), 4, 1)
+        rows, columns = (max(16, 1 << (size - 1).bit_length()) for size in (product.rows, product.columns))
+        return Tiling(rows, columns, 4, 1)
 
     monkeypatch.setattr(projections, "tiling_of", whole)
 
@@ -109,7 +113,8 @@ def test_biases_and_a_head_of_its_own_width_are_added() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_logits_and_features_are_close_in_every_dtype(dtype: torch.dtype) -> None:
-    decoder = LlamaDecoder.take_over(llama(5, layers=2).to(dtype))
+    model: Any = llama(5, layers=2)
+    decoder = LlamaDecoder.take_over(model.to(dtype))
     ids = played_rounds.prompt_of(2, 17, VOCABULARY)
     fused, plain = opened(decoder, is_fused=True), opened(decoder)
     for one in (fused, plain):
@@ -192,7 +197,8 @@ def test_cutting_growing_and_long_blocks_between_steps() -> None:
         assert_close(found, expected)
         for one in (fused, plain):
             one.crop(keep)
-    assert fused.opened.capacity > 24
+    cache: Any = fused.opened
+    assert cache.capacity > 24
     assert fused.own_step.problem is None
 
 
@@ -236,11 +242,16 @@ def test_a_check_in_setup_finds_a_kernel_that_is_wrong(monkeypatch: pytest.Monke
     assert "its logits of 1 tokens after 40 are" in difference_found(FusedPass(decoder), decoder, 4)
 
 
-def test_the_step_is_chosen_where_kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def short_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check in setup at one place: whole, it takes the interpreter half a minute."""
     monkeypatch.setattr("engines.decoder.fused_check._STARTS", (20,))
     monkeypatch.setattr("engines.decoder.fused_check._PROMPT", 20)
+
+
+@pytest.mark.usefixtures("short_check")
+def test_the_step_is_chosen_and_checked_once() -> None:
     decoder = LlamaDecoder.take_over(llama(13))
-    assert fusing_problem(decoder) == ""
     steps = DecodeSteps(decoder)
     chosen = steps.choose(Switches(step="fused"), StepPlan((1, 4), 20, 64))
     assert (chosen.kind, chosen.sentence) == ("fused", None)
@@ -248,3 +259,77 @@ def test_the_step_is_chosen_where_kernels_run(monkeypatch: pytest.MonkeyPatch) -
     assert chosen.compile_ms > 0
     again = steps.choose(Switches(step="fused"), StepPlan((1, 4), 20, 64))
     assert (again.step, again.compile_ms) == (chosen.step, None)
+
+
+@pytest.mark.usefixtures("short_check")
+def test_a_step_that_fails_its_check_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engines.kernels.projections.norm_gate_up", lambda *_, out, **__: out.zero_())
+    chosen = DecodeSteps(LlamaDecoder.take_over(llama(13))).choose(Switches(step="fused"), StepPlan((1,), 20, 64))
+    assert (chosen.step, chosen.kind) == (None, "eager")
+    assert chosen.sentence.startswith("The decode step is not fused but runs eagerly: its logits of 1 tokens after 20")
+
+
+@pytest.mark.parametrize(
+    ("others", "switches", "plan", "reason"),
+    [
+        ({"hidden_act": "gelu"}, {}, {}, "its kernels compute SiLU, and this model's activation is gelu"),
+        ({"head_dim": 40}, {}, {}, "its kernels take heads of 16 to 128 in steps of 16, not of 40"),
+        ({"mlp_bias": True}, {}, {}, "this model's gate has a bias, which its kernels do not add"),
+        ({}, {"attention": "flash"}, {}, "attention flash was asked for, and it computes its own"),
+        ({}, {"early_exit": 1}, {}, "early exit decides token by token how far to go"),
+        ({}, {}, {"cache": "fp8"}, "it needs a static cache, and this one is fp8"),
+        ({}, {}, {"batch": 2}, "a batch is not captured"),
+    ],
+)
+def test_what_cannot_be_fused_runs_eagerly_and_says_why(others: Any, switches: Any, plan: Any, reason: str) -> None:
+    decoder = LlamaDecoder.take_over(llama(1, layers=2, **others))
+    chosen = DecodeSteps(decoder).choose(Switches(step="fused", **switches), StepPlan((1,), 20, 64, **plan))
+    assert chosen.kind == "eager"
+    assert chosen.sentence == f"The decode step is not fused but runs eagerly: {reason}."
+
+
+def test_other_dtypes_and_packed_weights_are_not_fused() -> None:
+    model: Any = llama(1)
+    assert "not in float64" in fusing_problem(LlamaDecoder.take_over(model.to(torch.float64)))
+    decoder = LlamaDecoder.take_over(llama(1))
+    decoder.layers[0].out = torch.nn.Sequential(torch.nn.Identity())
+    assert fusing_problem(decoder) == "its kernels do not read the weights of Sequential"
+
+
+class Replayed(FusedGraphs):
+    """Runs the pass where a graph would be replayed; `made` are the numbers of tokens captured."""
+
+    made: list[int]
+
+    def _capture(self, block: int, cache: StaticKv, *_: Any) -> Any:
+        self.made = [*getattr(self, "made", []), block]
+        decoder, ids, start = self._decoder, torch.zeros(1, block, dtype=torch.long), torch.zeros(1, dtype=torch.long)
+        decoder.rotary.reach(cache.capacity)
+        logits, hidden = self.body(decoder, ids, start, cache)
+        graph = SimpleNamespace(replay=lambda: self.body(decoder, ids, start, cache))
+        return SimpleNamespace(graph=graph, ids=ids, start=start, logits=logits, hidden=hidden)
+
+
+def test_one_graph_serves_every_length_and_trees_and_a_longer_prompt_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engines.decoder.fused_graphs.check", lambda *_: None)
+    monkeypatch.setattr("torch.cuda.device", lambda _: nullcontext())
+    decoder = LlamaDecoder.take_over(llama(7))
+    step = Replayed(decoder)
+    assert step.capture_for((1, 4, 40), 10, 60) is not None
+    assert step.capture_for((1, 4, 40), 10, 60) is None
+    assert step.made == [1, 4]
+    for length in (3, 30):
+        prompt = played_rounds.prompt_of(length, length, VOCABULARY)
+        expected = answered(decoder, prompt)
+        target = opened(decoder)
+        target.cache, target.own_step = step.open_cache(60), step
+        drafter = ScriptedTree(expected, 1) if length == 3 else guesser(length, VOCABULARY)
+        assert played_rounds.play(target, drafter, prompt, Limits(TOKENS), _Sink(), gamma=2).ids == expected
+    assert step.made == [1, 4]
+    assert step.problem is None
+    target.cache = step.open_cache(600)
+    decoder.trunk(decoder.embed(prompt), target.opened)
+    target.step(prompt[:, :1])
+    assert step.made == [1, 4, 1]
