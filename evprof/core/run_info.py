@@ -26,7 +26,8 @@ class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file
     does not say).
 
-    `attention`, `cache` and `step` are what the run really took. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
+    `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
+    (prefill, decode, verify), as far as it is known. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
     come from the configuration: the KV formula needs them.
     """
 
@@ -47,6 +48,7 @@ class ModelFacts(Plain):
     cache: str
     prompt_template: str
     step: str = "eager"
+    attention_kernels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "model": _model(info.models.get(info.role)),
         "settings": _settings(run),
         "sample": _sample(info),
+        "attention_kernels": {role: dict(model.attention_kernels) for role, model in info.models.items()},
         "setup": _setup(info.setup.get(info.role)),
         "stages": _stages(run, info.role),
         "loading": loading_document(run, info.role),

@@ -183,6 +183,17 @@ SESSION: dict[str, Any] = {
         "transformers": str,
         "python": str,
         "threads": int,
+        "float32_matmul": str,
+        "attention_backends": {"order": [str], "enabled": [str]},
+        "gpu_id": Maybe(str),
+        "compute_capability": Maybe(str),
+        "sm_count": Maybe(int),
+        "gpu_memory_bytes": Maybe(int),
+        "cudnn": Maybe(str),
+        "cublas": Maybe(str),
+        "triton": Maybe(str),
+        "tf32": Maybe(dict),
+        "reduced_precision": Maybe(dict),
         "gpu": Maybe(
             {
                 "clocks_mhz": Maybe(Number),
