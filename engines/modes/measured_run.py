@@ -24,8 +24,8 @@ from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
 from engines.hardware.threads import use_threads
 from engines.loading.warm_models import Warm, free_memory
+from engines.measuring.device_timer import make_timers
 from engines.measuring.stage_memory import StageMemory
-from engines.measuring.timing import make_timers
 from engines.modes.concurrency import SharedSink
 from engines.modes.plain_run import Course, PlainRun
 from engines.modes.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts
@@ -240,7 +240,7 @@ class MeasuredRun:
             self._play(strategy(course), ready.steps)
         finally:
             end_ns = clock.finish()
-            self._endings.append(lambda: {"end_ns": end_ns})
+            self._endings.append(lambda: {"end_ns": end_ns, "clocks": clock.device_clocks})
             self._describe({"end_ns": end_ns})
 
     def _play(self, run: PlainRun, steps: dict[str, tuple[ChosenStep, DecodeSteps]]) -> None:
@@ -253,7 +253,7 @@ class MeasuredRun:
         try:
             first = run.prefill()
             device = run.answering.model.device
-            with course.clock.stage("decode", self._plan.role, device) as span, course.memory.stage("decode"):
+            with course.memory.stage("decode"), course.clock.stage("decode", self._plan.role, device) as span:
                 if first is not None:
                     span.input("first token", first)
                 try:

@@ -107,6 +107,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "token_times_ms": decoding.token_times_ms(run),
         "metrics": metrics_document(run),
         "memory": _memory(info.memory),
+        "clocks": {device: facts.to_json() for device, facts in info.clocks.items()},
         "kv_cache": _kv_cache(run, info.role),
         "draft": _draft(run),
         "speculation": speculation_document(run, others, processes),
