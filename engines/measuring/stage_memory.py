@@ -5,18 +5,19 @@ Reading never waits for a device. It takes its time between two stages, never in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
+from engines.measuring.proc_file import ProcFile
 from evprof.core.clock import monotonic_ns
 from evprof.core.run_info import MemoryFacts
 from evprof.core.units import ms_from_ns
 
-_STATUS = Path("/proc/self/status")
-_CLEAR_REFS = Path("/proc/self/clear_refs")
+_STATUS, _CLEAR_REFS = ProcFile("status"), ProcFile("clear_refs", os.O_WRONLY)
+_PEAK = b"\nVmHWM:"
 
 
 class StageMemory:
@@ -92,24 +93,19 @@ class UnmeasuredMemory(StageMemory):
 def reset_peak_rss() -> bool:
     """Makes the system's peak start again from here. Returns whether it can: Linux only."""
     try:
-        _CLEAR_REFS.write_text("5")
-    except OSError:
+        _CLEAR_REFS.write(b"5")
+    except (OSError, AttributeError):
         return False
     return True
 
 
 def peak_rss_bytes() -> int | None:
     """Largest resident size of this process since the last reset, or since its start where there is no reset."""
-    if _STATUS.exists():
-        try:
-            with _STATUS.open(encoding="ascii") as lines:
-                for line in lines:
-                    if line.startswith("VmHWM:"):
-                        return int(line.split()[1]) * 1024
-        except (OSError, UnicodeDecodeError):
-            return None
-        return None
-    import psutil
+    try:
+        _, found, rest = _STATUS.read().partition(_PEAK)
+    except (OSError, AttributeError):
+        import psutil
 
-    memory = psutil.Process().memory_info()
-    return int(getattr(memory, "peak_wset", memory.rss))
+        memory = psutil.Process().memory_info()
+        return int(getattr(memory, "peak_wset", memory.rss))
+    return int(rest.split(maxsplit=1)[0]) * 1024 if found else None
