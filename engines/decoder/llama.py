@@ -18,6 +18,7 @@ from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
+from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 
@@ -61,8 +62,8 @@ class BlockShape:
             if parent >= 0:
                 seen[index] |= seen[parent]
         self.parents = tuple(parents)
-        self.depths = torch.tensor(depths, device=device)
-        self._seen = seen.to(device)
+        self.depths = upload(depths, device)
+        self._seen = upload(seen.tolist(), device, torch.bool)
 
     def mask(self, start: int) -> torch.Tensor:
         """[1, 1, S, start + S] True where a position may look, after `start` positions that all may be seen."""
