@@ -38,7 +38,10 @@ class Verifier:
         self.sample: Sampler = greedy if law is None else lambda logits: draw(law(logits), generator)
 
     def look(self, proposal: Proposal, logits: torch.Tensor) -> torch.Tensor:
-        """Target's logits [k + 1, V] at the block's places, on the proposal's device -> what `conclude` has to know, for the round's one read."""
+        """Target's logits [k + 1, V] at the block's places -> what `conclude` has to know, for the round's one read.
+
+        Proposal and logits lie on one device.
+        """
         ids, laws = proposal.ids, _drawn_from(proposal)
         if self._law is None or laws is None:
             return torch.cat([ids, self.sample(logits)[:, 0]])
