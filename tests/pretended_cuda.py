@@ -12,6 +12,7 @@ GPU = torch.device("cuda:0")
 
 _READS = ("item", "tolist", "numpy", "cpu", "nonzero", "__int__", "__bool__", "__float__", "__index__")
 _FROM_HOST = (torch.tensor, torch.as_tensor)
+_Tensor: Any = torch.Tensor
 
 
 class PretendedCuda(TorchFunctionMode):
@@ -38,7 +39,7 @@ class PretendedCuda(TorchFunctionMode):
             return self._made(func, args, words)
         if name == "to" and isinstance(first, torch.Tensor):
             return self._moved(first, args[1:], words)
-        if name == "pin_memory":
+        if name == "pin_memory" and isinstance(first, torch.Tensor):
             return self._on_host(first.clone(), is_pinned=True)
         taken = list(_tensors_in((args, words)))
         is_host = "device" not in words and all(map(self._is_on_host, taken))
@@ -57,13 +58,13 @@ class PretendedCuda(TorchFunctionMode):
         return made
 
     def _told(self, func: Any, of: Any, value: Any) -> Any:
-        if func == torch.Tensor.device.__get__ and not self._is_on_host(of):
+        if func == _Tensor.device.__get__ and not self._is_on_host(of):
             return GPU
-        return True if func == torch.Tensor.is_cuda.__get__ and not self._is_on_host(of) else value
+        return True if func == _Tensor.is_cuda.__get__ and not self._is_on_host(of) else value
 
     def _made(self, func: Callable[..., Any], args: tuple[Any, ...], words: dict[str, Any]) -> torch.Tensor:
         device = torch.device(words.pop("device", "cpu"))
-        made = func(*args, **{name: value for name, value in words.items() if name != "pin_memory"})
+        made: torch.Tensor = func(*args, **{name: value for name, value in words.items() if name != "pin_memory"})
         if device.type != "cuda":
             return self._on_host(made, is_pinned=words.get("pin_memory", False))
         self.waits.append("a tensor made on the device")
@@ -71,7 +72,7 @@ class PretendedCuda(TorchFunctionMode):
 
     def _moved(self, tensor: torch.Tensor, places: tuple[Any, ...], words: dict[str, Any]) -> torch.Tensor:
         asked = [torch.device(place) for place in (*places, words.pop("device", None)) if _is_device(place)]
-        kept = [place for place in places if isinstance(place, torch.dtype | torch.Tensor)]
+        kept: Any = [place for place in places if isinstance(place, torch.dtype | torch.Tensor)]
         waits_not = words.pop("non_blocking", True in places)
         made = tensor.to(*kept, **words) if kept or words else tensor
         if not asked:

@@ -47,7 +47,7 @@ def memory_sentence(problem: BaseException, *, doing: str, devices: Mapping[str,
     `held_bytes` their weights'.
     """
     stage, text = failed_stage(problem), str(problem)
-    place = next(reversed(devices.values()), "this machine")
+    place = ["this machine", *devices.values()][-1]
     if stage is not None:
         role, name = stage
         doing, place = f"in stage {name} of the {role}", devices.get(role, place)

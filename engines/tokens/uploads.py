@@ -22,5 +22,6 @@ def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype = tor
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """A tensor on a device: itself if it is there already."""
     if device.type == "cuda" and tensor.device.type == "cpu" and tensor.numel():
-        return tensor.pin_memory().to(device, non_blocking=True)
+        # A part of a tensor would be brought into one piece on the way, and that piece is not pinned.
+        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

@@ -15,8 +15,8 @@ from engines.decoder.step_choice import DecodeSteps
 from engines.engine import LocalEngine
 from engines.families.event_model import EventLanguageModel
 from engines.families.video_model import VideoLanguageModel
-from engines.modes.memory_failure import is_memory_failure, memory_sentence
 from engines.modes.measured_run import MeasuredRun
+from engines.modes.memory_failure import is_memory_failure, memory_sentence
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
@@ -146,8 +146,8 @@ def test_every_shape_of_it_is_known(problem: Exception) -> None:
     said = memory_sentence(problem, doing="between two stages", devices={"target": "cpu"}, held_bytes=13 << 30)
     amount = ": 16.00 GiB were asked for" if "17179869184" in str(problem) else ""
     assert said == (
-        f"Memory ran out on cpu between two stages{amount}, with 13.00 GiB of weights loaded; choose a smaller model or "
-        "dtype, fewer frames or fewer new tokens."
+        f"Memory ran out on cpu between two stages{amount}, with 13.00 GiB of weights loaded; choose a smaller model "
+        "or dtype, fewer frames or fewer new tokens."
     )
 
 

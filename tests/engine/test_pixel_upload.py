@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -68,18 +66,3 @@ def test_stage_preprocess_waits_for_nothing(make_model: Callable[..., Any]) -> N
         assert pretended.waits == []
     assert torch.equal(inputs.pixel_values, expected.pixel_values)
     assert torch.equal(inputs.text_ids, expected.text_ids)
-
-
-def test_a_model_loads_where_platformdirs_is_not() -> None:
-    """A GPU machine without the window's packages: a folder is asked for when something is to be kept in it."""
-    program = """
-import sys, threading
-sys.modules["platformdirs"] = None
-from engines.loading.weights import load_model
-from evprof.core.vocabulary.generation import ModelChoice
-choice = ModelChoice("evprof-tiny-eventgpt", device="cpu")
-model = load_model(choice, "draft", lambda done, total: None, threading.Event())
-print(model.facts.name)
-"""
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
-    assert (found.returncode, found.stdout.strip()) == (0, "evprof-tiny-eventgpt"), found.stderr
