@@ -26,6 +26,7 @@ from engines.loading.warm_models import Warm
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import make_timers
 from engines.modes.concurrency import SharedSink
+from engines.modes.lost_gpu import is_lost_gpu, lost_sentence
 from engines.modes.memory_failure import give_back, is_memory_failure, memory_sentence
 from engines.modes.plain_run import Course, PlainRun
 from engines.modes.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts, way_of
@@ -339,7 +340,7 @@ class MeasuredRun:
         """What a run ends with that met a defect, whose trace goes to stderr unless it is that memory ran out."""
         if not is_memory_failure(defect):
             traceback.print_exc(file=sys.stderr)
-            return f"{type(defect).__name__}: {defect}"
+            return lost_sentence(defect) if is_lost_gpu(defect) else f"{type(defect).__name__}: {defect}"
         return memory_sentence(
             defect,
             doing=self._doing,

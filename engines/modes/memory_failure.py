@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 import torch
 
@@ -61,9 +62,11 @@ def memory_sentence(problem: BaseException, *, doing: str, devices: Mapping[str,
 
 
 def give_back(warm: WarmModels) -> None:
-    """What a failed run left: captured graphs with their caches, and tensors that only its exception still held."""
-    warm.release_caches()
-    free_memory()
+    """What a failed run left: captured graphs with their caches, and tensors that only its exception still held. A GPU
+    that failed gives nothing back."""
+    with suppress(torch.AcceleratorError):
+        warm.release_caches()
+        free_memory()
 
 
 def _asked(text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A machine with a GPU, torch and pytest but without the window's and the readers' packages collects the GPU's tests."""
+"""A machine with a GPU, torch and pytest, but without the window's packages, collects the tests that need a GPU."""
 
 from __future__ import annotations
 

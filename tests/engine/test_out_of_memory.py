@@ -151,6 +151,27 @@ def test_every_shape_of_it_is_known(problem: Exception) -> None:
     )
 
 
+def test_a_gpu_that_failed_is_told_of_and_its_run_ends(
+    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing can be asked of it any more, and it says so at every turn."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise torch.AcceleratorError(
+            "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be"
+        )
+
+    monkeypatch.setattr(VideoLanguageModel, "encode_vision", fail)
+    monkeypatch.setattr("engines.modes.memory_failure.free_memory", fail)
+    failed = carry_out(engine, "target", sample).info
+    assert failed.status == "failed"
+    assert failed.error == (
+        "The GPU failed (an illegal memory access was encountered), and this process cannot use it any more; start "
+        "evprof again."
+    )
+    assert "encode_vision" in capsys.readouterr().err
+
+
 def test_what_else_goes_wrong_is_no_lack_of_memory() -> None:
     assert not is_memory_failure(RuntimeError("shapes do not match"))
     assert not is_memory_failure(ValueError("out of memory"))
