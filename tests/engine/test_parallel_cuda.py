@@ -83,24 +83,28 @@ def test_one_gpu_has_a_stream_for_each(
 
 def test_a_draft_does_not_wait_for_what_the_target_queues_meanwhile() -> None:
     device = torch.device("cuda:0")
-    both, order = Concurrency(device, device, {}), []
-    numbers = torch.arange(1000, device=device)
+    both, numbers = Concurrency(device, device, {}), torch.arange(1000, device=device)
+    prefilled, found = torch.cuda.Event(), []
     both.note_ready()
-    torch.cuda._sleep(2_000_000_000)  # clock cycles: about a second of a prefill
-    prefilled = torch.cuda.Event()
-    prefilled.record()
 
     def draft() -> None:
         with both.draft_side():
             assert torch.cuda.current_stream(device).priority < torch.cuda.default_stream(device).priority
-            order.append(int(numbers.sum()))
-            order.append(prefilled.query())
+            found.append(int(numbers.sum()))
+            found.append(prefilled.query())
 
-    thread = threading.Thread(target=draft, name="evprof-test")
-    thread.start()
-    thread.join()
+    def carry_out() -> None:
+        thread = threading.Thread(target=draft, name="evprof-test")
+        thread.start()
+        thread.join()
+
+    # Once before: loading a kernel and setting memory aside may wait for the device.
+    carry_out()
+    torch.cuda._sleep(2_000_000_000)  # clock cycles: about a second of a prefill
+    prefilled.record()
+    carry_out()
     torch.cuda.synchronize()
-    assert order == [499_500, False]
+    assert found[-2:] == [499_500, False]
 
 
 @pytest.mark.parametrize("verify", ["after", "last-chunk"])
