@@ -55,11 +55,16 @@ class ModelFacts(Plain):
 
 @dataclass(frozen=True)
 class SetupFacts(Plain):
-    """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine)."""
+    """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine).
+
+    `first_use`: the model, on a GPU, was not run like this before since it was loaded. A GPU's libraries load kernels
+    and choose among them when a shape first asks for one, so what this took lies inside the stages.
+    """
 
     import_ms: float | None = None
     weights_ms: float | None = None
     compile_ms: float | None = None
+    first_use: bool = False
 
 
 @dataclass(frozen=True)
@@ -238,8 +243,10 @@ class RunInfo:
 
     @property
     def is_cold(self) -> bool:
-        """Whether a model was loaded for this run: its first pass pays for memory and caches that later ones find."""
-        return self.imported is None and any(setup.weights_ms is not None for setup in self.setup.values())
+        """Whether a model was loaded for this run, or on a GPU first used like this: its passes pay for memory, caches
+        and kernels that later ones find."""
+        paid = any(setup.weights_ms is not None or setup.first_use for setup in self.setup.values())
+        return self.imported is None and paid
 
     @property
     def marks(self) -> tuple[str, ...]:
