@@ -16,13 +16,14 @@ import torch
 from engines.bench.ceilings import Ceilings, measure_ceilings
 from engines.bench.contenders import HF_EAGER, EngineContender, contenders_on
 from engines.bench.engine import time_vision, unrest_problems
-from engines.bench.figures import decode_row, memory_limit, needs_of, prefill_row, vision_row
+from engines.bench.figures import decode_row, memory_limit, needs_of, prefill_row, problems_of, vision_row
 from engines.bench.generate import GeneratedTurns
 from engines.bench.launches import count_launches
 from engines.bench.ours import OurTurns, eager
 from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
 from engines.bench.turns import ContenderTurns, Runner, UnavailableError, take_turns
 from engines.bench.workload import Workload, check_room, make_workload, workload_need
+from engines.hardware.device import dtype_name
 from engines.hardware.memory import free_bytes
 from engines.loading.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
 from evprof.metrics.limits.roofline import vision_flops
@@ -35,18 +36,18 @@ COUNTED_TOKENS = 5
 
 @dataclass(frozen=True)
 class StepsPlan:
-    """What is measured: `tokens` after prompts of `contexts` positions, in `rounds` rounds of turns; then what has to
-    be compiled in `compiled_rounds` more, at a context only while `least_left_s` seconds are left, and not at all
-    where `no_compiling` says why. `scale` shrinks what measures the ceilings."""
+    """What is measured: `tokens` after prompts of `contexts` positions, in `rounds` rounds of turns, by whoever needs
+    no compiler or, where `are_compiled`, by whoever does. These begin at a context only while `least_left_s` seconds
+    are left, and not at all where `no_compiling` says why. `scale` shrinks what measures the ceilings."""
 
     shape: str
     contexts: Sequence[int]
     tokens: int
     rounds: int
-    compiled_rounds: int
     device: torch.device
     dtype: torch.dtype
     scale: float = 1.0
+    are_compiled: bool = False
     least_left_s: float = 60.0
     no_compiling: str | None = None
 
@@ -61,24 +62,33 @@ def measure_steps(plan: StepsPlan, emit: Emit, note: Callable[[str], None], left
     emit({"figure": "ceilings", **ceilings.to_json()})
     workload = make_workload(shape, plan.contexts[0], plan.tokens, plan.device, plan.dtype)
     bench = _Bench(plan, shape, ceilings, emit, note, left_s)
-    bench.vision(workload)
-    quick = [one for one in known if not one.compiles]
-    slow = [one for one in known if one.compiles]
+    if plan.are_compiled:
+        _measure_compiled(bench, workload, known)
+    else:
+        bench.vision(workload)
+        for context in plan.contexts:
+            bench.contenders(workload.with_context(context), [one for one in known if not one.compiles], plan.rounds)
+    if plan.scale == 1.0:  # smaller samples never agree
+        for sentence in unrest_problems(ceilings, measure_ceilings(plan.device, plan.dtype)):
+            emit({"problem": sentence})
+
+
+def _measure_compiled(bench: _Bench, workload: Workload, known: Sequence[EngineContender]) -> None:
+    """One after the other: nobody knows beforehand how long a compiler takes, and what was measured is told by then."""
+    plan = bench.plan
+    reference = [one for one in known if one.name == HF_EAGER]
     for context in plan.contexts:
-        bench.contenders(workload.with_context(context), quick, plan.rounds)
-    for context in plan.contexts:
-        left = left_s()
-        late = f"only {left:.0f} s of the section's time were left" if left < plan.least_left_s else None
-        if reason := plan.no_compiling or late:
-            bench.rows(
-                workload.with_context(context), {one.name: ContenderTurns(one.name, reason=reason) for one in slow}
-            )
-            continue
-        # Ratios are of turns of one round, so that the reference takes part once more.
-        reference = [one for one in quick if one.name == HF_EAGER]
-        bench.contenders(workload.with_context(context), [*reference, *slow], plan.compiled_rounds, told=slow)
-    for sentence in unrest_problems(ceilings, measure_ceilings(plan.device, plan.dtype, scale=plan.scale)):
-        emit({"problem": sentence})
+        here = workload.with_context(context)
+        for one in known:
+            if not one.compiles:
+                continue
+            left = bench.left_s()
+            late = f"only {left:.0f} s of the section's time were left" if left < plan.least_left_s else None
+            if reason := plan.no_compiling or late:
+                bench.rows(here, {one.name: ContenderTurns(one.name, reason=reason)})
+            else:
+                # Ratios are of turns of one round, so that the reference takes part each time.
+                bench.contenders(here, [*reference, one], plan.rounds, told=[one])
 
 
 @dataclass(frozen=True)
@@ -141,8 +151,12 @@ class _Bench:
             runner = made.get(name) if turns.is_measured else None
             here = {"figure": "step", "context": workload.prompt}
             more = {} if runner is None or plain is None else self._more(runner, plain, turns)
-            self.emit(here | decode_row(turns, reference, needs, limit) | {"mbu_reason": limit.reason} | more)
-            self.emit(here | prefill_row(turns, reference, needs, self.ceilings, workload.prompt))
+            found = [decode_row(turns, reference, needs, limit) | {"mbu_reason": limit.reason} | more]
+            found.append(prefill_row(turns, reference, needs, self.ceilings, workload.prompt))
+            for row in found:
+                self.emit(here | row)
+            for sentence in problems_of(found, {}, dtype_name(self.plan.dtype)):
+                self.emit({"problem": f"{sentence[:-1]} ({workload.prompt} positions)."})
 
     def _more(self, runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[str, Any]:
         found: dict[str, Any] = {}
