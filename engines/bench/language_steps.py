@@ -30,7 +30,7 @@ from evprof.metrics.limits.roofline import vision_flops
 
 Emit = Callable[[dict[str, Any]], None]
 
-COUNTED_TOKENS = 5
+COUNTED_TOKENS = 9
 """Tokens of the turn in which launches are counted, the prefill's own among them."""
 
 

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from engines.bench.turns import DECODE_BEGINS, Runner
@@ -61,14 +60,19 @@ def counts_of(events: Iterable[Any], steps: int, *, is_cuda: bool) -> TokenCount
     if not is_cuda:
         return TokenCounts(operators / steps)
     kernels = sum(_is_kernel(event) for event in after)
-    launches = sum(event.device_type == DeviceType.CPU and bool(_LAUNCH.match(event.name)) for event in after)
+    launches = sum(_place(event) == "CPU" and bool(_LAUNCH.match(event.name)) for event in after)
     return TokenCounts(operators / steps, kernels / steps, launches / steps)
 
 
+def _place(event: Any) -> str:
+    """Where it ran: "CPU" or "CUDA"."""
+    return str(event.device_type.name)
+
+
 def _is_operator(event: Any) -> bool:
-    return event is not None and event.device_type == DeviceType.CPU and event.name.startswith("aten::")
+    return event is not None and _place(event) == "CPU" and event.name.startswith("aten::")
 
 
 def _is_kernel(event: Any) -> bool:
-    on_device = event.device_type == DeviceType.CUDA
+    on_device = _place(event) == "CUDA"
     return on_device and not event.is_user_annotation and not event.name.startswith(_NO_KERNEL)

@@ -89,7 +89,7 @@ class SectionProcess:
         self.size_name: str = options.shape
         self.options = options
         self._output = output
-        self._ends = time.monotonic() + options.limit
+        self._ends: float = time.monotonic() + options.limit
 
     def say(self, **found: Any) -> None:
         """One line for the parent."""

@@ -104,4 +104,4 @@ def _sentence(found: dict[str, Any], code: int) -> str:
         return f"pytest ended with code {code}."
     named = ", ".join(failure["name"].rpartition("/")[2] for failure in found["failures"][:3])
     more = f": {named}{' and others' if len(found['failures']) > 3 else ''}" if named else ""
-    return f"{found['passed']} tests passed, {found['skipped']} were skipped, {found['failed']} failed{more}."
+    return f"{found['passed']} passed, {found['skipped']} skipped, {found['failed']} failed{more}."

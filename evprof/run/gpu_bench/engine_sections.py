@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -79,7 +80,7 @@ def measure_parallel_prefill(bench: EngineBench, emit: Emit) -> None:
         row |= _told(key, [value for each in found if (value := getattr(each, key)) is not None])
     for role in (DRAFT, TARGET):
         alone = [run for run in counted if run.info.mode == role]
-        row |= _slowdown(f"{role}_prefill", both, alone, lambda run, role=role: stage_ms(run, "prefill", role))
+        row |= _slowdown(f"{role}_prefill", both, alone, partial(stage_ms, name="prefill", role=role))
     alone = [run for run in counted if run.info.mode == DRAFT]
     row |= _slowdown("draft_step", both, alone, _draft_step_ms)
     facts = both[0].info.speculation if both else None
