@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from engines.decoder.bucket_pass import bucket_states
-from engines.decoder.compiled_step import CompiledStep, compiled, first_line
+from engines.decoder.bucket_pass import STRIDE, bucket_states
+from engines.decoder.compiled_step import CompiledStep, compiled, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.early_exit import EarlyExitStep
@@ -59,9 +60,15 @@ class DecodeSteps:
         self.last_prompt = 0
         self._decoder = decoder
         self._made: dict[str, CompiledStep | GraphStep] = {}
+        self._asked: tuple[Any, ...] = ()
 
     def choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
         """The step for a run, made if need be. Raises UserError for what cannot be asked of this model or device."""
+        # What failed is tried again when something else is asked, for then the cause may be gone.
+        asked = (switches.step, self._decoder.attention, plan.blocks, plan.capacity // STRIDE, plan.cache, plan.batch)
+        if asked != self._asked:
+            self._asked = asked
+            self._made = {name: step for name, step in self._made.items() if step.problem is None}
         chosen = self._choose(switches, plan)
         self.release(kept=chosen.step)
         return chosen
@@ -70,7 +77,9 @@ class DecodeSteps:
         """Gives back the caches of captured steps, all but one's: they stand beside the run's own otherwise."""
         for step in self._made.values():
             if isinstance(step, GraphStep) and step is not kept:
+                problem = step.problem
                 step.release()
+                step.problem = problem
 
     def _choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
         is_cuda = self._decoder.device.type == "cuda"
@@ -108,11 +117,15 @@ class DecodeSteps:
             if step is None:
                 step = self._made[name] = make()
             if step.problem is None:
+                # The others first: their memory may be what is missing.
+                self.release(kept=step)
                 try:
                     return ChosenStep(step, kind, compile_ms=_prepare(step, plan))
                 except torch.OutOfMemoryError:
                     raise
-                except (RuntimeError, OSError) as error:
+                except Exception as error:
+                    if not isinstance(error, RuntimeError | OSError) and not is_compilers(error):
+                        raise
                     step.problem = first_line(error)
             problem = problem or step.problem
         return ChosenStep(None, sentence=_because(kind, problem))

@@ -234,7 +234,7 @@ def test_compilations_are_kept_where_the_user_says(monkeypatch: Any, tmp_path: A
     for before in (None, default_cache_dir()):
         for given, expected in ((own, own / "inductor"), (file, Path(default_cache_dir()))):
             monkeypatch.setenv(variable, before) if before else monkeypatch.delenv(variable)
-            monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, given=given, **__: given)
+            monkeypatch.setattr("engines.decoder.compiled_step.cache_folder", lambda given=given: given)
             assert keep_compilations() == expected
             assert os.environ[variable] == str(expected)
 
@@ -297,6 +297,26 @@ def test_buckets_follow_eager_logits_closely() -> None:
     for way in (JOINED, MASKED):
         found, _ = bucket_states(decoder, ids[:, -4:], start, cache, bucket, way=way)
         assert_close(found, expected)
+
+
+@pytest.mark.parametrize("front", [0, 24])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_joined_attention_weighs_as_exactly_as_its_dtype_can(dtype: torch.dtype, front: int) -> None:
+    """Values are ones in a place of their own, so that what comes out is the weights."""
+    torch.manual_seed(0)
+    end, width = 48, 64
+    queries, keys = (torch.randn(1, 4, length, width).mul(2.5).to(dtype) for length in (2, end))
+    values = torch.eye(end, width, dtype=dtype).expand(1, 4, end, width)
+    bucket = buckets.Bucket(front, end - front)
+    mask = torch.arange(front, end) <= torch.tensor([end - 2, end - 1])[:, None]
+    found = buckets.joined_attention(queries, keys, values, mask[None, None], bucket)[..., :end].double()
+    scores = queries.double() @ keys.double().transpose(-1, -2) * width**-0.5
+    whole = torch.cat([torch.ones(2, front, dtype=torch.bool), mask], dim=1)
+    expected = scores.masked_fill(~whole, -torch.inf).softmax(dim=-1)
+    counts = expected > 1e-3
+    assert float(scores.abs().max()) > 15
+    # A weight is rounded once as a factor and once as a result.
+    assert float(((found - expected) / expected)[counts].abs().max()) < 2.2 * torch.finfo(dtype).eps / 2
 
 
 @pytest.mark.parametrize("gamma", [1, 4])
