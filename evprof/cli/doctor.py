@@ -22,7 +22,7 @@ PACKAGES = (
     *("rich", "tensorboard", "torch-tb-profiler"),
 )
 
-OPTIONAL = ("torchao", "bitsandbytes", "hqq")
+OPTIONAL = ("bitsandbytes", "hqq")
 OPTIONAL_MISSING = "not installed: pip install 'evprof[quant]'"
 
 EXAMINATION_TIMEOUT_S = 120
