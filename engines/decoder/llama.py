@@ -156,7 +156,7 @@ class RotaryTable(nn.Module):
 
 
 class LlamaDecoder(nn.Module):
-    """A causal Llama at run time. `attention` is one of "sdpa", "flash", "eager" and may be set between runs."""
+    """A causal Llama at run time. `attention` is "sdpa", "flash", "cudnn" or "eager" and may be set between runs."""
 
     def __init__(self, source: LlamaForCausalLM) -> None:
         super().__init__()

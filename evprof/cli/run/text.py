@@ -106,7 +106,7 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths)),
         ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
     ]
-    figures += [*_layout_figures(run), *_loading_figures(run)]
+    figures += [*_clock_figures(run), *_kernel_figures(run), *_layout_figures(run), *_loading_figures(run)]
     counts = acceptance(run)
     if counts is not None:
         figures.append(
@@ -114,6 +114,30 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         )
         figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)} over {counts.rounds} rounds"))
     return figures
+
+
+def _clock_figures(run: RunLog) -> list[tuple[str, str]]:
+    """How devices' clocks ran against the host's."""
+    return [
+        (
+            "device clock",
+            f"{facts.drift_us:+.1f} µs (± {facts.uncertainty_us:.1f}) behind the host's on {device} by the end"
+            + (", corrected" if facts.is_corrected else ""),
+        )
+        for device, facts in run.info.clocks.items()
+    ]
+
+
+def _kernel_figures(run: RunLog) -> list[tuple[str, str]]:
+    """The attention kernels that a run's models took."""
+    return [
+        (
+            "attention" if role == run.info.role else f"{role} attention",
+            ", ".join(f"{kernel} ({name})" for name, kernel in model.attention_kernels.items()),
+        )
+        for role, model in run.info.models.items()
+        if model.attention_kernels
+    ]
 
 
 def _layout_figures(run: RunLog) -> list[tuple[str, str]]:
