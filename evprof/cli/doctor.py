@@ -19,10 +19,10 @@ from evprof.cli.terminal.console import Console
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
     *("h5py", "hdf5plugin", "aedat", "ijson", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
-    *("platformdirs", "rich", "tensorboard", "torch-tb-profiler"),
+    *("rich", "tensorboard", "torch-tb-profiler"),
 )
 
-OPTIONAL = ("torchao", "bitsandbytes", "hqq")
+OPTIONAL = ("bitsandbytes", "hqq")
 OPTIONAL_MISSING = "not installed: pip install 'evprof[quant]'"
 
 EXAMINATION_TIMEOUT_S = 120
@@ -222,7 +222,7 @@ def _models(problems: list[Problem]) -> dict[str, bool]:
 
 def _folders(problems: list[Problem]) -> dict[str, dict[str, Any]]:
     from evprof.cli.models import hub_cache_folder
-    from evprof.cli.terminal.crash import log_folder
+    from evprof.core.user_folders import log_folder
     from evprof.session.autosave import autosave_folder
 
     found = {}

@@ -34,6 +34,7 @@ _MODEL_KEYS = (
     "dtype",
     "device",
     "quantization",
+    "content",
 )
 SETTINGS_KEYS = (
     "max_new_tokens",
@@ -100,6 +101,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "model": _model(info.models.get(info.role)),
         "settings": _settings(run),
         "sample": _sample(info),
+        "attention_kernels": {role: dict(model.attention_kernels) for role, model in info.models.items()},
         "setup": _setup(info.setup.get(info.role)),
         "stages": _stages(run, info.role),
         "loading": loading_document(run, info.role),
@@ -111,6 +113,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "energy": energy_document(run),
         "throttling": throttled_devices(run),
         "throttled": is_throttled(run),
+        "clocks": {device: facts.to_json() for device, facts in info.clocks.items()},
         "kv_cache": _kv_cache(run, info.role),
         "draft": _draft(run),
         "speculation": speculation_document(run, others, processes),

@@ -38,6 +38,8 @@ def print_comparison(document: Document, out: Console) -> None:
         out.line((label, "bold"), f": {_column_text(column, _is_of_many(document))}")
     _print_settings(document, labels, out)
     out.line()
+    if said := document["comparability"]["sentence"]:
+        out.line((said, "yellow"))
     if document["rows"]:
         _print_rows(document, labels, out)
     else:

@@ -71,6 +71,12 @@ def energy_j(run: RunLog, basis: str = stages.END_TO_END) -> float | None:
     return _computing_sum(run, lambda curve: curve.energy_j(_windows(run, basis)))
 
 
+def energy_between_j(run: RunLog, start_ns: int, end_ns: int) -> float | None:
+    """Energy in J of the devices that computed between two moments; None where it is not known, as of what is shorter
+    than a step of the counter."""
+    return _computing_sum(run, lambda curve: curve.energy_j([(start_ns, end_ns)]))
+
+
 def decode_energy_per_token_j(run: RunLog) -> float | None:
     """Energy of decode in J by n - 1, as its time per token is counted; None without a second token."""
     windows = stages.settled_intervals(run, ("decode",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from evprof.core.records import PowerRecord
@@ -42,6 +43,14 @@ def throttle_sentence(run: RunLog) -> str | None:
     return f"Slowed down: {'; '.join(said)}." if said else None
 
 
+def slowed_samples(records: Sequence[PowerRecord]) -> list[tuple[PowerRecord, list[str]]]:
+    """Samples of one GPU in which it was slowed down, with the doubtful reasons it gave: none where only its clock
+    dropped."""
+    highest = _highest_mhz(records)
+    told = [(record, _reasons(record)) for record in records]
+    return [(record, reasons) for record, reasons in told if reasons or _dropped(record, highest)]
+
+
 def slowed_down(runs: Iterable[RunLog]) -> list[RunLog]:
     """Those of some runs in which a GPU is known to have been slowed down."""
     return [run for run in runs if is_throttled(run)]
@@ -59,21 +68,29 @@ def _tells(records: Sequence[PowerRecord]) -> bool:
 
 def _state(records: Sequence[PowerRecord]) -> dict[str, Any]:
     busy = [record.sm_mhz for record in records if record.sm_mhz >= 0 and _is_busy(record)]
-    highest = max(busy, default=None)
-    slowed = [record for record in records if _reasons(record) or _dropped(record, highest)]
-    reasons = dict.fromkeys(name for record in slowed for name in _reasons(record))
+    slowed = slowed_samples(records)
+    reasons = dict.fromkeys(name for _, names in slowed for name in names)
     hot = [record.temperature_c for record in records if record.temperature_c >= 0]
     return {
         "throttle_reasons": list(reasons),
         "throttled_share": len(slowed) / len(records),
         "lowest_sm_mhz": min(busy, default=None),
-        "highest_sm_mhz": highest,
+        "highest_sm_mhz": max(busy, default=None),
         "hottest_c": max(hot, default=None),
     }
 
 
+def _highest_mhz(records: Sequence[PowerRecord]) -> int | None:
+    return max((record.sm_mhz for record in records if record.sm_mhz >= 0 and _is_busy(record)), default=None)
+
+
 def _reasons(record: PowerRecord) -> list[str]:
-    return doubtful_reasons(throttle_reasons(record.throttle_bits if record.throttle_bits >= 0 else None))
+    return _doubtful(record.throttle_bits)
+
+
+@cache
+def _doubtful(bits: int) -> list[str]:
+    return doubtful_reasons(throttle_reasons(bits if bits >= 0 else None))
 
 
 def _is_busy(record: PowerRecord) -> bool:
