@@ -44,7 +44,7 @@ def test_power_is_sampled_alike_here_and_through_the_pipe(a_gpu, request_for, st
     wait_until(lambda: not host.is_busy)
     for run in (*book_of(here).runs.values(), *book_of(there).runs.values()):
         times = [record.t_ns for record in run.power["cuda:0"]]
-        assert len(times) > 2
+        assert len(times) >= 2
         # The last sample lies after the end, so that no part of the run is without one.
         assert times[0] < run.info.end_ns <= times[-1]
         assert {record.power_mw for record in run.power["cuda:0"]} == {300_000}
