@@ -208,4 +208,6 @@ def is_compilers(problem: BaseException) -> bool:
 
 def first_line(problem: BaseException) -> str:
     """What an exception says first, without its full stop."""
+    if type(problem).__name__ == "FailOnRecompileLimitHit":
+        return "torch has compiled it as often as it allows"
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(". ")

@@ -172,7 +172,7 @@ def test_a_step_that_may_not_be_compiled_once_more_falls_back(monkeypatch: Any) 
     for ids in ([[3]], [[4, 5, 6]], [[7]]):
         found, expected = (model.step(torch.tensor(ids), keep=len(ids[0])) for model in (one, plain))
         assert_close(found, expected)
-    assert "recompile_limit" in str(step.problem)
+    assert step.problem == "torch has compiled it as often as it allows"
 
 
 @pytest.mark.parametrize(
@@ -197,6 +197,7 @@ def test_whatever_compilers_raise_ends_in_the_decoders_own_pass(module: str, nam
     def fails(*_: Any, **__: Any) -> Any:
         raise error
 
+    expected = "torch has compiled it as often as it allows" if name.startswith("FailOn") else "no kernel"
     decoder = LlamaDecoder.take_over(llama(3))
     for step in (CompiledStep(decoder), Uncaptured(decoder, JOINED, body=fails)):
         if isinstance(step, CompiledStep):
@@ -209,12 +210,12 @@ def test_whatever_compilers_raise_ends_in_the_decoders_own_pass(module: str, nam
         for model in (one, plain):
             model.prefill(decoder.embed(prompt_of(20)), threading.Event())
         assert_close(*(model.step(torch.tensor([[3]])) for model in (one, plain)))
-        assert step.problem == "no kernel"
+        assert step.problem == expected
 
     steps = DecodeSteps(decoder)
     monkeypatch.setattr(CompiledStep, "compile_for", fails)
     sentence = steps.choose(Switches(step="compiled"), StepPlan((1,), 20, 128)).sentence
-    assert sentence == "The decode step is not compiled but runs eagerly: no kernel."
+    assert sentence == f"The decode step is not compiled but runs eagerly: {expected}."
 
 
 def test_what_fails_as_it_runs_is_not_taken_for_a_compilers_failure() -> None:
