@@ -17,7 +17,7 @@ import torch
 
 from engines.decoder.attention import attend, causal_mask, choosing_kernel
 from engines.decoder.kv_cache import KvCache, StaticKv
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 from evprof.core.user_folders import cache_folder
@@ -74,10 +74,10 @@ class CompiledStep:
         self._ready |= wanted
         return ms_from_ns(monotonic_ns() - began_ns)
 
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
-        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S. Falls back to the decoder's own pass."""
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S. Trees go the decoder's own way."""
         # A position of 0 or 1 would be compiled for separately.
-        if self.problem is None and isinstance(cache, StaticKv) and cache.length > 1:
+        if self.problem is None and shape is None and isinstance(cache, StaticKv) and cache.length > 1:
             try:
                 logits, self.features = self._run(ids, cache)
             except Exception as problem:
@@ -86,7 +86,7 @@ class CompiledStep:
                 self.problem = first_line(problem)
             else:
                 return logits[:, -keep:]
-        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
         return self._decoder.head(hidden[:, -keep:])
 
     def _run(self, ids: torch.Tensor, cache: StaticKv) -> tuple[torch.Tensor, torch.Tensor]:
