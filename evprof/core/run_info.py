@@ -26,7 +26,8 @@ class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file
     does not say).
 
-    `attention`, `cache` and `step` are what the run really took. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
+    `attention`, `cache` and `step` are what the run really took. `content` names what its files hold (None: older
+    sessions and random weights do not say). `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
     come from the configuration: the KV formula needs them.
     """
 
@@ -47,6 +48,7 @@ class ModelFacts(Plain):
     cache: str
     prompt_template: str
     step: str = "eager"
+    content: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import evprof
 from engines.engine import LocalEngine, plan_runs
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
@@ -281,6 +282,9 @@ def test_describe_names_the_machine(engine: Any) -> None:
     block = engine.describe()
     assert {"device", "driver", "torch", "transformers", "python", "threads", "gpu"} <= set(block)
     assert block["torch"] == torch.__version__
+    assert block["evprof"] == evprof.__version__
+    # Without a GPU the processor is the device.
+    assert torch.cuda.is_available() or block["processor"] == block["device"] != ""
 
 
 def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) -> None:
