@@ -110,7 +110,7 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths)),
         ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
     ]
-    figures += [*_layout_figures(run), *_loading_figures(run)]
+    figures += [*_clock_figures(run), *_kernel_figures(run), *_layout_figures(run), *_loading_figures(run)]
     figures += _energy_figures(run)
     counts = acceptance(run)
     if counts is not None:
@@ -135,6 +135,30 @@ def _energy_figures(run: RunLog) -> list[tuple[str, str]]:
         ("energy by stage", ", ".join(f"{name} {amount_text(value, 'J')}" for name, value in parts.items())),
         ("energy per token", amount_text(found["energy_per_token_j"], "J")),
         ("power mean / peak", " / ".join(amount_text(value, "W") for value in powers)),
+    ]
+
+
+def _clock_figures(run: RunLog) -> list[tuple[str, str]]:
+    """How devices' clocks ran against the host's."""
+    return [
+        (
+            "device clock",
+            f"{facts.drift_us:+.1f} µs (± {facts.uncertainty_us:.1f}) behind the host's on {device} by the end"
+            + (", corrected" if facts.is_corrected else ""),
+        )
+        for device, facts in run.info.clocks.items()
+    ]
+
+
+def _kernel_figures(run: RunLog) -> list[tuple[str, str]]:
+    """The attention kernels that a run's models took."""
+    return [
+        (
+            "attention" if role == run.info.role else f"{role} attention",
+            ", ".join(f"{kernel} ({name})" for name, kernel in model.attention_kernels.items()),
+        )
+        for role, model in run.info.models.items()
+        if model.attention_kernels
     ]
 
 
