@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from engines.decoder.bucket_pass import bucket_states
-from engines.decoder.compiled_step import CompiledStep, compiled, first_line
+from engines.decoder.bucket_pass import STRIDE
+from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.early_exit import EarlyExitStep
@@ -20,6 +21,7 @@ from engines.decoder.fused_graphs import FusedGraphs, FusedStep
 from engines.decoder.fused_pass import FUSED, fusing_problem
 from engines.decoder.fused_proof import is_proven
 from engines.decoder.kv_cache import STATIC
+from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
 from engines.kernels.availability import is_interpreted
 from evprof.core.errors import USAGE, UserError
@@ -68,9 +70,15 @@ class DecodeSteps:
         self.last_prompt = 0
         self._decoder = decoder
         self._made: dict[str, _Step] = {}
+        self._asked: tuple[Any, ...] = ()
 
     def choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
         """The step for a run, made if need be. Raises UserError for what cannot be asked of this model or device."""
+        # What failed is tried again when something else is asked, for then the cause may be gone.
+        asked = (switches.step, self._decoder.attention, plan.blocks, plan.capacity // STRIDE, plan.cache, plan.batch)
+        if asked != self._asked:
+            self._asked = asked
+            self._made = {name: step for name, step in self._made.items() if step.problem is None}
         chosen = self._choose(switches, plan)
         self.release(kept=chosen.step)
         return chosen
@@ -79,10 +87,12 @@ class DecodeSteps:
         """Gives back the caches of captured steps, all but one's: they stand beside the run's own otherwise."""
         for step in self._made.values():
             if isinstance(step, GraphStep) and step is not kept:
+                problem = step.problem
                 step.release()
+                step.problem = problem
 
     def _choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
-        is_cuda = self._decoder.device.type == "cuda"
+        is_cuda = is_on_cuda(self._decoder)
         asked = switches.step
         if asked == GRAPHS and not is_cuda:
             raise UserError(
@@ -130,13 +140,17 @@ class DecodeSteps:
             if step is None:
                 step = self._made[name] = make()
             if step.problem is None:
+                # The others first: their memory may be what is missing.
+                self.release(kept=step)
                 try:
                     made_ms = _prepare(step, plan)
                     sentence = None if step.kind == kind else _because(kind, problem, step.kind)
                     return ChosenStep(step, step.kind, sentence, made_ms)
                 except torch.OutOfMemoryError:
                     raise
-                except (RuntimeError, OSError) as error:
+                except Exception as error:
+                    if not isinstance(error, RuntimeError | OSError) and not is_compilers(error):
+                        raise
                     step.problem = first_line(error)
             problem = problem or step.problem
         return ChosenStep(None, sentence=_because(kind, problem))
@@ -150,10 +164,15 @@ class DecodeSteps:
             is_cuda = decoder.device.type == "cuda"
             return [(FUSED, lambda: FusedGraphs(decoder)), graphs] if is_cuda else [(FUSED, lambda: FusedStep(decoder))]
         plain = [(COMPILED, lambda: CompiledStep(decoder))]
-        if decoder.device.type != "cuda" or plan.batch > 1:
+        if not is_on_cuda(decoder) or plan.batch > 1:
             return [*plain]
         # Compiled kernels still are some hundred launches a step: captured, they are one.
-        return [("captured", lambda: GraphStep(decoder, body=compiled(bucket_states), kind=COMPILED)), *plain]
+        return [("captured", lambda: GraphStep(decoder, body=LayerwiseBody(), kind=COMPILED)), *plain]
+
+
+def is_on_cuda(decoder: LlamaDecoder) -> bool:
+    """Whether graphs can hold its steps."""
+    return decoder.device.type == "cuda"
 
 
 def expected_prompt(visual: int) -> int:

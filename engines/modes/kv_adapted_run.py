@@ -21,6 +21,7 @@ from engines.stages.preparation import PromptLayout, tokenize_prompt
 from engines.stages.visual_tokens import VisualCounts
 from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
+from engines.tokens.uploads import upload
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, TARGET
 from evprof.core.speculation import SpeculationFacts
@@ -73,14 +74,14 @@ class KvAdaptedRun(PlainRun):
     def _preprocess(self, prompt: str, visual: int, tell: Tell) -> ModelInputs:
         """Stage preprocess of the target: its text alone, with one slot for all mapped positions."""
         model, course = self._target.model, self.course
-        with course.clock.stage("preprocess", TARGET, model.device) as span, course.memory.stage("preprocess"):
+        with course.memory.stage("preprocess"), course.clock.stage("preprocess", TARGET, model.device) as span:
             with course.clock.child("tokenize") as part:
                 part.input("prompt", prompt)
                 layout = PromptLayout(model.template_of(course.settings), 1, VisualCounts((), visual))
                 ids, lengths, warnings = tokenize_prompt(model, prompt, course.settings, layout)
                 part.output("token_ids", ids)
             with course.clock.child("to device"):
-                text_ids = torch.tensor([token for token in ids if token != SLOT], device=model.device)
+                text_ids = upload([token for token in ids if token != SLOT], model.device)
             span.output("text_ids", text_ids)
             tell("lengths", lengths)
         return ModelInputs(text_ids.new_empty(0), ids, text_ids, (ids.index(SLOT),), lengths, warnings=[*warnings])

@@ -26,7 +26,9 @@ class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file
     does not say).
 
-    `attention`, `cache` and `step` are what the run really took. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
+    `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
+    (prefill, decode, verify), as far as it is known. `content` names what its files hold (None: older sessions and
+    random weights do not say). `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
     come from the configuration: the KV formula needs them.
     """
 
@@ -47,15 +49,22 @@ class ModelFacts(Plain):
     cache: str
     prompt_template: str
     step: str = "eager"
+    content: str | None = field(default=None, compare=False)
+    attention_kernels: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class SetupFacts(Plain):
-    """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine)."""
+    """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine).
+
+    `first_use`: the model, on a GPU, was not run like this before since it was loaded. A GPU's libraries load kernels
+    and choose among them when a shape first asks for one, so what this took lies inside the stages.
+    """
 
     import_ms: float | None = None
     weights_ms: float | None = None
     compile_ms: float | None = None
+    first_use: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,13 +132,29 @@ class KvFacts(Plain):
 
 @dataclass(frozen=True)
 class MemoryFacts(Plain):
-    """Memory of a run in bytes; None where this device or platform cannot say."""
+    """Memory of a run in bytes; None where this device or platform cannot say.
+
+    `measuring_ms`: what reading it took, between the stages and therefore part of the unattributed time.
+    """
 
     weights_bytes: int | None = None
     peak_allocated_bytes: int | None = None
     peak_reserved_bytes: int | None = None
     peak_rss_bytes: int | None = None
     by_stage: dict[str, int] = field(default_factory=dict)
+    measuring_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class ClockFacts(Plain):
+    """How far a device's clock ran away from the host's during a run, in µs: positive where the device's was slower.
+
+    `uncertainty_us` is how far the figure may be off. `is_corrected`: device times were stretched by it.
+    """
+
+    drift_us: float
+    uncertainty_us: float
+    is_corrected: bool
 
 
 @dataclass(frozen=True)
@@ -167,7 +192,7 @@ class RunInfo:
     `cell` names the configuration in a suite or an imported file: runs of one cell differ in sample and `repeat` only.
     `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
-    of the run. They are None until known. `started_at` is ISO 8601 UTC.
+    of the run. They are None until known. `started_at` is ISO 8601 UTC. `clocks` are by the name of their device.
 
     `given` names the settings that an imported file or an older session tells; None: all were chosen or taken by us.
     """
@@ -192,6 +217,7 @@ class RunInfo:
     kv: dict[str, KvFacts] = field(default_factory=dict)
     loading: dict[str, LoadingFacts] = field(default_factory=dict)
     memory: MemoryFacts = field(default_factory=MemoryFacts)
+    clocks: dict[str, ClockFacts] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     text: str | None = None
     trace_path: str | None = None
@@ -217,8 +243,10 @@ class RunInfo:
 
     @property
     def is_cold(self) -> bool:
-        """Whether a model was loaded for this run: its first pass pays for memory and caches that later ones find."""
-        return self.imported is None and any(setup.weights_ms is not None for setup in self.setup.values())
+        """Whether a model was loaded for this run, or on a GPU first used like this: its passes pay for memory, caches
+        and kernels that later ones find."""
+        paid = any(setup.weights_ms is not None or setup.first_use for setup in self.setup.values())
+        return self.imported is None and paid
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def without_gradients() -> Any:
 def large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix in one tile: the interpreter takes a millisecond for any program, and the tilings have tests."""
 
-    def whole(product: Product) -> Tiling:
+    def whole(product: Product, *_: Any) -> Tiling:
         rows, columns = (max(16, 1 << (size - 1).bit_length()) for size in (product.rows, product.columns))
         return Tiling(rows, columns, 4, 1)
 
@@ -307,7 +307,7 @@ class Replayed(FusedGraphs):
         decoder.rotary.reach(cache.capacity)
         logits, hidden = self.body(decoder, ids, start, cache)
         graph = SimpleNamespace(replay=lambda: self.body(decoder, ids, start, cache))
-        return SimpleNamespace(graph=graph, ids=ids, start=start, logits=logits, hidden=hidden)
+        return SimpleNamespace(graph=graph, ids=ids, start=start, logits=logits, hidden=hidden, way=self.kind)
 
 
 def test_one_graph_serves_every_length_and_trees_and_a_longer_prompt_begins_anew(

@@ -33,6 +33,10 @@ def _where_tokens_leave(here: Situation) -> str:
     return "" if leaves else "No token leaves early."
 
 
+def _attention_refusal(here: Situation, value: Any) -> str:
+    return "cuDNN needs a model on a CUDA device." if value == "cudnn" and not here.has_cuda else ""
+
+
 def _cache_refusal(here: Situation, value: Any) -> str:
     cannot = value in FORGETFUL_CACHES and here.described.drafts
     return "An hqq cache cannot forget rejected tokens; speculative mode needs that." if cannot else ""
@@ -64,12 +68,13 @@ class Switches(Plain):
     attention: str = setting(
         "auto",
         "attention",
-        "The kernel that computes attention.",
+        "The kernel that computes attention; cuDNN's plans every new length anew and is taken only when named.",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
-        choices=_words("auto", sdpa="SDPA", flash="flash", eager="eager"),
-        label={"sdpa": "sdpa", "flash": "flash", "eager": "eager attention"},
+        choices=_words("auto", sdpa="SDPA", flash="flash", cudnn="cuDNN", eager="eager"),
+        label={"sdpa": "sdpa", "flash": "flash", "cudnn": "cudnn", "eager": "eager attention"},
         is_told_idle=True,
+        refuses=_attention_refusal,
     )
     cache: str = setting(
         "auto",
