@@ -1,8 +1,7 @@
-"""The products of the fused step on a GPU: right at the shapes of 7B models, captured, tuned. Skipped where there is none."""
+"""The products of the fused step on a GPU: right at the shapes of 7B models, captured, tuned. Else skipped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -129,11 +128,10 @@ def test_one_token_gives_the_same_every_time() -> None:
 
 
 @pytest.fixture
-def own_tilings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_tilings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_file", lambda: tmp_path / "tilings.json")
     monkeypatch.setattr(projections, "chosen_tilings", {})
     monkeypatch.setattr(tuning, "chosen_tilings", projections.chosen_tilings)
-    yield
 
 
 @pytest.mark.usefixtures("own_tilings")
