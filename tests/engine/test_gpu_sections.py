@@ -91,7 +91,7 @@ class _Shifted:
     def __init__(self, decoder: Any, place: int, gap: float) -> None:
         self._decoder, self._place, self._gap, self._calls = decoder, place, gap, 0
 
-    def __call__(self, ids: torch.Tensor, cache: Any, keep: int) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: Any, keep: int, shape: object = None) -> torch.Tensor:
         logits = self._decoder(self._decoder.embed(ids), cache, keep=keep).clone()
         self._calls += 1
         if self._calls == self._place:
