@@ -12,8 +12,23 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from evprof.core.errors import UserError
 
-SDPA, FLASH, EAGER = "sdpa", "flash", "eager"
-"""PyTorch's choice of kernel; its flash kernel or none; matrix products and a softmax one by one."""
+SDPA, FLASH, CUDNN, EAGER = "sdpa", "flash", "cudnn", "eager"
+"""PyTorch's choice of kernel; its flash kernel or none; cuDNN's or none; matrix products and a softmax one by one."""
+
+_BACKENDS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+}
+"""PyTorch's kernels as they are told."""
+
+ALONE = {FLASH: "PyTorch's flash attention", CUDNN: "cuDNN's attention"}
+"""Kinds that leave no other kernel."""
+
+# Here, because whatever computes attention imports this. cuDNN, PyTorch's first choice on Hopper GPUs, builds a plan
+# for every new length in every thread, which takes longer than many decode steps.
+torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @dataclass(frozen=True)
@@ -90,21 +105,54 @@ def added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def choosing_kernel(kind: str, mask: torch.Tensor | None) -> AbstractContextManager[None]:
-    """Restricts PyTorch to its flash kernel for "flash", leaves it alone otherwise.
+    """Restricts PyTorch to one kernel for "flash" and "cudnn", leaves it alone otherwise.
 
-    A pass under a mask (a verified block, a padded batch) is left alone too: flash kernels on CUDA take no mask.
+    A pass under a mask (a verified block, a padded batch) is left alone too: flash kernels on CUDA take no mask, and
+    cuDNN would build a plan for each.
     """
-    return _only_flash() if kind == FLASH and mask is None else nullcontext()
+    return _only(kind) if kind in ALONE and mask is None else nullcontext()
 
 
 @contextmanager
-def _only_flash() -> Iterator[None]:
+def _only(kind: str) -> Iterator[None]:
     try:
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        with sdpa_kernel(_BACKENDS[kind]):
             yield
     except RuntimeError as error:
-        if "No available kernel" not in str(error):
+        if not str(error).startswith(("No available kernel", "No viable backend")):
             raise
         raise UserError(
-            "PyTorch's flash attention cannot compute this model's attention on this device; choose --attention sdpa."
+            f"{ALONE[kind]} cannot compute this model's attention on this device; choose --attention sdpa."
         ) from None
+
+
+def kernel_of(
+    queries: torch.Tensor, keys: torch.Tensor, mask: torch.Tensor | None, *, is_causal: bool, kind: str
+) -> str | None:
+    """The kernel that `attend` takes for such tensors [B, H, S, D] and [B, kv_heads, L, D], by PyTorch's own choice.
+
+    "eager", or a name of `attention_backends`; None where PyTorch names none. Computes nothing.
+    """
+    if kind == EAGER or (kind in ALONE and mask is None):
+        return kind
+    shares = queries.shape[1] != keys.shape[1]
+    chosen = torch._fused_sdp_choice(queries, keys, keys, mask, 0.0, is_causal, enable_gqa=shares)
+    return next((name for name, backend in _BACKENDS.items() if backend.value == chosen), None)
+
+
+def attention_backends(device: torch.device) -> dict[str, list[str]]:
+    """PyTorch's attention kernels: the `order` in which it looks for one that can, and those of them `enabled`."""
+    if device.type == "cuda":
+        # PyTorch fixes the order for a GPU when it first chooses there.
+        sight = torch.empty(1, 1, 2, 64, device=device, dtype=torch.float16)
+        torch._fused_sdp_choice(sight, sight, sight)
+    names = {backend.value: name for name, backend in _BACKENDS.items()}
+    order = [names[place] for place in torch._C._get_sdp_priority_order() if place in names]
+    switches = torch.backends.cuda
+    is_on = {
+        "flash": switches.flash_sdp_enabled(),
+        "efficient": switches.mem_efficient_sdp_enabled(),
+        "math": switches.math_sdp_enabled(),
+        "cudnn": switches.cudnn_sdp_enabled(),
+    }
+    return {"order": order, "enabled": [name for name in order if is_on[name]]}

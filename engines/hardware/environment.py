@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import secrets
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
+import evprof
+from engines.decoder.attention import attention_backends
+from engines.hardware.card import NOTHING, card_facts
 from engines.hardware.gpu_state import driver_version, gpu_state
 from evprof.core.run_info import ENGINE_SESSION
 
@@ -21,12 +25,15 @@ _SESSION = secrets.token_hex(4)
 def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     """The block for a run on `device` (default: the first GPU, else the CPU). Costs about a millisecond.
 
-    `gpu` is None without a GPU; a figure the driver withholds is None.
+    `gpu` is None without a GPU; a figure the driver withholds is None. `attention_backends` are PyTorch's kernels of
+    attention, in their order and those that are on; the keys of `card_facts` are None without a GPU.
     """
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     is_gpu = device.type == "cuda"
     return {
+        "evprof": evprof.__version__,
         "device": torch.cuda.get_device_name(device) if is_gpu else cpu_name(),
+        "processor": cpu_name(),
         "driver": driver_version() if is_gpu else None,
         "cuda": torch.version.cuda,
         "torch": torch.__version__,
@@ -35,11 +42,15 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
+        "float32_matmul": torch.get_float32_matmul_precision(),
+        "attention_backends": attention_backends(device),
+        **(card_facts(device) if is_gpu else NOTHING),
         "gpu": gpu_state(device) if is_gpu else None,
         ENGINE_SESSION: _SESSION,
     }
 
 
+@cache
 def cpu_name() -> str:
     """The processor's name as the system tells it."""
     try:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
+from engines.measuring.proc_file import ProcFile
 
-_COUNTERS = "/proc/self/io"
+_COUNTERS = ProcFile("io")
 _FIELD = b"\nread_bytes: "
-
-_open: dict[int, int] = {}
-"""Process -> descriptor of its counters. Kept open: two readings are made within every stage load."""
 
 
 def disk_bytes() -> int | None:
     """Bytes fetched from storage so far, readahead included (Linux); None elsewhere. Takes a few µs."""
-    process = os.getpid()
     try:
-        if process not in _open:
-            _open[process] = os.open(_COUNTERS, os.O_RDONLY | os.O_CLOEXEC)
-        text = os.pread(_open[process], 1024, 0)
+        text = _COUNTERS.read()
     except (OSError, AttributeError):
         return None
     _, found, rest = text.partition(_FIELD)

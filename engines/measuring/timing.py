@@ -1,7 +1,8 @@
 """The instrumented clock: every stage and part is a span with host times at once and device times when they are known.
 
 A span is written as a begin record and an end record with host nanoseconds, and as a settled record with the device's
-times on the host's clock. Nothing here ever waits for a device but `finish`. It knows no model and no stage's content.
+times on the host's clock; `finish` may write that once more, corrected. Nothing here ever waits for a device but
+`finish`. It knows no model and no stage's content.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
+from engines.measuring.device_timer import DeviceTimer
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.protocols import Sink
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TensorRecord
+from evprof.core.run_info import ClockFacts
 
 Annotation = Callable[[str], AbstractContextManager[Any]]
 """Makes a context for a span's name, such as `torch.profiler.record_function`."""
@@ -28,25 +31,6 @@ def failed_stage(problem: BaseException) -> tuple[str, str] | None:
     """Role and name of the stage that an exception first left; None where it left none."""
     found: tuple[str, str] | None = problem.__dict__.get(_FAILED_IN)
     return found
-
-
-class DeviceTimer(Protocol):
-    """Marks on a device's queue of work, readable later as host nanoseconds."""
-
-    def mark(self) -> Any:
-        """Puts a mark after the work queued so far; never waits."""
-
-    def is_reached(self, mark: Any) -> bool:
-        """Whether the device has got there; never waits."""
-
-    def time_ns(self, mark: Any) -> int:
-        """When the device got there, on the host's clock. Only after `is_reached`."""
-
-    def release(self, mark: Any) -> None:
-        """Gives a mark back for reuse."""
-
-    def synchronize(self) -> None:
-        """Waits until all queued work is done."""
 
 
 class OpenSpan:
@@ -128,6 +112,14 @@ class OpenSpan:
         timer.release(self._last_mark)
         return True
 
+    def correct(self) -> bool:
+        """Corrects a device's times by what its timer knows at the end. Returns whether they were a device's."""
+        timer, known = self.timer, self.device_ns
+        if timer is None or known is None or self._last_mark is None:
+            return False
+        self.device_ns = timer.corrected_ns(known[0]), timer.corrected_ns(known[1])
+        return True
+
 
 class StageClock:
     """Writes one run's spans. Used by one thread; another one of the same run gets a `branch`.
@@ -153,6 +145,9 @@ class StageClock:
         self._timers = timers or {}
         self._open: list[OpenSpan] = []
         self._pending: deque[OpenSpan] = deque()
+        # What a device timed, kept so that it can be corrected when the clocks were compared at the end.
+        self._settled: list[OpenSpan] = []
+        self.device_clocks: dict[str, ClockFacts] = {}
         # One call into C, so that two threads never get the same number.
         self._ids = count() if ids is None else ids
 
@@ -189,20 +184,32 @@ class StageClock:
         self.settle()
 
     def settle(self) -> None:
-        """Settles what the devices have finished by now, without waiting."""
+        """Settles what the devices have finished by now, without waiting; one look where that is nothing."""
         pending = self._pending
         while pending and pending[0].settle():
+            self._settled.append(pending[0])
             self._write_settled(pending.popleft())
 
     def finish(self) -> int:
-        """Waits for every device once and settles the rest. Returns the host's ns when all work was done."""
+        """Waits for every device once and settles the rest. Returns the host's ns when all work was done.
+
+        Then compares the clocks: `device_clocks` are the result, and where a device's drifted the spans that it timed
+        are written as settled once more, corrected.
+        """
         for timer in self._timers.values():
             timer.synchronize()
         done_ns = self.now()
         while self._pending:
             span = self._pending.popleft()
             span.settle()
+            self._settled.append(span)
             self._write_settled(span)
+        for device, timer in self._timers.items():
+            self.device_clocks[device] = facts = timer.conclude()
+            for span in self._settled if facts.is_corrected else ():
+                if span.timer is timer and span.correct():
+                    self._write_settled(span)
+        self._settled.clear()
         return done_ns
 
     def open(self, span: OpenSpan) -> None:
@@ -310,60 +317,3 @@ class _Nowhere:
 
     def post(self, message: Any) -> None:
         pass
-
-
-class CudaTimer:
-    """Marks as CUDA events from a pool, related to the host's clock by one anchor per run.
-
-    `elapsed_time` is a float32 of milliseconds: its steps are 8 µs after 100 s and 1 ms after 3 h, so a timer belongs
-    to one run and is made anew for the next.
-    """
-
-    def __init__(self, device: Any, pool: list[Any] | None = None, *, reserve: int = 256) -> None:
-        import torch
-
-        self._torch = torch
-        self._device = torch.device(device)
-        self._pool = pool if pool is not None else []
-        with torch.cuda.device(self._device):
-            while len(self._pool) < reserve:
-                self._pool.append(torch.cuda.Event(enable_timing=True))
-            torch.cuda.synchronize(self._device)
-            self._anchor = torch.cuda.Event(enable_timing=True)
-            before_ns = monotonic_ns()
-            self._anchor.record(torch.cuda.current_stream(self._device))
-            self._anchor.synchronize()
-            # The device reached the anchor between the two readings, a few µs apart.
-            self._anchor_ns = (before_ns + monotonic_ns()) // 2
-
-    def mark(self) -> Any:
-        """Records an event from the pool on the device's current stream."""
-        event = self._pool.pop() if self._pool else self._torch.cuda.Event(enable_timing=True)
-        event.record(self._torch.cuda.current_stream(self._device))
-        return event
-
-    def is_reached(self, mark: Any) -> bool:
-        """`cudaEventQuery`: answers at once."""
-        return bool(mark.query())
-
-    def time_ns(self, mark: Any) -> int:
-        """Anchor plus elapsed time."""
-        return self._anchor_ns + round(float(self._anchor.elapsed_time(mark)) * 1e6)
-
-    def release(self, mark: Any) -> None:
-        """Back into the pool."""
-        self._pool.append(mark)
-
-    def synchronize(self) -> None:
-        """Waits for the device."""
-        self._torch.cuda.synchronize(self._device)
-
-
-def make_timers(devices: Sequence[Any], pools: dict[str, list[Any]]) -> dict[str, DeviceTimer]:
-    """One timer per CUDA device among `devices`; `pools` keeps their events from run to run."""
-    timers: dict[str, DeviceTimer] = {}
-    for device in devices:
-        name = str(device)
-        if name.startswith("cuda") and name not in timers:
-            timers[name] = CudaTimer(device, pools.setdefault(name, []))
-    return timers

@@ -15,7 +15,8 @@ from typing import Any, Self
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, tensorboard_trace_handler
 
-from engines.measuring.timing import DeviceTimer, OpenSpan, StageClock
+from engines.measuring.device_timer import DeviceTimer
+from engines.measuring.timing import OpenSpan, StageClock
 from evprof.core.errors import UserError
 from evprof.core.protocols import Sink
 

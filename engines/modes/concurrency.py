@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from engines.hardware.threads import split_threads
-from engines.measuring.timing import StageClock, make_timers
+from engines.measuring.device_timer import make_timers
+from engines.measuring.timing import StageClock
 from evprof.core.messages import Message
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import Record

@@ -74,7 +74,7 @@ class KvAdaptedRun(PlainRun):
     def _preprocess(self, prompt: str, visual: int, tell: Tell) -> ModelInputs:
         """Stage preprocess of the target: its text alone, with one slot for all mapped positions."""
         model, course = self._target.model, self.course
-        with course.clock.stage("preprocess", TARGET, model.device) as span, course.memory.stage("preprocess"):
+        with course.memory.stage("preprocess"), course.clock.stage("preprocess", TARGET, model.device) as span:
             with course.clock.child("tokenize") as part:
                 part.input("prompt", prompt)
                 layout = PromptLayout(model.template_of(course.settings), 1, VisualCounts((), visual))

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.kernels_taken import kernels_taken
 from engines.decoder.kv_cache import weigh
 from engines.decoder.quantized_kv import check_cache
 from engines.decoder.sampling import make_sampler
@@ -23,8 +24,8 @@ from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
 from engines.hardware.threads import use_threads
 from engines.loading.warm_models import Warm
+from engines.measuring.device_timer import make_timers
 from engines.measuring.stage_memory import StageMemory
-from engines.measuring.timing import make_timers
 from engines.modes.concurrency import SharedSink
 from engines.modes.lost_gpu import is_lost_gpu, lost_sentence
 from engines.modes.memory_failure import give_back, is_memory_failure, memory_sentence
@@ -38,9 +39,9 @@ from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
-from evprof.core.records import DRAFT, FrameRecord
+from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.request import RunRequest, input_of
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.families import FAMILIES
@@ -88,6 +89,7 @@ class MeasuredRun:
         self._stop = stop
         self._environment: dict[str, Any] = {}
         self._models: dict[str, VisionLanguageModel] = {}
+        self._taken: dict[str, ModelFacts] = {}
         self._doing = "before its models were loaded"
         # Each part of the run that has begun says here what is to be told of it at the end.
         self._endings: list[Callable[[], dict[str, Any]]] = [tools.end_facts]
@@ -214,7 +216,8 @@ class MeasuredRun:
         self._doing = f"while the decode step of the {role} was made"
         chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(settings.switches, plan)
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
-        self._describe({"models": {role: replace(taken, step=chosen.kind)}, "setup": {role: setup}})
+        self._taken[role] = replace(taken, step=chosen.kind)
+        self._describe({"models": {role: self._taken[role]}, "setup": {role: setup}})
         if chosen.sentence is not None:
             self._warn(chosen.sentence)
         return chosen
@@ -255,7 +258,7 @@ class MeasuredRun:
             self._play(strategy(course), ready.steps)
         finally:
             end_ns = clock.finish()
-            self._endings.append(lambda: {"end_ns": end_ns})
+            self._endings.append(lambda: {"end_ns": end_ns, "clocks": clock.device_clocks})
             self._describe({"end_ns": end_ns})
 
     def _play(self, run: PlainRun, steps: dict[str, tuple[ChosenStep, DecodeSteps]]) -> None:
@@ -268,7 +271,7 @@ class MeasuredRun:
         try:
             first = run.prefill()
             device = run.answering.model.device
-            with course.clock.stage("decode", self._plan.role, device) as span, course.memory.stage("decode"):
+            with course.memory.stage("decode"), course.clock.stage("decode", self._plan.role, device) as span:
                 if first is not None:
                     span.input("first token", first)
                 try:
@@ -291,6 +294,7 @@ class MeasuredRun:
             self._tell_inputs(role, model_pass)
             self._tell_step(model_pass)
             steps[role][1].last_prompt = model_pass.cached.prompt_length
+        facts["models"] = {role: self._with_kernels(role, model_pass) for role, model_pass in run.passes.items()}
         weights = sum(model_pass.model.facts.weight_bytes or 0 for model_pass in run.passes.values())
         facts["memory"] = run.course.memory.facts(weights)
         facts["kv"] = {
@@ -302,6 +306,11 @@ class MeasuredRun:
         if ids := run.course.answer.ids:
             facts["text"] = vocabulary.decode([token_id for token_id in ids if token_id not in vocabulary.eos_ids])
         return facts
+
+    def _with_kernels(self, role: str, model_pass: ModelPass) -> ModelFacts:
+        blocks = block_sizes(role, self._plan.settings, is_speculative=mode_of(self._request.mode).drafts)
+        kernels = kernels_taken(model_pass.cached, max(blocks) if role == TARGET else 1)
+        return replace(self._taken[role], attention_kernels=kernels)
 
     def _gpu_facts(self, gpus: GpuWatch, device: torch.device) -> dict[str, Any]:
         """The environment with the GPU's state at the end; what makes its times doubtful becomes a warning."""

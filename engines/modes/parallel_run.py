@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from engines.decoder.attention import FLASH
+from engines.decoder.attention import ALONE
 from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
@@ -36,10 +36,10 @@ class ParallelRun(SpeculativeRun):
     """The draft's work begins in a thread of its own; its sink takes from two threads."""
 
     def __init__(self, course: Course) -> None:
-        if course.settings.switches.attention == FLASH:
+        if course.settings.switches.attention in ALONE:
             raise UserError(
-                "PyTorch restricts itself to flash kernels for all threads at once, and in mode parallel-prefill two "
-                "models compute; leave --attention out.",
+                "PyTorch restricts itself to one attention kernel for all threads at once, and in mode "
+                "parallel-prefill two models compute; leave --attention out.",
                 exit_code=USAGE,
             )
         models, stop = course.models, course.stop

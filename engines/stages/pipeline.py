@@ -118,7 +118,7 @@ class ModelPass:
         self._check_stop()
         if self.inputs is None:
             raise RuntimeError("prefill before preprocess")
-        with self._clock.stage("prefill", self.role, self.model.device) as span, self._memory.stage("prefill"):
+        with self._memory.stage("prefill"), self._clock.stage("prefill", self.role, self.model.device) as span:
             work.begin()
             with self._clock.child("embeddings") as part:
                 part.input("visual embeddings", visual)
@@ -157,7 +157,7 @@ class ModelPass:
 
     def _load(self, sample: Sample, tell: Tell) -> None:
         self._check_stop()
-        with self._clock.stage("load", self.role) as span, self._memory.stage("load"):
+        with self._memory.stage("load"), self._clock.stage("load", self.role) as span:
             tell("start_ns", span.start_ns)
             kind = input_of(self._settings.input, self.role)
             before = disk_bytes()
@@ -169,7 +169,7 @@ class ModelPass:
         self._check_stop()
         if self._host is None:
             raise RuntimeError("preprocess before load")
-        with self._clock.stage("preprocess", self.role, self.model.device) as span, self._memory.stage("preprocess"):
+        with self._memory.stage("preprocess"), self._clock.stage("preprocess", self.role, self.model.device) as span:
             note_host(span.input, self._host)
             inputs = self.model.preprocess(self._host, prompt, self._settings, self._clock)
             self._host = None
@@ -182,7 +182,7 @@ class ModelPass:
 
     def _vision(self, inputs: ModelInputs) -> torch.Tensor:
         self._check_stop()
-        with self._clock.stage("vision", self.role, self.model.device) as span, self._memory.stage("vision"):
+        with self._memory.stage("vision"), self._clock.stage("vision", self.role, self.model.device) as span:
             span.input("pixel_values", inputs.pixel_values)
             visual = self.model.encode_vision(inputs, self._clock)
             span.output("visual embeddings", visual)

@@ -26,7 +26,9 @@ class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file
     does not say).
 
-    `attention`, `cache` and `step` are what the run really took. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
+    `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
+    (prefill, decode, verify), as far as it is known. `content` names what its files hold (None: older sessions and
+    random weights do not say). `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
     come from the configuration: the KV formula needs them.
     """
 
@@ -47,6 +49,8 @@ class ModelFacts(Plain):
     cache: str
     prompt_template: str
     step: str = "eager"
+    content: str | None = field(default=None, compare=False)
+    attention_kernels: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -128,13 +132,29 @@ class KvFacts(Plain):
 
 @dataclass(frozen=True)
 class MemoryFacts(Plain):
-    """Memory of a run in bytes; None where this device or platform cannot say."""
+    """Memory of a run in bytes; None where this device or platform cannot say.
+
+    `measuring_ms`: what reading it took, between the stages and therefore part of the unattributed time.
+    """
 
     weights_bytes: int | None = None
     peak_allocated_bytes: int | None = None
     peak_reserved_bytes: int | None = None
     peak_rss_bytes: int | None = None
     by_stage: dict[str, int] = field(default_factory=dict)
+    measuring_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class ClockFacts(Plain):
+    """How far a device's clock ran away from the host's during a run, in µs: positive where the device's was slower.
+
+    `uncertainty_us` is how far the figure may be off. `is_corrected`: device times were stretched by it.
+    """
+
+    drift_us: float
+    uncertainty_us: float
+    is_corrected: bool
 
 
 @dataclass(frozen=True)
@@ -172,7 +192,7 @@ class RunInfo:
     `cell` names the configuration in a suite or an imported file: runs of one cell differ in sample and `repeat` only.
     `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
-    of the run. They are None until known. `started_at` is ISO 8601 UTC.
+    of the run. They are None until known. `started_at` is ISO 8601 UTC. `clocks` are by the name of their device.
 
     `given` names the settings that an imported file or an older session tells; None: all were chosen or taken by us.
     """
@@ -197,6 +217,7 @@ class RunInfo:
     kv: dict[str, KvFacts] = field(default_factory=dict)
     loading: dict[str, LoadingFacts] = field(default_factory=dict)
     memory: MemoryFacts = field(default_factory=MemoryFacts)
+    clocks: dict[str, ClockFacts] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     text: str | None = None
     trace_path: str | None = None

@@ -15,7 +15,8 @@ from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
-from engines.measuring.timing import NullClock, StageClock, make_timers
+from engines.measuring.device_timer import make_timers
+from engines.measuring.timing import NullClock, StageClock
 from engines.tokens.answer import Answer
 from evprof.core.records import RoundRecord, SpanRecord
 from evprof.core.vocabulary.switches import Switches

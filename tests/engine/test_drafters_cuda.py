@@ -16,7 +16,8 @@ from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
 from engines.drafters.reencoding_drafter import ReencodingDrafter
-from engines.measuring.timing import StageClock, make_timers
+from engines.measuring.device_timer import make_timers
+from engines.measuring.timing import StageClock
 from engines.tokens.tokenization import SyntheticVocabulary
 from engines.tokens.vocabulary_alignment import Alignment
 

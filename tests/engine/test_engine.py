@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import evprof
 from engines.engine import LocalEngine, plan_runs
 from engines.loading import warm_models
 from evprof.core.errors import UserError
@@ -68,6 +69,7 @@ def test_every_mode_measures_five_stages_of_each_model(engine: Any, sample: Any,
         assert len(run.tokens) == 12
         assert info.text
         for role in info.models:
+            assert info.models[role].attention_kernels["prefill"] == "flash"
             assert info.kv[role].measured_bytes == formula_bytes(run, role)
             assert run.frames[role]
             assert info.lengths[role].input == sum((info.lengths[role].system, info.lengths[role].text)) + (
@@ -310,6 +312,9 @@ def test_describe_names_the_machine(engine: Any) -> None:
     block = engine.describe()
     assert {"device", "driver", "torch", "transformers", "python", "threads", "gpu"} <= set(block)
     assert block["torch"] == torch.__version__
+    assert block["evprof"] == evprof.__version__
+    # Without a GPU the processor is the device.
+    assert torch.cuda.is_available() or block["processor"] == block["device"] != ""
 
 
 def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) -> None:

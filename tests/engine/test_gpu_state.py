@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
+from engines.hardware.card import NOTHING, card_facts, cudnn_text, version_of
+from engines.hardware.environment import describe_environment
+from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings
 from evprof.core.messages import RunEnded, RunWarned
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.throttling import throttle_reasons
 
 GPU = torch.device("cuda", 0)
 
@@ -183,3 +186,38 @@ def test_a_run_without_a_gpu(engine: Any, sample: Any, sink: Any, never: Any) ->
     (ended,) = [message for message in sink.messages if isinstance(message, RunEnded)]
     assert ended.facts["environment"]["gpu_end"] is None
     assert ended.facts["environment"]["gpu"] is None or torch.cuda.is_available()
+
+
+def test_a_card_is_told_by_what_runs_are_compared_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = SimpleNamespace(uuid="1b2c", major=9, minor=0, multi_processor_count=132, total_memory=150 << 30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: fake)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91_002)
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    facts = card_facts(GPU)
+    assert set(facts) == set(NOTHING)
+    assert (facts["compute_capability"], facts["sm_count"], facts["gpu_memory_bytes"]) == ("9.0", 132, 150 << 30)
+    assert (facts["cudnn"], facts["allocator"]) == ("9.10.2", "expandable_segments:True")
+    assert facts["tf32"] == {"matmul": False, "cudnn": True}
+    assert len(facts["gpu_id"]) == 12
+    assert "1b2c" not in str(facts)
+    other = fake.__dict__ | {"uuid": "1b2d"}
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**other))
+    assert card_facts(GPU)["gpu_id"] != facts["gpu_id"]
+
+
+@pytest.mark.parametrize(("number", "text"), [(91_002, "9.10.2"), (90_100, "9.1.0"), (8907, "8.9.7"), (None, None)])
+def test_cudnns_number_is_told_as_a_version(number: int | None, text: str | None) -> None:
+    assert cudnn_text(number) == text
+
+
+def test_versions_are_those_of_installed_packages() -> None:
+    assert version_of(("evprof-has-no-such-package", "torch")) == torch.__version__
+    assert version_of(("evprof-has-no-such-package",)) is None
+
+
+def test_without_a_gpu_the_environment_has_the_same_keys() -> None:
+    found = describe_environment(torch.device("cpu"))
+    assert {key: found[key] for key in NOTHING} == NOTHING
+    assert found["attention_backends"]["enabled"] == ["flash", "efficient", "math"]
+    assert found["float32_matmul"] == torch.get_float32_matmul_precision()

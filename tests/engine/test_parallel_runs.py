@@ -175,9 +175,10 @@ def test_stop_ends_both_models(
     assert "cancelled" in seen
 
 
-def test_flash_kernels_are_not_restricted_for_two_threads(engine: Any, sample: Any) -> None:
+@pytest.mark.parametrize("attention", ["flash", "cudnn"])
+def test_kernels_are_not_restricted_for_two_threads(attention: str, engine: Any, sample: Any) -> None:
     request = request_for(sample)
-    switches = replace(request.settings.switches, attention="flash")
+    switches = replace(request.settings.switches, attention=attention)
     run = carry_out(engine, replace(request, settings=replace(request.settings, switches=switches)))
     assert run.info.status == "failed"
     assert "--attention" in run.info.error

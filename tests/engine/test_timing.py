@@ -12,6 +12,7 @@ import torch
 from engines.measuring.timing import NullClock, StageClock, describe_tensor
 from evprof.core.events import EventArray
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TensorRecord
+from evprof.core.run_info import ClockFacts
 
 
 class Ticks:
@@ -51,6 +52,12 @@ class LaggingDevice:
 
     def synchronize(self) -> None:
         self.reached = self.marks
+
+    def conclude(self) -> ClockFacts:
+        return ClockFacts(0.0, 0.0, is_corrected=False)
+
+    def corrected_ns(self, time_ns: int) -> int:
+        return time_ns
 
 
 def spans_of(sink: Any) -> list[tuple[int, str, int, int]]:
@@ -219,23 +226,3 @@ def test_the_null_clock_measures_nothing() -> None:
     clock.settle()
     assert span.duration_ns == 0
     assert not clock.is_inside
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda_events_are_on_the_hosts_clock(sink: Any) -> None:
-    from engines.measuring.timing import make_timers
-    from evprof.core.clock import monotonic_ns
-
-    pools: dict[str, list[Any]] = {}
-    device = torch.device("cuda:0")
-    clock = StageClock(sink, 1, timers=make_timers([device], pools))
-    before_ns = monotonic_ns()
-    matrix = torch.randn(4096, 4096, device=device)
-    with clock.stage("prefill", "target", device) as span:
-        for _ in range(20):
-            matrix = matrix @ matrix * 1e-4
-    after_ns = clock.finish()
-    start_ns, end_ns = span.device_ns
-    assert before_ns - 100_000 < start_ns < end_ns < after_ns + 100_000
-    assert end_ns - start_ns > 1_000_000
-    assert len(pools["cuda:0"]) == 256

@@ -27,9 +27,12 @@ def test_keys_are_the_contract(plain_run) -> None:
     document = run_document(plain_run)
     assert set(document) >= RUN_KEYS
     later = {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
-    assert set(document) - RUN_KEYS == later | {"cold", "engine_session", "baseline"}
+    assert set(document) - RUN_KEYS == later | {
+        *("cold", "engine_session", "baseline"),
+        *("energy", "throttled", "throttling", "attention_kernels", "clocks"),
+    }
     assert list(document["model"]) == (
-        names("name family model_type parameters weight_bytes dtype device quantization")
+        names("name family model_type parameters weight_bytes dtype device quantization content")
     )
     assert set(document["settings"]) == set(
         names(
@@ -44,7 +47,7 @@ def test_keys_are_the_contract(plain_run) -> None:
         )
     )
     assert set(document["memory"]) == set(
-        names("weights_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes by_stage")
+        names("weights_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes by_stage measuring_ms")
     )
     assert set(document["setup"]) == {"import_ms", "weights_ms", "compile_ms"}
     assert set(document["kv_cache"]) == set(

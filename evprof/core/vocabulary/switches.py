@@ -33,22 +33,28 @@ def _where_tokens_leave(here: Situation) -> str:
     return "" if leaves else "No token leaves early."
 
 
+def _attention_refusal(here: Situation, value: Any) -> str:
+    return "cuDNN needs a model on a CUDA device." if value == "cudnn" and not here.has_cuda else ""
+
+
 def _cache_refusal(here: Situation, value: Any) -> str:
     cannot = value in FORGETFUL_CACHES and here.described.drafts
     return "An hqq cache cannot forget rejected tokens; speculative mode needs that." if cannot else ""
 
 
 def _step_refusal(here: Situation, value: Any) -> str:
-    """Why a decode step cannot be compiled or captured; in the engine's order."""
-    if value not in ("compiled", "graphs"):
+    """Why a decode step cannot be compiled, captured or fused; in the engine's order."""
+    if value not in ("compiled", "graphs", "fused"):
         return ""
-    if value == "graphs" and not here.has_cuda:
-        return "CUDA graphs need a model on a CUDA device."
+    if value != "compiled" and not here.has_cuda:
+        return {"graphs": "CUDA graphs need", "fused": "The fused step needs"}[value] + " a model on a CUDA device."
     if here.values["early_exit"] is not None and not here.described.is_paired:
         return "Early exit decides token by token how far to go."
-    cache = here.values["cache"]
+    cache, attention = here.values["cache"], here.values["attention"]
     if cache not in ("auto", "static"):
         return f"It needs a cache that is written in place: choose the static KV cache instead of {cache}."
+    if value == "fused" and attention != "auto":
+        return f"It computes attention with a kernel of its own: choose attention auto instead of {attention}."
     return ""
 
 
@@ -62,12 +68,13 @@ class Switches(Plain):
     attention: str = setting(
         "auto",
         "attention",
-        "The kernel that computes attention.",
+        "The kernel that computes attention; cuDNN's plans every new length anew and is taken only when named.",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
-        choices=_words("auto", sdpa="SDPA", flash="flash", eager="eager"),
-        label={"sdpa": "sdpa", "flash": "flash", "eager": "eager attention"},
+        choices=_words("auto", sdpa="SDPA", flash="flash", cudnn="cuDNN", eager="eager"),
+        label={"sdpa": "sdpa", "flash": "flash", "cudnn": "cudnn", "eager": "eager attention"},
         is_told_idle=True,
+        refuses=_attention_refusal,
     )
     cache: str = setting(
         "auto",
@@ -83,11 +90,11 @@ class Switches(Plain):
     step: str = setting(
         "auto",
         "decode step",
-        "One kernel at a time, compiled, or as a recorded CUDA graph.",
+        "One kernel at a time, compiled, as a recorded CUDA graph, or in seven kernels a layer (fused).",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
-        choices=_words("auto", "eager", "compiled", graphs="CUDA graphs"),
-        label={"eager": "eager step", "compiled": "compiled", "graphs": "graphs"},
+        choices=_words("auto", "eager", "compiled", graphs="CUDA graphs", fused="fused kernels"),
+        label={"eager": "eager step", "compiled": "compiled", "graphs": "graphs", "fused": "fused step"},
         is_told_idle=True,
         refuses=_step_refusal,
     )
