@@ -71,7 +71,7 @@ SIZES = {
         target="evprof-tiny-video-llava",
         repeat=1,
         run_tokens=4,
-        switches=("nothing", "cache static", "prefill-chunk", "early-exit"),
+        switches=("cache static", "early-exit"),
         scale=0.1,
         no_compiling="at tiny shapes nothing is compiled: that takes longer than all the rest",
     ),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -14,57 +12,16 @@ import pytest
 
 pytest.importorskip("torch")
 
+from bare_machine import ROOT, bare_environment
 from evprof.cli._gpu_section import SECTION_WORK
 from evprof.cli.bench.gpu import gpu_page
 from evprof.run.gpu_bench.plan import SECTIONS
 
-ROOT = Path(__file__).resolve().parents[2]
-
-ABSENT = [
-    "PySide6",
-    "shiboken6",
-    "pyqtgraph",
-    "av",
-    "platformdirs",
-    "ijson",
-    "hdf5plugin",
-    "aedat",
-    "tensorboard",
-    "torch_tb_profiler",
-    "torchao",
-    "bitsandbytes",
-    "hqq",
-    "faery",
-    "rosbags",
-    "lz4",
-    "torchcodec",
-    "scipy",
-    "evprof",
-    "_evprof",
-    "__editable__",
-]
-"""What docs/gpu.md says is not needed: beginnings of names below site-packages."""
-
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment whose Python finds everything installed here but ABSENT, and evprof in the checkout alone."""
-    site = tmp_path_factory.mktemp("site")
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if path.suffix != ".pth" and not any(path.name.lower().startswith(name.lower()) for name in ABSENT):
-            (site / path.name).symlink_to(path)
-    for path in Path(sysconfig.get_path("purelib")).glob("av*"):
-        if not path.name.lower().startswith(("av-", "av.")) and path.name != "av" and not (site / path.name).exists():
-            (site / path.name).symlink_to(path)
-    hidden = {name: "" for name in os.environ if name.startswith(("EVPROF", "PYTEST"))}
-    return {**os.environ, **hidden, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "PYTHONNOUSERSITE": "1"}
-
-
-def evprof_there(bare: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs it with the interpreter below the virtual environment, which knows no installed packages."""
-    interpreter = getattr(sys, "_base_executable", sys.executable)
-    argv = [interpreter, "-m", "evprof", *words]
-    return subprocess.run(argv, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    """The environment of processes that lack what such a machine lacks."""
+    return bare_environment(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def document(bare: dict[str, str], folder: Path) -> dict[str, Any]:
     """Everything, once."""
-    done = evprof_there(bare, "bench", "gpu", "--out", str(folder), "--device", "cpu", "--json")
-    assert done.returncode == 0, done.stderr + (done.stdout[-2000:])
+    argv = [sys.executable, "-m", "evprof", "bench", "gpu", "--out", str(folder), "--device", "cpu", "--json"]
+    done = subprocess.run(argv, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
