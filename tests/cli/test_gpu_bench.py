@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,9 @@ pytest.importorskip("torch")
 from bare_machine import ROOT, bare_environment
 from evprof.cli._gpu_section import SECTION_WORK
 from evprof.cli.bench.gpu import gpu_page
+from evprof.core.errors import UserError
 from evprof.run.gpu_bench.plan import SECTIONS
+from gpu_tables import BEGIN, END, with_tables
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +128,68 @@ def test_a_device_that_is_not_there_fails_in_a_sentence(evprof, tmp_path) -> Non
     assert section["status"] == "failed"
     assert "cuda:9" in section["sentence"]
     assert "Traceback" not in section["sentence"]
+
+
+# The pages
+
+
+def keys_of(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*(keys_of(each) for each in value.values()))
+    return set().union(*(keys_of(each) for each in value)) if isinstance(value, list) else set()
+
+
+def test_the_json_page_names_every_key_of_ours(document) -> None:
+    page = (ROOT / "docs/json.md").read_text(encoding="utf-8")
+    own = page[page.index("## `evprof bench gpu`") :].partition("\n## `evprof bench repeatability`")[0]
+    named = set(re.findall(r"`([a-z_0-9]+)`", page))
+    taken = {"step", "overhead", "switch"}  # described with the benchmarks they come from
+    found = keys_of([row for row in document["rows"] if row["figure"] not in taken])
+    found |= keys_of([document[name] for name in ("sections", "targets", "summary", "settings")]) | set(document)
+    endings = ("_low", "_high", "_least", "_most", "_together_ms", "_alone_ms", "_slowdown")
+    assert {key for key in found if key not in named and not key.endswith(endings)} == {"engine_session"} & found
+    assert set(document) - {"schema_version", "benchmark"} <= set(re.findall(r"`([a-z_0-9]+)`", own))
+    steps = [row for row in rows_of(document, "step") if row["phase"] == "decode"]
+    assert keys_of(steps) - {"section", "figure"} <= named
+
+
+def test_the_page_of_gpu_machines_tells_the_plan() -> None:
+    page = (ROOT / "docs/gpu.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(\w+)` \| .* \| (\d+) \|$", page, re.MULTILINE)
+    assert told == [(section.name, str(section.limit_s)) for section in SECTIONS]
+
+
+def test_the_bare_checkout_is_as_small_as_told() -> None:
+    """Less than a lent machine takes, by far; a page may be a tenth off."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no checkout")
+    total = sum((ROOT / name).stat().st_size for name in listed.stdout.decode().split("\0") if (ROOT / name).is_file())
+    told = re.search(r"unpacked (\d+) MB", (ROOT / "docs/gpu.md").read_text(encoding="utf-8"))
+    assert total / 1e6 == pytest.approx(int(told[1]), rel=0.15)
+    assert total < 64 << 20
+
+
+def test_what_was_not_measured_on_a_gpu_is_said_once() -> None:
+    pages = {
+        path.name: path.read_text(encoding="utf-8").lower() for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
+    }
+    said = {name: count for name, text in pages.items() if (count := text.count("measured on a gpu yet"))}
+    place = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    assert said == ({"benchmarks.md": 1} if "Not measured on a GPU yet." in place else {})
+
+
+def test_measured_tables_take_the_place(document) -> None:
+    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    measured = document | {"settings": {"device_type": "cuda", "size": "7b", "dtype": "bfloat16", "device": "cuda:0"}}
+    measured["environment"] = document["environment"] | {"device": "NVIDIA X1", "driver": "1.2", "cuda": "13.0"}
+    once = with_tables(page, measured)
+    assert "NVIDIA X1, driver 1.2, CUDA 13.0, torch" in once
+    assert "Not measured on a GPU yet." not in once
+    assert once.partition(BEGIN)[0] == page.partition(BEGIN)[0]
+    assert once.partition(END)[2] == page.partition(END)[2]
+    assert with_tables(once, measured) == once
+    with pytest.raises(UserError, match="not measured on a GPU"):
+        with_tables(page, document)
+    with pytest.raises(UserError, match="has no place"):
+        with_tables("# A page", measured)

@@ -45,9 +45,12 @@ class Verdict:
 
 def judged(rows: Rows, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every promise. They are about 7B shapes on a GPU: of anything else they are not measured."""
-    counts = settings.get("device_type") == "cuda" and settings.get("size") == FULL_SIZE
-    known = rows if counts else ()
-    return [asdict(verdict) for verdict in _verdicts(known)]
+    return [asdict(verdict) for verdict in _verdicts(rows if is_full_size(settings) else ())]
+
+
+def is_full_size(settings: Mapping[str, Any]) -> bool:
+    """Whether these are the settings of what promises are about."""
+    return (settings.get("device_type"), settings.get("size")) == ("cuda", FULL_SIZE)
 
 
 def _verdicts(rows: Rows) -> Iterable[Verdict]:
@@ -112,14 +115,14 @@ def _is_same(row: Mapping[str, Any]) -> bool:
 def is_fused_proven(document: Mapping[str, Any]) -> bool:
     """Whether a bench of 7B shapes on a GPU showed the fused step to be right: no CUDA test failed, some passed, and at
     every context that was measured it chose the eager step's tokens."""
-    how = document["settings"]
     statuses = {section["name"]: section["status"] for section in document["sections"]}
     is_done = statuses.get("tests") == statuses.get("steps") == DONE
     tests = [row for row in document["rows"] if row.get("figure") == "tests"]
     fused = [row for row in _compared(document["rows"]) if row["contender"] == "ours_fused"]
     contexts = {row["context"] for row in _decoding(document["rows"]) if row["section"] == "steps"}
     return (
-        (how.get("device_type"), how.get("size"), is_done) == ("cuda", FULL_SIZE, True)
+        is_full_size(document["settings"])
+        and is_done
         and any(row["passed"] and not row["failed"] for row in tests)
         and bool(fused)
         and {row["context"] for row in fused} == contexts
