@@ -52,6 +52,8 @@ def print_run(
         console.print(f"  warning: {warning}")
     if run.info.trace_path:
         console.print(f"  torch trace: {run.info.trace_path}")
+    if run.info.snapshot_path:
+        console.print(f"  memory snapshot: {run.info.snapshot_path}")
     sample = run.info.sample
     if sample.is_clip:
         console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
