@@ -132,9 +132,13 @@ def _pure_step(decoder: LlamaDecoder) -> Callable[..., tuple[torch.Tensor, torch
     return step
 
 
-def compiled(function: Callable[..., Made]) -> Callable[..., Made]:
-    """A function to be compiled as one graph, sizes as symbols, when it is first called."""
-    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True)
+def compiled(function: Callable[..., Made], *, is_tuned: bool = False) -> Callable[..., Made]:
+    """A function to be compiled as one graph, sizes as symbols, when it is first called.
+
+    On CUDA a tuned one has products with one row written as sums and its kernels' sizes tried out, one after the other.
+    """
+    options = {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
+    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True, options=options)
     return made
 
 

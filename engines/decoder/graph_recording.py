@@ -101,8 +101,8 @@ def capture_stream(decoder: LlamaDecoder) -> Any:
     if decoder not in _streams:
         taken = list(_streams.values())
         offered = (cuda.Stream(decoder.device, priority=_PRIORITY) for _ in range(_STREAMS_A_DEVICE))
-        offered = islice((stream for stream in offered if stream not in taken), 1)
-        _streams[decoder] = next(offered, None) or cuda.Stream(decoder.device, priority=_PRIORITY)
+        free = islice((stream for stream in offered if stream not in taken), 1)
+        _streams[decoder] = next(free, None) or cuda.Stream(decoder.device, priority=_PRIORITY)
     return _streams[decoder]
 
 

@@ -19,6 +19,7 @@ from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
+from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 
@@ -62,8 +63,8 @@ class BlockShape:
             if parent >= 0:
                 seen[index] |= seen[parent]
         self.parents = tuple(parents)
-        self.depths = torch.tensor(depths, device=device)
-        self._seen = seen.to(device)
+        self.depths = upload(depths, device)
+        self._seen = upload(seen.tolist(), device, torch.bool)
 
     @cached_property
     def bits(self) -> torch.Tensor:

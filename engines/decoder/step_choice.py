@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from engines.decoder.bucket_pass import STRIDE, bucket_states
-from engines.decoder.compiled_step import CompiledStep, compiled, first_line, is_compilers
+from engines.decoder.bucket_pass import STRIDE
+from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.early_exit import EarlyExitStep
@@ -21,6 +21,7 @@ from engines.decoder.fused_graphs import FusedGraphs, FusedStep
 from engines.decoder.fused_pass import FUSED, fusing_problem
 from engines.decoder.fused_proof import is_proven
 from engines.decoder.kv_cache import STATIC
+from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
 from engines.kernels.availability import is_interpreted
 from evprof.core.errors import USAGE, UserError
@@ -91,7 +92,7 @@ class DecodeSteps:
                 step.problem = problem
 
     def _choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
-        is_cuda = self._decoder.device.type == "cuda"
+        is_cuda = is_on_cuda(self._decoder)
         asked = switches.step
         if asked == GRAPHS and not is_cuda:
             raise UserError(
@@ -163,10 +164,15 @@ class DecodeSteps:
             is_cuda = decoder.device.type == "cuda"
             return [(FUSED, lambda: FusedGraphs(decoder)), graphs] if is_cuda else [(FUSED, lambda: FusedStep(decoder))]
         plain = [(COMPILED, lambda: CompiledStep(decoder))]
-        if decoder.device.type != "cuda" or plan.batch > 1:
+        if not is_on_cuda(decoder) or plan.batch > 1:
             return [*plain]
         # Compiled kernels still are some hundred launches a step: captured, they are one.
-        return [("captured", lambda: GraphStep(decoder, body=compiled(bucket_states), kind=COMPILED)), *plain]
+        return [("captured", lambda: GraphStep(decoder, body=LayerwiseBody(), kind=COMPILED)), *plain]
+
+
+def is_on_cuda(decoder: LlamaDecoder) -> bool:
+    """Whether graphs can hold its steps."""
+    return decoder.device.type == "cuda"
 
 
 def expected_prompt(visual: int) -> int:

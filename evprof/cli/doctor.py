@@ -82,6 +82,7 @@ def examine() -> dict[str, Any]:
             "engine", problems, "reinstall torch and transformers (pip install --force-reinstall torch)"
         ),
         "gpu": _gpu(problems),
+        "energy": _energy(problems),
         "window": _window(problems),
         "decoders": _decoders(problems),
         "models": _models(problems),
@@ -170,6 +171,17 @@ def _gpu(problems: list[Problem]) -> dict[str, Any] | None:
             Problem(f"The NVIDIA driver does not answer: {error}", "restart the machine or mend the driver")
         )
         return None
+
+
+def _energy(problems: list[Problem]) -> list[str]:
+    """The devices whose energy or power is sampled during runs."""
+    from evprof.run.meters.nvml_meter import nvml_meters
+    from evprof.run.meters.rapl_meter import package_zones, rapl_meters, rapl_problem
+
+    if (reason := rapl_problem()) is not None:
+        counters = " ".join(str(zone / "energy_uj") for zone in package_zones())
+        problems.append(Problem(reason, f"until the next start: sudo chmod a+r {counters}"))
+    return [*(meter.device for meter in nvml_meters()), *(meter.device for meter in rapl_meters())]
 
 
 def _window(problems: list[Problem]) -> dict[str, Any]:

@@ -35,6 +35,16 @@ class Made:
         return 5.0
 
 
+class Graphs(Made):
+    """What is taken where nothing is fused."""
+
+    def __init__(self, _: Any) -> None:
+        super().__init__("graphs")
+
+    def release(self) -> None:
+        """Nothing."""
+
+
 @pytest.fixture
 def on_cuda(make_llama: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Steps of a model that says it is on a GPU; the fused one fails as told."""
@@ -43,8 +53,7 @@ def on_cuda(make_llama: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     def steps(*, says: str = "", proven: bool = False, problem: str = "") -> DecodeSteps:
         monkeypatch.setattr(LlamaDecoder, "device", torch.device("cuda:0"))
         monkeypatch.setattr(step_choice, "FusedGraphs", lambda _: Made("fused", says))
-        monkeypatch.setattr(step_choice, "GraphStep", type("Graphs", (Made,), {"release": lambda _: None}))
-        monkeypatch.setattr(step_choice.GraphStep, "__init__", lambda step, _: Made.__init__(step, "graphs"))
+        monkeypatch.setattr(step_choice, "GraphStep", Graphs)
         monkeypatch.setattr(step_choice, "_prepare", lambda step, plan: step.compile_for(plan.blocks))
         monkeypatch.setattr(step_choice, "is_proven", lambda _: proven)
         monkeypatch.setattr(step_choice, "fusing_problem", lambda _: problem)

@@ -85,7 +85,8 @@ class _Shifted:
     """A step that is right but at one position, where another token wins by `gap`."""
 
     kind = "shifted"
-    problem = None
+    problem: str | None = None
+    features: torch.Tensor | None = None
     gives_features = False
 
     def __init__(self, decoder: Any, place: int, gap: float) -> None:

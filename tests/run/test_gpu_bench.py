@@ -157,6 +157,7 @@ def step(contender: str, context: int, ms: float, **more) -> dict:
 OVERHEAD = {
     "figure": "overhead",
     "shape": "dispatch-32",
+    "step": "fused",
     "pairs": 40,
     "instrumented_vs_off": 1.004,
     "instrumented_vs_off_ci95_low": 1.001,

@@ -87,7 +87,8 @@ def _instrumentation(rows: Rows) -> Verdict:
     if found is None:
         return Verdict(target, NOT_MEASURED)
     ratio, low, high = (found[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high"))
-    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, found["pairs"], str(found["shape"]))
+    subject = f"{found['shape']}, {found['step']} step"
+    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, found["pairs"], subject)
 
 
 def _same_tokens(rows: Rows) -> Verdict:
