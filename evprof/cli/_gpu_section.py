@@ -342,8 +342,8 @@ def _scene() -> Any:
 SECTION_WORK: dict[str, Callable[[SectionProcess], str]] = {
     "ceilings": _ceilings,
     "tests": _tests,
-    "steps": partial(_steps, group="plain", rounds=7, least_left_s=25.0),
-    "fused": partial(_steps, group="fused", rounds=4, least_left_s=15.0),
+    "steps": partial(_steps, group="plain", rounds=6, least_left_s=25.0),
+    "fused": partial(_steps, group="fused", rounds=3, least_left_s=15.0),
     "compiled": partial(_steps, group="compiled", rounds=3, least_left_s=45.0),
     "instrumentation": _instrumentation,
     "switches": _switches,

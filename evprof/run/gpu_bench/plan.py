@@ -35,35 +35,36 @@ SECTIONS = (
     GpuSection(
         "ceilings",
         "Machine and ceilings",
-        15,
-        "start 10 s (imports, CUDA context); 6 kinds of copy, read and product, 6 samples of 60 ms each: 3 s",
+        40,
+        "start 10 s (imports, CUDA context), from a cold disk 30 s; 6 kinds of copy, read and product, 6 samples of "
+        "60 ms each: 3 s",
     ),
     GpuSection(
         "tests",
         "CUDA tests",
-        90,
-        "start 10 s; some hundred tests on tiny models, most of their time compiling kernels; the last begins after "
-        "70 s, what is left is counted as skipped",
+        80,
+        "start 10 s; tests on tiny models and of our kernels, most of their time compiling; none begins in the last "
+        "20 s, what is left is counted as skipped",
     ),
     GpuSection(
         "steps",
         "Decode, prefill, vision",
-        110,
+        105,
         "start 10 s, weights 3 s, ceilings 2 x 3 s; a round of 64 tokens: transformers 25 ms a token, eager 9, graphs "
-        "4, so 2.5 s, and 3 prefills of 62 TFLOP at most: 0.4 s; 8 rounds at 3 contexts: 67 s; traces and forced "
+        "4, so 2.5 s, and 3 prefills of 62 TFLOP at most: 0.4 s; 7 rounds at 3 contexts: 61 s; traces and forced "
         "answers 3 x 7 s",
     ),
     GpuSection(
         "fused",
         "The fused step",
-        60,
-        "start 10 s, weights 3 s, ceilings 2 x 3 s, kernels compiled and tuned 8 s; 5 rounds of transformers and the "
-        "fused step, 1.9 s, at 3 contexts: 28 s; traces and forced answers 3 x 1.5 s",
+        55,
+        "start 10 s, weights 3 s, ceilings 2 x 3 s, kernels compiled and tuned 8 s; 4 rounds of transformers and the "
+        "fused step, 1.9 s, at 3 contexts: 23 s; traces and forced answers 3 x 1.5 s",
     ),
     GpuSection(
         "compiled",
         "Steps that are compiled",
-        95,
+        90,
         "start 10 s, weights 3 s, ceilings 3 s; compiling ours 5 to 20 s, transformers' unrolled step about 40 s; 4 "
         "rounds of 2 s each; whatever is left begins only while 45 s are left",
     ),
@@ -77,7 +78,7 @@ SECTIONS = (
         "switches",
         "Every switch once",
         45,
-        "start 10 s; the bundled pair, some 70 rows of 6 runs of 20 to 50 ms: 25 s; compiling 2 tiny steps 12 s",
+        "start 10 s; the bundled pair, some 70 rows of 6 runs of 20 to 50 ms: 25 s; compiling 2 tiny steps 10 s",
     ),
     GpuSection(
         "parallel",
