@@ -16,7 +16,7 @@ from engines.hardware.environment import describe_environment
 from engines.loading.warm_models import Loader, WarmModels
 from engines.loading.weights import load_model
 from engines.modes.measured_run import MeasuredRun
-from engines.modes.run_plan import RANGES, SNAPSHOT, TRACE, RunPlan, RunTools
+from engines.modes.run_plan import RANGES, SNAPSHOT, TRACE, RunPlan, RunTools, way_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
@@ -48,7 +48,7 @@ class LocalEngine:
         request.validate()
         check_gpu(request)
         failed: set[str] = set()
-        for plan in plan_runs(request, lambda role: self._holds(request, role)):
+        for plan in plan_runs(request, lambda role: self._is_warm(request, role)):
             if plan.role in failed:
                 continue  # the same again would fail the same way
             status = MeasuredRun(request, plan, self._tools_for(request, plan), sink, stop=stop).perform()
@@ -58,11 +58,12 @@ class LocalEngine:
                 failed.add(plan.role)
         sink.post(RequestEnded(request.first_run_id))
 
-    def _holds(self, request: RunRequest, role: str) -> bool:
-        """Whether every model that a run of this role takes is loaded."""
-        roles = request.roles if mode_of(request.mode).is_paired else (role,)
+    def _is_warm(self, request: RunRequest, answering: str) -> bool:
+        """Whether every model that a run of this role takes is loaded and, on a GPU, was run like this before."""
+        roles = request.roles if mode_of(request.mode).is_paired else (answering,)
         choices = ((request.choice_of(role), role) for role in roles)
-        return all(choice is None or self._tools.warm.holds(choice, role) for choice, role in choices)
+        way, warm = way_of(request.mode, answering, request.settings), self._tools.warm
+        return all(choice is None or warm.is_warm_for(choice, role, way) for choice, role in choices)
 
     def _tools_for(self, request: RunRequest, plan: RunPlan) -> RunTools:
         if plan.extra == TRACE and request.trace is not None:
@@ -87,13 +88,13 @@ class LocalEngine:
         self._tools.pools.clear()
 
 
-def plan_runs(request: RunRequest, is_loaded: Callable[[str], bool]) -> Iterator[RunPlan]:
+def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[RunPlan]:
     """The runs of a request in order: warm-ups, repetitions, then those made only to be looked into.
 
-    `is_loaded` is `run_order`'s.
+    `is_warm` is `run_order`'s.
     """
     run_id = request.first_run_id
-    for role, repeat in run_order(request, is_loaded):
+    for role, repeat in run_order(request, is_warm):
         number = repeat if repeat < 0 else request.first_repeat + repeat
         yield RunPlan(run_id, role, number, request.settings)
         run_id += 1

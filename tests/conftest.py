@@ -28,6 +28,9 @@ LIMIT_S = 300.0
 
 _QUIET = ("matplotlib", "PIL")
 
+_OF_LIBRARIES = ("resource_tracker", "torch/_inductor/compile_worker")
+"""In the command lines of child processes that libraries keep for their process's life."""
+
 
 _end = pytest.StashKey[float]()
 
@@ -105,7 +108,8 @@ def _children() -> set[int]:
     found = set()
     for child in psutil.Process().children():
         try:
-            if child.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(child.cmdline()):
+            words = " ".join(child.cmdline())
+            if child.status() != psutil.STATUS_ZOMBIE and not any(name in words for name in _OF_LIBRARIES):
                 found.add(child.pid)
         except psutil.Error:
             continue

@@ -107,6 +107,7 @@ class AdaptedDecoder(WrappedDecoder):
         self._bias = None if bias is None else bias.to(draft.device)
         self._waiting: tuple[torch.Tensor, torch.cuda.Event | None] | None = None
         self._looked_at: torch.Tensor | None = None
+        self._brought: torch.Tensor | None = None
         self._seen: Seen | None = None
 
     def look(self, visual: torch.Tensor) -> None:
@@ -114,11 +115,13 @@ class AdaptedDecoder(WrappedDecoder):
         if visual is self._looked_at:
             return
         self._looked_at = visual
-        made = None
-        if visual.device.type == "cuda":
+        # Moved here: from the draft's thread the copy would be queued behind all that the target has queued since.
+        brought = visual.to(self._head.device, self._head.dtype, non_blocking=True)
+        made, gpu = None, brought.device if brought.device.type == "cuda" else visual.device
+        if gpu.type == "cuda":
             made = torch.cuda.Event()
-            made.record(torch.cuda.current_stream(visual.device))
-        self._waiting = visual, made
+            made.record(torch.cuda.current_stream(gpu))
+        self._waiting = brought, made
 
     def head(self, hidden: torch.Tensor) -> torch.Tensor:
         """The draft's hidden states [B, S, draft] -> logits [B, S, V] over the target's rows."""
@@ -128,11 +131,15 @@ class AdaptedDecoder(WrappedDecoder):
         return F.linear(F.rms_norm(state, state.shape[-1:], self._norm, self._eps), self._head, self._bias)
 
     def _take_up(self, visual: torch.Tensor, made: torch.cuda.Event | None) -> None:
-        """On the stream of whoever drafts, after the one that made it."""
+        """On the stream of whoever drafts, after the one that brought it."""
         self._waiting = None
-        if made is not None:
+        if made is not None and visual.device.type == "cuda":
             made.wait(torch.cuda.current_stream(visual.device))
-        self._seen = self.adapter.look(visual.to(self._head.device, self._head.dtype)[None])
+        elif made is not None:
+            made.synchronize()
+        # Held: the allocator knows of the stream that brought it only, and would give its memory to others.
+        self._brought = visual
+        self._seen = self.adapter.look(visual[None])
 
 
 def load_hidden(info: AdapterInfo, draft: LlamaDecoder, target: LlamaDecoder) -> AdaptedDecoder:

@@ -21,6 +21,7 @@ from engines.decoder.sampling import Sampler, greedy, make_sampler
 from engines.measuring.timing import NullClock
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import capacity_of, taken_cache
+from engines.tokens.uploads import upload
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
@@ -116,7 +117,7 @@ def decode_batch(
         dtype=decoder.embed_tokens.weight.dtype,
     )
     if min(lengths) < longest:
-        batch.cache.padding = torch.tensor([longest - length for length in lengths], device=device)
+        batch.cache.padding = upload([longest - length for length in lengths], device)
     reader = reader or make_reader(device, rows)
     answers = _Rows(rows, limits)
     began_ns = monotonic_ns()

@@ -6,9 +6,10 @@ The best of several tries counts, not the middle: a ceiling is what was reached 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -51,6 +52,10 @@ class Ceilings:
     def bandwidth_bytes_s(self) -> float:
         """The most that memory gave: decoding reads, and on CPUs reading alone is faster than copying."""
         return max(self.copy_bytes_s, self.read_bytes_s)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a row, the bandwidth that shares are of among it."""
+        return {**asdict(self), "bandwidth_bytes_s": self.bandwidth_bytes_s}
 
     def unrest(self, other: Ceilings) -> float:
         """How far two measurements of one machine lie apart at most: 0 for equal ones, 1 for one twice the other."""

@@ -10,9 +10,13 @@ from engines.bench import generate, ours
 from engines.bench.turns import Runner
 from engines.bench.workload import Workload
 from evprof.core.errors import USAGE, UserError
+from evprof.core.vocabulary.settings import choices_of
 
-OURS, OURS_COMPILED, OURS_GRAPHS = "ours", "ours_compiled", "ours_graphs"
+OURS, OURS_COMPILED = "ours", "ours_compiled"
 HF_EAGER, HF_STATIC_COMPILED = "hf_eager", "hf_static_compiled"
+
+_ON_A_CPU = ("compiled",)
+"""The kinds of step, beside the eager one, that need no GPU."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,21 @@ class EngineContender:
     make: Callable[[Workload], Runner]
     only_on: str | None = None
 
+    @property
+    def compiles(self) -> bool:
+        """Whether preparing it takes a compiler, and so up to minutes."""
+        return self.name.endswith("compiled")
+
 
 CONTENDERS = (
     EngineContender(OURS, ours.eager),
-    EngineContender(OURS_COMPILED, partial(ours.stepping, kind="compiled")),
-    EngineContender(OURS_GRAPHS, partial(ours.stepping, kind="graphs"), only_on="cuda"),
+    *(
+        EngineContender(
+            f"{OURS}_{kind}", partial(ours.stepping, kind=kind), only_on=None if kind in _ON_A_CPU else "cuda"
+        )
+        for kind in choices_of("step")
+        if kind not in ("auto", "eager")
+    ),
     EngineContender(HF_EAGER, generate.eager),
     EngineContender(HF_STATIC_COMPILED, generate.static_compiled),
 )

@@ -85,7 +85,7 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
         ceilings = measure_ceilings(device, dtype, scale=bench.scale)
         note(f"engine: drawing the weights of {shape.name}")
         workload = make_workload(shape, context, bench.tokens, device, dtype)
-        vision_ms = _time_vision(workload, bench.repeats, bench.limit_s)
+        vision_ms = time_vision(workload, bench.repeats, bench.limit_s)
         series = take_turns(
             {contender.name: _starter(contender, workload) for contender in contenders},
             bench.repeats,
@@ -132,7 +132,7 @@ def _figures(
     return rows, summary
 
 
-def _time_vision(workload: Workload, repeats: int, limit_s: float) -> list[float]:
+def time_vision(workload: Workload, repeats: int, limit_s: float) -> list[float]:
     """Milliseconds of each pass from pixels to visual embeddings, after one uncounted; none without a tower."""
     network, pixels = workload.network, workload.pixels
     if network is None or pixels is None:

@@ -11,7 +11,16 @@ from typing import Any
 
 from engines.bench.ceilings import Ceilings
 from engines.bench.contenders import HF_EAGER, OURS, OURS_COMPILED
-from engines.bench.turns import ContenderTurns, Spread, agreement, decode_ns, paired_ratios, prefill_ns, spread
+from engines.bench.turns import (
+    ContenderTurns,
+    Spread,
+    agreement,
+    decode_ns,
+    paired_ratios,
+    prefill_ns,
+    spread,
+    spread_of,
+)
 from evprof.metrics.limits import roofline
 from evprof.metrics.limits.roofline import TextShape
 
@@ -119,12 +128,7 @@ def _row(series: ContenderTurns, phase: str, found: Spread | None) -> dict[str, 
 
 
 def _against(ratios: list[float]) -> dict[str, float | None]:
-    found = spread(ratios)
-    return {
-        "vs_hf_eager": found.median if found else None,
-        "vs_hf_eager_low": found.low if found else None,
-        "vs_hf_eager_high": found.high if found else None,
-    }
+    return spread_of("vs_hf_eager", ratios)
 
 
 def summarise(rows: list[dict[str, Any]], needs: Needs, ceilings: Ceilings, limit: Limit) -> dict[str, Any]:

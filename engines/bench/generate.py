@@ -7,44 +7,59 @@ set-up of `generate` nor the prefill counts, and no step carries a hook.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import torch
+from torch.profiler import record_function
 
 from engines.bench.ceilings import wait
-from engines.bench.turns import EngineTurn, Runner, UnavailableError
+from engines.bench.turns import DECODE_BEGINS, EngineTurn, UnavailableError
 from engines.bench.workload import Workload
 from evprof.core.clock import monotonic_ns
 
 
-def eager(workload: Workload) -> Runner:
-    """`generate` as it comes, in inference mode: it is a tenth faster there, and so the harder one to beat."""
+@dataclass(frozen=True)
+class GeneratedTurns:
+    """Takes turns with `generate`; `options` are its own. `is_static`: they depend on the number of tokens."""
 
-    def turn() -> EngineTurn:
+    workload: Workload
+    options: dict[str, Any] = field(default_factory=dict)
+    is_static: bool = False
+
+    def __call__(self) -> EngineTurn:
+        """Raises UnavailableError when memory is short or a compiler is missing or fails."""
+        if self.is_static:
+            try:
+                return _generate(self.workload, self.options)
+            except Exception as error:  # compilers fail in their own ways, each with its own class
+                raise UnavailableError(f"transformers could not compile its step: {_first_words(error)}") from error
         try:
             with torch.inference_mode():
-                return _generate(workload, {})
+                return _generate(self.workload, self.options)
         except torch.OutOfMemoryError as error:
             raise UnavailableError(f"its growing cache did not fit: {_first_words(error)}") from error
 
-    return turn
+    def shortened(self, tokens: int) -> Self:
+        """The same with fewer tokens, unless it would have to be compiled anew."""
+        if self.is_static:
+            return self
+        return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
 
 
-def static_compiled(workload: Workload, backend: str | Callable[..., Any] = "inductor") -> Runner:
+def eager(workload: Workload) -> GeneratedTurns:
+    """`generate` as it comes, in inference mode: it is a tenth faster there, and so the harder one to beat."""
+    return GeneratedTurns(workload)
+
+
+def static_compiled(workload: Workload, backend: str | Callable[..., Any] = "inductor") -> GeneratedTurns:
     """Static cache and `CompileConfig`; what transformers compiles is the step, not the prefill.
 
     On a CPU transformers never compiles by itself; its own test switch is set there. Raises UnavailableError where a
-    version has none, and where the compiler is missing or fails.
+    version has none.
     """
     options = {"cache_implementation": "static", "compile_config": _compile_config(workload.device, backend)}
-
-    def turn() -> EngineTurn:
-        try:
-            return _generate(workload, options)
-        except Exception as error:  # compilers fail in their own ways, each with its own class
-            raise UnavailableError(f"transformers could not compile its step: {_first_words(error)}") from error
-
-    return turn
+    return GeneratedTurns(workload, options, is_static=True)
 
 
 def _compile_config(device: torch.device, backend: str | Callable[..., Any]) -> Any:
@@ -115,7 +130,8 @@ class _PrefillTimes:
         def after(*_: Any) -> None:
             handles[1].remove()
             wait(self._device)
-            self.ended_ns = monotonic_ns()
+            with record_function(DECODE_BEGINS):
+                self.ended_ns = monotonic_ns()
 
         handles = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
         return handles

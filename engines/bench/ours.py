@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from threading import Event
+from typing import Self
 
 import torch
+from torch.profiler import record_function
 
 from engines.bench.ceilings import wait
-from engines.bench.turns import EngineTurn, Runner, UnavailableError
+from engines.bench.turns import DECODE_BEGINS, EngineTurn, UnavailableError
 from engines.bench.workload import Workload
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.cuda_graphs import GraphStep
-from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.decoding import CachedModel, DecodeStep, Limits, decode
 from engines.decoder.kv_cache import STATIC, KvCache
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
@@ -25,35 +28,53 @@ from evprof.core.vocabulary.switches import Switches
 _NEVER = Event()
 
 
-def eager(workload: Workload) -> Runner:
+@dataclass(frozen=True)
+class OurTurns:
+    """Takes turns with our decoder over `cached`, by its own step where it has one."""
+
+    cached: CachedModel
+    workload: Workload
+
+    def __call__(self) -> EngineTurn:
+        """Raises UnavailableError when the step gave up in this turn."""
+        taken = run_once(self.cached, self.workload)
+        step = self.cached.own_step
+        if step is not None and step.problem:
+            raise UnavailableError(f"it fell back to the plain step: {step.problem}")
+        return taken
+
+    def shortened(self, tokens: int) -> Self:
+        """The same with fewer tokens, over the same cache."""
+        return replace(self, workload=replace(self.workload, tokens=min(tokens, self.workload.tokens)))
+
+
+def eager(workload: Workload) -> OurTurns:
     """The lean step over a cache written in place."""
     cached = CachedModel(workload.decoder, TARGET, workload.device, workload.decoder.rows, cache=_cache_of(workload))
-    return lambda: run_once(cached, workload)
+    return OurTurns(cached, workload)
 
 
-def stepping(workload: Workload, kind: str) -> Runner:
-    """The step of a kind ("compiled", "graphs"), chosen and prepared as a run's setup does.
+def stepping(workload: Workload, kind: str, blocks: tuple[int, ...] = (1,)) -> OurTurns:
+    """The step of a kind ("compiled", "graphs"), chosen and prepared as a run's setup does, for blocks of so many
+    tokens.
 
-    Raises UnavailableError where this machine makes no such step, and from a turn in which it gave up.
+    Raises UnavailableError where this machine makes no such step.
     """
     decoder = workload.decoder
     try:
-        chosen = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan((1,), workload.prompt, workload.capacity))
+        chosen = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan(blocks, workload.prompt, workload.capacity))
     except UserError as error:
         raise UnavailableError(str(error)) from None
     step = chosen.step
     if step is None:
         raise UnavailableError(chosen.sentence or f"there is no step '{kind}'")
-    cache = step.open_cache(workload.capacity) if isinstance(step, GraphStep) else _cache_of(workload)
-    cached = CachedModel(decoder, TARGET, workload.device, decoder.rows, cache=cache, own_step=step)
+    cache = _kept_cache(step, workload.capacity) or _cache_of(workload)
+    return OurTurns(CachedModel(decoder, TARGET, workload.device, decoder.rows, cache=cache, own_step=step), workload)
 
-    def turn() -> EngineTurn:
-        taken = run_once(cached, workload)
-        if step.problem:
-            raise UnavailableError(f"it fell back to the plain step: {step.problem}")
-        return taken
 
-    return turn
+def _kept_cache(step: DecodeStep, capacity: int) -> KvCache | None:
+    """The cache that a captured step keeps, for so many positions."""
+    return step.open_cache(capacity) if isinstance(step, GraphStep) else None
 
 
 def _cache_of(workload: Workload) -> KvCache:
@@ -72,7 +93,8 @@ def run_once(cached: CachedModel, workload: Workload) -> EngineTurn:
         began_ns = monotonic_ns()
         logits = cached.prefill(workload.embeddings, _NEVER)
         wait(workload.device)
-        prefilled_ns = monotonic_ns()
+        with record_function(DECODE_BEGINS):
+            prefilled_ns = monotonic_ns()
         first = greedy(logits)
         answer.add(int(first))
         decode(cached, first, answer, Limits(workload.tokens), sampler=greedy, clock=NullClock(), stop=_NEVER)

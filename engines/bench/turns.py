@@ -9,13 +9,22 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import NS_PER_MS, NS_PER_S
 
-Runner = Callable[[], "EngineTurn"]
+DECODE_BEGINS = "evprof: decode begins"
+"""Name of the mark that a turn leaves in a profiler's trace between prefill and decode."""
+
+
+class Runner(Protocol):
+    """Takes a turn each time it is called."""
+
+    def __call__(self) -> EngineTurn:
+        """Raises UnavailableError when it cannot, now or any more."""
 
 
 class UnavailableError(Exception):
@@ -72,6 +81,16 @@ def spread(values: Sequence[float]) -> Spread | None:
         return None
     low, high = np.percentile(values, [25, 75])
     return Spread(statistics.median(values), float(low), float(high), min(values), max(values))
+
+
+def spread_of(name: str, values: Sequence[float]) -> dict[str, float | None]:
+    """Median and quartiles of some values under a name; None of none."""
+    found = spread(values)
+    return {
+        name: found.median if found else None,
+        f"{name}_low": found.low if found else None,
+        f"{name}_high": found.high if found else None,
+    }
 
 
 def take_turns(

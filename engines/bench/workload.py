@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
 import torch
@@ -51,6 +51,11 @@ class Workload:
         """Decode steps: the first token is the prefill's."""
         return self.tokens - 1
 
+    def with_context(self, context: int) -> Workload:
+        """The same model with another prompt, as `make_workload` draws it."""
+        with torch.no_grad():
+            return replace(self, embeddings=_random_prompt(self.decoder, context))
+
 
 def make_workload(shape: BenchShape, context: int, tokens: int, device: torch.device, dtype: torch.dtype) -> Workload:
     """Draws weights and a prompt of `context` random tokens; the same each time on one kind of device.
@@ -68,12 +73,15 @@ def make_workload(shape: BenchShape, context: int, tokens: int, device: torch.de
             generator = torch.Generator(device).manual_seed(SEED)
             pixels = torch.randn(pixel_shape(shape.network), device=device, dtype=dtype, generator=generator)
         decoder = LlamaDecoder.take_over(model)
-        ids = torch.randint(3, min(shape.text.vocab_size, 32_000), (1, context), generator=_generator(context))
-        return Workload(model, decoder, decoder.embed(ids.to(device)), tokens, device, dtype, network, pixels)
+        prompt = _random_prompt(decoder, context)
+        return Workload(model, decoder, prompt, tokens, device, dtype, network, pixels)
 
 
-def _generator(context: int) -> torch.Generator:
-    return torch.Generator().manual_seed(SEED + context)
+def _random_prompt(decoder: LlamaDecoder, context: int) -> torch.Tensor:
+    """The same [1, context, hidden] each time."""
+    generator = torch.Generator().manual_seed(SEED + context)
+    ids = torch.randint(3, min(decoder.config.vocab_size, 32_000), (1, context), generator=generator)
+    return decoder.embed(ids.to(decoder.device))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ needs no mask and goes to the flash kernel, which splits it over the processors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,10 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
 from engines.decoder.attention import EAGER, attend
 from engines.decoder.kv_cache import StaticKv
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.llama import LlamaDecoder, LlamaLayer
+
+LayerPass = Callable[..., torch.Tensor]
+HeadPass = Callable[[LlamaDecoder, torch.Tensor], torch.Tensor]
 
 STRIDE = 512
 """Positions from one bucket to the next."""
@@ -55,31 +59,64 @@ def bucket_states(
     bucket: Bucket,
     *,
     way: str = JOINED,
+    layer_pass: LayerPass | None = None,
+    head_pass: HeadPass | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids [B, S] at positions `start` [1] (int64, on the device) onward -> logits [B, S, V] and the last hidden
     states [B, S, hidden] before the last norm.
 
     Writes into the cache but does not count: its length is the caller's. `way` is JOINED or MASKED; rows of a padded
-    batch are always MASKED. Rotary positions must have been reached by the caller.
+    batch are always MASKED. Rotary positions must have been reached by the caller. `layer_pass` and `head_pass` are
+    those below, or the same compiled.
     """
     new, padding, device = ids.shape[1], cache.padding, ids.device
     places = start + torch.arange(new, device=device)
     cos, sin = _rotation(decoder, places, padding)
     is_joined = way == JOINED and padding is None and decoder.attention != EAGER
-    first = bucket.front if is_joined else 0
-    mask = _mask(places, first, bucket.end, padding)
+    front = bucket.front if is_joined else 0
+    mask = _mask(places, front, bucket.end, padding)
+    hidden, run = decoder.embed(ids), layer_pass or layer_in_bucket
+    kind = JOINED if is_joined else decoder.attention
+    for layer, keys, values in zip(decoder.layers, cache.keys, cache.values, strict=True):
+        hidden = run(
+            layer, hidden, cos, sin, keys=keys, values=values, places=places, mask=mask, front=front, kind=kind
+        )
+    return (head_pass or head_of)(decoder, hidden), hidden
 
-    def over_bucket(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        held_keys, held_values = cache.keys[index], cache.values[index]
-        held_keys.index_copy_(2, places, keys)
-        held_values.index_copy_(2, places, values)
-        if is_joined:
-            return joined_attention(queries, held_keys, held_values, mask, bucket)
-        keys, values = held_keys[:, :, : bucket.end], held_values[:, :, : bucket.end]
-        return attend(queries, keys, values, mask, is_causal=False, kind=decoder.attention)
 
-    hidden = decoder.run_layers(decoder.embed(ids), cos, sin, over_bucket)
-    return decoder.head(hidden), hidden
+def layer_in_bucket(
+    layer: LlamaLayer,
+    hidden: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    *,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    places: torch.Tensor,
+    mask: torch.Tensor,
+    front: int,
+    kind: str,
+) -> torch.Tensor:
+    """One layer as a function of its weights and its part of the cache, so that all layers are one compilation.
+
+    `mask` is for the positions from `front` on; `kind` is JOINED, or the kind of attention over all under the mask.
+    """
+
+    def over_bucket(_: int, queries: torch.Tensor, new: torch.Tensor, values_new: torch.Tensor) -> torch.Tensor:
+        keys.index_copy_(2, places, new)
+        values.index_copy_(2, places, values_new)
+        if kind == JOINED:
+            return joined_attention(queries, keys, values, mask, Bucket(front, mask.shape[-1]))
+        end = mask.shape[-1]
+        return attend(queries, keys[:, :, :end], values[:, :, :end], mask, is_causal=False, kind=kind)
+
+    projected: torch.Tensor = layer(hidden, cos, sin, over_bucket, 0)
+    return projected
+
+
+def head_of(decoder: LlamaDecoder, hidden: torch.Tensor) -> torch.Tensor:
+    """[B, S, hidden] -> logits [B, S, V]."""
+    return decoder.head(hidden)
 
 
 def _rotation(
@@ -113,36 +150,45 @@ def joined_attention(
     kv_heads = keys.shape[1]
     shared = heads // kv_heads
     rows = queries.reshape(batch, kv_heads, shared * new, width)
-    near, near_weight = _masked_part(
-        rows,
-        keys[:, :, bucket.front : bucket.end],
-        values[:, :, bucket.front : bucket.end],
-        mask.repeat(1, 1, shared, 1) if shared > 1 else mask,
-    )
-    if bucket.front == 0:
-        return near.to(queries.dtype).view(batch, heads, new, width)
-    far, far_weight = _whole_part(rows, keys[:, :, : bucket.front], values[:, :, : bucket.front])
-    # Softmax over both parts is each part's own, weighted by its share of the exponentials' sum.
-    share = torch.sigmoid(far_weight - near_weight).unsqueeze(-1)
-    return torch.lerp(near, far, share).to(queries.dtype).view(batch, heads, new, width)
-
-
-def _masked_part(
-    rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention under a mask and the log-sum-exp of its scores: [B, h, R, D] and [B, h, R], in float32."""
-    scores = (rows @ keys.transpose(-1, -2)).float() * rows.shape[-1] ** -0.5
-    scores = scores.masked_fill(~mask, -torch.inf)
-    return (scores.softmax(dim=-1).to(values.dtype) @ values).float(), scores.logsumexp(dim=-1)
+    window = slice(bucket.front, bucket.end)
+    seen = mask.repeat(1, 1, shared, 1) if shared > 1 else mask
+    scores = _scores(rows, keys[:, :, window]).masked_fill(~seen, -torch.inf)
+    found = _weighed(scores, values[:, :, window])
+    if bucket.front > 0:
+        far, far_weight = _whole_part(rows, keys[:, :, : bucket.front], values[:, :, : bucket.front])
+        # Softmax over both parts is each part's own, weighted by its share of the exponentials' sum.
+        share = torch.sigmoid(far_weight - scores.logsumexp(dim=-1)).unsqueeze(-1)
+        found = torch.lerp(found, far, share)
+    return found.to(queries.dtype).view(batch, heads, new, width)
 
 
 def _whole_part(rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same without a mask; in half precision on CUDA by the flash kernel, which hands out its log-sum-exp."""
+    """Attention without a mask and the log-sum-exp of its scores: [B, h, R, D] and [B, h, R], in float32.
+
+    In half precision on CUDA by the flash kernel, which hands out its log-sum-exp.
+    """
     if rows.is_cuda and rows.dtype in (torch.float16, torch.bfloat16) and rows.shape[-1] % 8 == 0:
         found = torch.ops.aten._scaled_dot_product_flash_attention(rows, keys, values, 0.0, False, False)
         return found[0].float(), found[1].float()[..., : rows.shape[2]]
-    scores = (rows @ keys.transpose(-1, -2)).float() * rows.shape[-1] ** -0.5
-    return (scores.softmax(dim=-1).to(values.dtype) @ values).float(), scores.logsumexp(dim=-1)
+    scores = _scores(rows, keys)
+    return _weighed(scores, values), scores.logsumexp(dim=-1)
+
+
+def _scores(rows: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Rounded to bfloat16, a score of 10 would be off by up to 0.03, and its weight by 3 %."""
+    return _product(rows, keys.transpose(-1, -2)) * rows.shape[-1] ** -0.5
+
+
+def _weighed(scores: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return _product(scores.softmax(dim=-1).to(values.dtype), values)
+
+
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """[B, h, R, K] @ [B, h, K, C], added up and kept in float32 without a copy of what CUDA reads in half precision."""
+    if left.is_cuda and left.dtype != torch.float32:
+        flat = torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out_dtype=torch.float32)
+        return flat.view(*left.shape[:2], *flat.shape[1:])
+    return left.float() @ right.float()
 
 
 def attention_alone(

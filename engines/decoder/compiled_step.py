@@ -18,9 +18,10 @@ import torch
 
 from engines.decoder.attention import attend, causal_mask, choosing_kernel
 from engines.decoder.kv_cache import KvCache, StaticKv
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
+from evprof.core.user_folders import cache_folder
 
 _SCRATCH_CAPACITY = 37
 _SCRATCH_START = 11
@@ -73,17 +74,19 @@ class CompiledStep:
         self._ready |= wanted
         return ms_from_ns(monotonic_ns() - began_ns)
 
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
-        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S. Falls back to the decoder's own pass."""
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S. Trees go the decoder's own way."""
         # A position of 0 or 1 would be compiled for separately.
-        if self.problem is None and isinstance(cache, StaticKv) and cache.length > 1:
+        if self.problem is None and shape is None and isinstance(cache, StaticKv) and cache.length > 1:
             try:
                 logits, self.features = self._run(ids, cache)
-            except torch._dynamo.exc.TorchDynamoException as problem:
+            except Exception as problem:
+                if not is_compilers(problem):
+                    raise
                 self.problem = first_line(problem)
             else:
                 return logits[:, -keep:]
-        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
+        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
         return self._decoder.head(hidden[:, -keep:])
 
     def _run(self, ids: torch.Tensor, cache: StaticKv) -> tuple[torch.Tensor, torch.Tensor]:
@@ -129,9 +132,13 @@ def _pure_step(decoder: LlamaDecoder) -> Callable[..., tuple[torch.Tensor, torch
     return step
 
 
-def compiled(function: Callable[..., Made]) -> Callable[..., Made]:
-    """A function to be compiled as one graph, sizes as symbols, when it is first called."""
-    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True)
+def compiled(function: Callable[..., Made], *, is_tuned: bool = False) -> Callable[..., Made]:
+    """A function to be compiled as one graph, sizes as symbols, when it is first called.
+
+    On CUDA a tuned one has products with one row written as sums and its kernels' sizes tried out, one after the other.
+    """
+    options = {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
+    made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True, options=options)
     return made
 
 
@@ -161,7 +168,6 @@ def keep_compilations() -> Path:
 
     On a CPU there is one kernel source after the other, so no pool of compiling processes is started.
     """
-    import platformdirs
     import torch._inductor.config as inductor
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
@@ -172,13 +178,29 @@ def keep_compilations() -> Path:
     named, default = os.environ.get(_FOLDER_VARIABLE), default_cache_dir()
     if named is not None and Path(named) != Path(default):
         return Path(named)
-    folder = platformdirs.user_cache_path("evprof", appauthor=False) / "inductor"
+    folder = cache_folder() / "inductor"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         folder = Path(default)
     os.environ[_FOLDER_VARIABLE] = str(folder)
     return folder
+
+
+_COMPILERS = (
+    *("torch._dynamo.exc.TorchDynamoException", "torch._dynamo.exc.FailOnRecompileLimitHit"),
+    *("torch._inductor.exc.OperatorIssue", "torch._inductor.exc.SubgraphLoweringException"),
+    *("torch._inductor.exc.InvalidCxxCompiler", "torch._inductor.exc.CppCompileError"),
+    *("torch._inductor.exc.CppWrapperCodegenError", "torch._inductor.compile_worker.subproc_pool.SubprocException"),
+    *("torch._inductor.runtime.triton_heuristics.NoTritonConfigsError", "concurrent.futures._base.BrokenExecutor"),
+    *("triton.errors.TritonError", "subprocess.CalledProcessError"),
+)
+"""What torch.compile raises, now or when code is made later than the graph; most but not all are RuntimeErrors."""
+
+
+def is_compilers(problem: BaseException) -> bool:
+    """Whether an exception says that something could not be compiled, not that it failed when it ran."""
+    return any(f"{kind.__module__}.{kind.__qualname__}" in _COMPILERS for kind in type(problem).__mro__)
 
 
 def first_line(problem: BaseException) -> str:

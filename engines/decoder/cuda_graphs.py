@@ -1,34 +1,58 @@
 """The decode step and the verified block as CUDA graphs: one launch where there were hundreds.
 
-A graph is captured for a number of tokens and a bucket of the cache (`engines.decoder.bucket_pass`), over buffers that
-stay where they are: the cache is kept from run to run. Nothing here waits for the device except a capture.
+A graph is captured for a number of tokens, over buffers that stay where they are: the cache is kept from run to run. A
+pass that looks at a bucket of the cache (`engines.decoder.bucket_pass`) has a graph for each, one that reads the length
+on the device has one for all. Nothing here waits for the device except a capture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
 
 from engines.decoder.attention import FLASH, SDPA
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, Bucket, attention_alone, bucket_of, bucket_states
+from engines.decoder.compiled_step import first_line, is_compilers
+from engines.decoder.graph_recording import GraphRecorder
 from engines.decoder.kv_cache import KvCache, StaticKv
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 
-Body = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+BucketBody = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 """`bucket_states`, or the same compiled."""
 
-_WARM_UPS = 3
 _TIMED = 20
+
+
+class LengthFreeBody(Protocol):
+    """A pass over the whole cache that reads its length from `start` [1], on the device.
+
+    Returns logits [1, S, V] and the last hidden states [1, S, hidden]; writes into the cache but does not count. It
+    keeps no results between calls but in buffers of its own, which are made in the first call of a size.
+    """
+
+    most_positions: int
+
+    def __call__(
+        self, decoder: LlamaDecoder, ids: torch.Tensor, start: torch.Tensor, cache: StaticKv
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids [1, S] from position `start` [1] onward, S up to `most_positions`."""
+
+    def arrange(self, shape: BlockShape | None) -> None:
+        """Before each replay: how the block's positions hang together; None: one after the other. Never waits."""
+
+    def release(self) -> None:
+        """Gives buffers back; no graph needs them any more."""
 
 
 @dataclass
 class _Captured:
-    """A graph with the buffers it reads and writes; `held` keeps alive what it points to besides."""
+    """A graph with the buffers it reads and writes; `held` keeps alive what it points to besides. `way` says what
+    computes its attention."""
 
     graph: Any
     ids: torch.Tensor
@@ -36,30 +60,45 @@ class _Captured:
     logits: torch.Tensor
     hidden: torch.Tensor
     held: tuple[Any, ...]
+    way: str = ""
 
 
 class GraphStep:
     """The steps of one decoder as graphs, each captured when first needed. Only for CUDA, rows of one prompt.
 
     The logits it returns and `features` are buffers of the graph's: good until the next step of the same kind is
-    launched on the stream. `problem` says why it fell back to the decoder's own pass, once that happened. While
-    `captures` is False what is not captured yet goes the decoder's own way: a capture stops the device for all threads.
+    launched on the stream. `problem` says why it fell back to the decoder's own pass, until `release`. While `captures`
+    is False what is not captured yet goes the decoder's own way: a capture stops the device for all threads.
+
+    `body` is a `BucketBody`, or a `LengthFreeBody` without buckets: that also `takes_shapes`, and blocks longer than
+    its `most_positions` go the decoder's own way. `attention_kernel` says what computed the latest step's attention.
     """
 
     gives_features = True
 
-    def __init__(self, decoder: LlamaDecoder, *, body: Body = bucket_states, kind: str = "graphs") -> None:
+    def __init__(
+        self,
+        decoder: LlamaDecoder,
+        *,
+        body: BucketBody | LengthFreeBody = bucket_states,
+        kind: str = "graphs",
+        has_buckets: bool = True,
+    ) -> None:
         self.kind = kind
         self.problem: str | None = None
         self.captures = True
         self.features: torch.Tensor | None = None
+        self.takes_shapes = not has_buckets
+        self.attention_kernel = ""
         self._decoder = decoder
-        self._body = body
+        self._body = cast(BucketBody, body)
+        self._length_free = None if has_buckets else cast(LengthFreeBody, body)
         self._blocks: tuple[int, ...] = (1,)
         self._cache: StaticKv | None = None
-        self._graphs: dict[tuple[int, Bucket, str], _Captured] = {}
+        self._graphs: dict[tuple[int, Bucket | None, str], _Captured] = {}
         self._ways: dict[Bucket, str] = {}
-        self._pool: Any = None
+        self._checked: set[tuple[int, str]] = set()
+        self._recorder = GraphRecorder(decoder)
 
     def open_cache(self, capacity: int) -> StaticKv:
         """The kept cache, emptied, if it has so much room; else a new one, with which all graphs begin anew."""
@@ -80,7 +119,8 @@ class GraphStep:
         Returns the ms it took, None where everything was there. Raises RuntimeError when it cannot be captured.
         """
         began_ns, before = monotonic_ns(), len(self._graphs)
-        self._blocks = tuple(sorted({*blocks}))
+        most = self._length_free.most_positions if self._length_free else capacity
+        self._blocks = tuple(sorted(block for block in {*blocks} if block <= most))
         cache = self.open_cache(capacity)
         for block in self._blocks:
             for begin in range(start // STRIDE * STRIDE, capacity - block, STRIDE):
@@ -88,50 +128,69 @@ class GraphStep:
         cache.clear()
         return ms_from_ns(monotonic_ns() - began_ns) if len(self._graphs) > before else None
 
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
-        """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S."""
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S. A `shape` places them as a tree."""
         start, new = cache.length, ids.shape[1]
+        captured = self._captured_for(new, cache, shape)
+        if captured is None:
+            self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache, shape=shape)
+            return self._decoder.head(hidden[:, -keep:])
+        if self._length_free:
+            self._length_free.arrange(shape)
+        # A shorter block is filled up with what follows nothing: those positions are not counted.
+        captured.ids[:, :new].copy_(ids, non_blocking=True)
+        captured.start.fill_(start)
+        captured.graph.replay()
+        cache.advance(new)
+        self.features, self.attention_kernel = captured.hidden[:, :new], captured.way
+        return captured.logits[:, new - keep : new]
+
+    def _captured_for(self, new: int, cache: KvCache, shape: BlockShape | None) -> _Captured | None:
+        """The graph for so many tokens at the cache's end; None where the decoder's own pass is to go."""
         block = next((block for block in self._blocks if block >= new), None)
-        if self.problem is None and block is not None and cache is self._cache and start + block <= cache.capacity:
-            try:
-                captured = self._captured(block, cache, start)
-            except RuntimeError as problem:
-                if isinstance(problem, torch.OutOfMemoryError):
-                    raise
-                self.problem = str(problem).strip().splitlines()[0].rstrip(". ")
-                captured = None
-            if captured is not None:
-                # A shorter block is filled up with what follows nothing: those positions are not counted.
-                captured.ids[:, :new].copy_(ids, non_blocking=True)
-                captured.start.fill_(start)
-                captured.graph.replay()
-                cache.advance(new)
-                self.features = captured.hidden[:, :new]
-                return captured.logits[:, new - keep : new]
-        self.features = hidden = self._decoder.trunk(self._decoder.embed(ids), cache)
-        return self._decoder.head(hidden[:, -keep:])
+        is_placed = shape is not None and not self.takes_shapes
+        if self.problem is not None or block is None or is_placed or cache is not self._cache or self._cache is None:
+            return None
+        if cache.length + block > self._cache.capacity:
+            return None
+        try:
+            return self._captured(block, self._cache, cache.length)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as problem:
+            if not isinstance(problem, RuntimeError) and not is_compilers(problem):
+                raise
+            self.problem = first_line(problem)
+            return None
 
     def _captured(self, block: int, cache: StaticKv, start: int) -> _Captured | None:
-        bucket = bucket_of(start, block, cache.capacity)
-        key = (block, bucket, self._decoder.attention)
+        bucket = None if self._length_free else bucket_of(start, block, cache.capacity)
+        key = (block, bucket, "" if self._length_free else self._decoder.attention)
         found = self._graphs.get(key)
         if found is None and self.captures:
             found = self._graphs[key] = self._capture(block, cache, bucket, start)
         return found
 
     @torch.inference_mode()
-    def _capture(self, block: int, cache: StaticKv, bucket: Bucket, start: int) -> _Captured:
+    def _capture(self, block: int, cache: StaticKv, bucket: Bucket | None, start: int) -> _Captured:
         decoder, device = self._decoder, self._decoder.device
         decoder.rotary.reach(cache.capacity)
         ids = torch.zeros(1, block, device=device, dtype=torch.long)
         begin = torch.full((1,), start, device=device, dtype=torch.long)
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
-        way = self._way(block, cache, bucket, begin)
+        way = self.kind if bucket is None else self._way(block, cache, bucket, begin)
+
+        def body() -> tuple[torch.Tensor, torch.Tensor]:
+            if self._length_free:
+                return self._length_free(decoder, ids, begin, cache)
+            return self._body(decoder, ids, begin, cache, bucket, way=way)
+
+        # What a pass waits for does not depend on the bucket: in setup, where no other thread is at work, it is found.
+        checked = (block, decoder.attention)
         # What the passes write at `start` onward is overwritten by the step that asked, or not counted.
-        graph, (logits, hidden) = _recorded(
-            device, self._pool, lambda: self._body(decoder, ids, begin, cache, bucket, way=way), warm_ups=_WARM_UPS
-        )
-        return _Captured(graph, ids, begin, logits, hidden, (decoder.rotary.cos, decoder.rotary.sin, cache))
+        graph, (logits, hidden) = self._recorder.record(body, checks=checked not in self._checked)
+        self._checked.add(checked)
+        held = (decoder.rotary.cos, decoder.rotary.sin, cache, self._body)
+        return _Captured(graph, ids, begin, logits, hidden, held, way)
 
     def _way(self, block: int, cache: StaticKv, bucket: Bucket, begin: torch.Tensor) -> str:
         """The faster of the two ways to attend over a bucket, measured once on this device."""
@@ -151,33 +210,15 @@ class GraphStep:
         def layers() -> list[torch.Tensor]:
             return [attention_alone(queries, cache, places, bucket, way) for _ in range(_TIMED)]
 
-        graph, _ = _recorded(device, self._pool, layers, warm_ups=1)
-        with torch.cuda.device(device):
-            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            graph.replay()
-            first.record()
-            graph.replay()
-            last.record()
-            last.synchronize()
-            return float(first.elapsed_time(last))
+        graph, _ = self._recorder.record(layers, warm_ups=1, is_kept=False)
+        return self._recorder.replay_ms(graph)
 
     def release(self) -> None:
-        """Gives the cache and all graphs back."""
+        """Gives the cache and all graphs back, and forgets a problem: what caused it may be gone."""
+        self.features = self.problem = self._cache = None
         self._graphs.clear()
         self._ways.clear()
-        self._cache = None
-
-
-def _recorded(device: torch.device, pool: Any, body: Callable[[], Any], *, warm_ups: int) -> tuple[Any, Any]:
-    """A graph of `body`, run some times before so that libraries are loaded and kernels chosen, and what it returns."""
-    with torch.cuda.device(device):
-        side, graph = torch.cuda.Stream(device), torch.cuda.CUDAGraph()
-        side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(side):
-            for _ in range(warm_ups):
-                body()
-        torch.cuda.current_stream(device).wait_stream(side)
-        # A stream named: the one torch would take belongs to the first device that ever captured.
-        with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
-            made = body()
-    return graph, made
+        self._checked.clear()
+        self._recorder.start_over()
+        if self._length_free:
+            self._length_free.release()

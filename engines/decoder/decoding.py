@@ -58,8 +58,8 @@ class DecodeStep(Protocol):
     gives_features: bool
     features: torch.Tensor | None
 
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
-        """Token ids [B, S] -> logits [B, keep, V]; the cache grows by S."""
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [B, S], as a tree where there is a `shape` -> logits [B, keep, V]; the cache grows by S."""
 
 
 @dataclass
@@ -118,26 +118,26 @@ class CachedModel:
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
         """Token ids [B, k] -> logits [B, keep, V] of the last `keep` positions; the cache grows by k."""
-        step = self.own_step
-        if step is not None and not self.keeps_features:
-            return step(ids, self.opened, keep)
-        if step is not None and step.gives_features:
-            logits = step(ids, self.opened, keep)
-            self.features = step.features
-            return logits
-        if self.keeps_features:
-            return self.block(ids)[:, -keep:]
-        return self.decoder(self.decoder.embed(ids), self.opened, keep=keep)
+        return self._fed(ids, keep, None)
 
     def block(self, ids: torch.Tensor, shape: BlockShape | None = None) -> torch.Tensor:
-        """Token ids [1, S] -> logits [1, S, V] by the decoder's own pass, as a tree where there is a `shape`.
+        """Token ids [1, S] -> logits [1, S, V], as a tree where there is a `shape`.
 
         The cache grows by S, and by all nodes of a tree: `keep_path` then leaves one branch.
         """
+        return self._fed(ids, ids.shape[1], shape)
+
+    def _fed(self, ids: torch.Tensor, keep: int, shape: BlockShape | None) -> torch.Tensor:
+        step = self.own_step
+        if step is not None and (step.gives_features or not self.keeps_features):
+            logits = step(ids, self.opened, keep, shape)
+            if self.keeps_features:
+                self.features = step.features
+            return logits
         hidden = self.decoder.trunk(self.decoder.embed(ids), self.opened, shape=shape)
         if self.keeps_features:
             self.features = hidden
-        return self.decoder.head(hidden)
+        return self.decoder.head(hidden[:, -keep:])
 
     def keep_path(self, size: int, path: Sequence[int]) -> None:
         """Of the last `size` positions leaves those of `path`, in its order, as if nothing else had been fed."""

@@ -10,7 +10,7 @@ import torch
 
 from engines.decoder.attention import attend, causal_mask, choosing_kernel
 from engines.decoder.kv_cache import KvCache
-from engines.decoder.llama import LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder
 
 
 class EarlyExitStep:
@@ -29,9 +29,14 @@ class EarlyExitStep:
         self.left = 0
         self.asked = 0
 
-    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int) -> torch.Tensor:
-        """Token ids [B, S] -> logits [B, keep, V], of the inner layer where all rows are sure; the cache grows by S."""
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [B, S] -> logits [B, keep, V], of the inner layer where all rows are sure; the cache grows by S.
+
+        Nothing leaves a tree early.
+        """
         decoder = self._decoder
+        if shape is not None:
+            return decoder.head(decoder.trunk(decoder.embed(ids), cache, shape=shape)[:, -keep:])
         start, new, padding = cache.length, ids.shape[1], cache.padding
         cos, sin = decoder.rotation(start, new, padding)
         mask = causal_mask(start, new, padding, ids.device)

@@ -14,6 +14,7 @@ import torch
 from transformers import LlamaConfig
 
 from engines.decoder.quantized_size import cached_bytes
+from engines.tokens.uploads import upload
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
 
 DYNAMIC, STATIC = "dynamic", "static"
@@ -151,7 +152,7 @@ class StaticKv:
 
     def gather(self, start: int, path: Sequence[int]) -> None:
         """Moves positions in place."""
-        chosen = torch.tensor(path, device=self.keys[0].device) + start
+        chosen = upload([start + place for place in path], self.keys[0].device)
         for held in (self.keys, self.values):
             for tensor in held:
                 tensor[:, :, start : start + len(path)] = tensor.index_select(2, chosen)
@@ -179,7 +180,7 @@ class StaticKv:
 
 def _picked(tensor: torch.Tensor, start: int, path: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Positions of a path after `start`, and as many others as there were, to be cropped."""
-    chosen = torch.tensor(path, device=tensor.device) + start
+    chosen = upload([start + place for place in path], tensor.device)
     return tensor.index_select(2, chosen), tensor[:, :, start + len(path) :]
 
 

@@ -8,6 +8,7 @@ product, gate and up out of another, and masks are made only where there is some
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -18,6 +19,7 @@ from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
+from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
 
@@ -61,8 +63,14 @@ class BlockShape:
             if parent >= 0:
                 seen[index] |= seen[parent]
         self.parents = tuple(parents)
-        self.depths = torch.tensor(depths, device=device)
-        self._seen = seen.to(device)
+        self.depths = upload(depths, device)
+        self._seen = upload(seen.tolist(), device, torch.bool)
+
+    @cached_property
+    def bits(self) -> torch.Tensor:
+        """[S] int32, bit j of number i set where position i of the block may look at j. For up to 31 positions."""
+        weights = 1 << torch.arange(len(self.parents), device=self._seen.device)
+        return (self._seen * weights).sum(1).to(torch.int32)
 
     def mask(self, start: int) -> torch.Tensor:
         """[1, 1, S, start + S] True where a position may look, after `start` positions that all may be seen."""
@@ -159,8 +167,8 @@ class LlamaDecoder(nn.Module):
         self.attention = "sdpa"
         self.embed_tokens: nn.Embedding = source.model.embed_tokens
         # The same layers twice: a list is walked and cut faster than torch's own.
-        self._ordered = [LlamaLayer(layer, config) for layer in source.model.layers]
-        self.layers = nn.ModuleList(self._ordered)
+        self.ordered = [LlamaLayer(layer, config) for layer in source.model.layers]
+        self.layers = nn.ModuleList(self.ordered)
         self.norm = source.model.norm.weight
         self.lm_head: nn.Linear = source.lm_head
         weight = self.embed_tokens.weight
@@ -253,7 +261,7 @@ class LlamaDecoder(nn.Module):
 
         How keys and values are kept and seen is up to `attend`; `inputs` is given what enters each of them.
         """
-        for index, layer in enumerate(self._ordered[first:last], first):
+        for index, layer in enumerate(self.ordered[first:last], first):
             if stop is not None and stop.is_set():
                 raise Cancelled
             if inputs is not None:
@@ -266,7 +274,7 @@ class LlamaDecoder(nn.Module):
     ) -> None:
         """Gives the cache keys and values of some layers, all made from one hidden state [B, S, hidden]."""
         for index in layers:
-            layer = self._ordered[index]
+            layer = self.ordered[index]
             turned, values = layer.project(hidden, cos, sin)
             cache.append(index, turned[:, layer.heads :], values)
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from engines.decoder.kv_cache import leaves
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.packed_linear import PackedLinear
 from engines.decoder.quantized_size import GROUP
 from engines.libraries.optional import LIBRARIES, optional_module
 from evprof.core.errors import USAGE, Cancelled, UserError
@@ -22,34 +23,27 @@ from evprof.core.protocols import StopFlag
 INT8, INT4, NF4 = "int8", "int4", "nf4"
 PROJECTIONS = ("qkv", "out", "gate_up", "down")
 
-_LIBRARY = {INT8: LIBRARIES["torchao"], INT4: LIBRARIES["torchao"], NF4: LIBRARIES["bitsandbytes"]}
+_BITS = {INT8: 8, INT4: 4}
+"""Kinds of our own; the others are bitsandbytes'."""
 
 Pack = Callable[[nn.Linear, torch.device], nn.Module]
 """A Linear, anywhere -> a module of the same use on the device."""
 
 
-def check_quantization(kind: str, device: torch.device, dtype: torch.dtype) -> None:
+def check_quantization(kind: str) -> None:
     """Raises UserError when weights cannot be kept in this kind here: before anything is read."""
-    if kind not in _LIBRARY:
-        raise UserError(f"There is no quantization '{kind}'; choose one of {', '.join(_LIBRARY)}.", exit_code=USAGE)
-    if kind == INT4 and device.type != "cuda":
-        raise UserError(
-            f"int4 weights are computed by a CUDA kernel and the device is {device}; choose nf4 (four bits) or int8, "
-            "which work on a CPU.",
-            exit_code=USAGE,
-        )
-    if kind == INT4 and dtype != torch.bfloat16:
-        raise UserError("int4 weights are computed in bfloat16; choose --dtype bfloat16, or nf4.", exit_code=USAGE)
-    optional_module(_LIBRARY[kind], f"Quantization {kind}")
+    if kind not in (*_BITS, NF4):
+        raise UserError(f"There is no quantization '{kind}'; choose one of {INT8}, {INT4}, {NF4}.", exit_code=USAGE)
+    if kind == NF4:
+        _bitsandbytes()
 
 
 def quantize_weights(decoder: LlamaDecoder, kind: str, device: torch.device, stop: StopFlag | None = None) -> None:
     """Packs the projections of every layer and brings the whole decoder to `device`.
 
-    Raises UserError for a kind that does not work there, Cancelled when `stop` is set between two layers.
+    Raises UserError for a kind that does not work here, Cancelled when `stop` is set between two layers.
     """
-    dtype = decoder.embed_tokens.weight.dtype
-    check_quantization(kind, device, dtype)
+    check_quantization(kind)
     pack = packer(kind)
     for layer in decoder.layers:
         if stop is not None and stop.is_set():
@@ -61,20 +55,14 @@ def quantize_weights(decoder: LlamaDecoder, kind: str, device: torch.device, sto
 
 def packer(kind: str) -> Pack:
     """What packs one Linear. Raises UserError when the library is missing."""
-    library = optional_module(_LIBRARY[kind], f"Quantization {kind}")
     if kind == NF4:
+        library = _bitsandbytes()
         return lambda linear, device: _nf4(library, linear, device)
-    if kind == INT8:
-        config = library.Int8WeightOnlyConfig()
-    else:
-        config = library.Int4WeightOnlyConfig(group_size=GROUP, int4_packing_format="tile_packed_to_4d")
+    return lambda linear, device: PackedLinear.of(linear, _BITS[kind], device)
 
-    def pack(linear: nn.Linear, device: torch.device) -> nn.Module:
-        moved = linear.to(device)
-        library.quantize_(moved, config)
-        return moved
 
-    return pack
+def _bitsandbytes() -> Any:
+    return optional_module(LIBRARIES["bitsandbytes"], f"Quantization {NF4}")
 
 
 def _nf4(library: Any, linear: nn.Linear, device: torch.device) -> nn.Module:

@@ -16,6 +16,7 @@ from transformers import LlamaConfig
 from engines.decoder.kv_cache import head_shape
 from engines.decoder.quantized_size import GROUP
 from engines.libraries.optional import LIBRARIES, optional_module
+from engines.tokens.uploads import upload
 from evprof.core.errors import USAGE, UserError
 
 FP8, HQQ8, HQQ4 = "fp8", "hqq8", "hqq4"
@@ -78,7 +79,7 @@ class Fp8Kv:
 
     def gather(self, start: int, path: Sequence[int]) -> None:
         """Moves packed positions in place, as the bytes they are: not every device indexes 8-bit floats."""
-        chosen = torch.tensor(path, device=self._keys[0].packed.device) + start
+        chosen = upload([start + place for place in path], self._keys[0].packed.device)
         for held in (*self._keys, *self._values):
             packed = held.packed.view(torch.uint8)
             packed[:, :, start : start + len(path)] = packed.index_select(2, chosen)

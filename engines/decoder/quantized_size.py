@@ -6,37 +6,31 @@ It knows no tensor and no library; that the packed tensors agree is a test of wh
 from __future__ import annotations
 
 GROUP = 64
-"""Weights (or cached numbers) that share one scale in the 4-bit kinds and in the hqq caches."""
+"""Weights (or cached numbers) that share one scale in nf4 and in the hqq caches."""
 
-TILE_COLUMNS, TILE_ROWS = 1024, 8
-"""CUDA's tiled int4 layout fills a matrix up to multiples of these."""
+_INT8_ROW_BYTES = 4
+"""int8's scale is float32."""
 
-_INT8_ROW_BYTES = 4 + 1
-"""int8's scale is float32, its zero point (always 0) a byte."""
-
-_SCALE_BYTES = 2
-"""int4's scales and zero points are bfloat16, whatever the model computes in."""
+_INT4_GROUP, _INT4_SCALE_BYTES = 128, 2
+"""int4's scales are bfloat16, whatever the model computes in."""
 
 _NF4_TABLE_BYTES = 16 * 4
 """NF4's sixteen levels, float32, once per matrix."""
 
 
-def weight_bytes(kind: str | None, rows: int, columns: int, itemsize: int, *, tiled: bool = False) -> int:
+def weight_bytes(kind: str | None, rows: int, columns: int, itemsize: int) -> int:
     """Bytes of one Linear's weight [rows, columns] whose dtype takes `itemsize` bytes; None: not quantized.
 
-    int8: one byte each, and a float32 scale and a one-byte zero point per row. int4: half a byte, and a scale and a
-    zero point per GROUP of a row; `tiled` is CUDA's layout, which is padded. nf4: half a byte and a float32 maximum per
-    GROUP of the flattened matrix.
+    int8: one byte each up to 16 columns, and a float32 scale per row. int4: half a byte and a scale per group of 128
+    columns. nf4: half a byte and a float32 maximum per GROUP of the flattened matrix.
     """
     match kind:
         case None:
             return rows * columns * itemsize
         case "int8":
-            return rows * columns + rows * _INT8_ROW_BYTES
+            return rows * (_up_to(columns, 16) + _INT8_ROW_BYTES)
         case "int4":
-            if tiled:
-                rows, columns = _up_to(rows, TILE_ROWS), _up_to(columns, TILE_COLUMNS)
-            return rows * -(-columns // 2) + rows * -(-columns // GROUP) * 2 * _SCALE_BYTES
+            return rows * -(-columns // _INT4_GROUP) * (_INT4_GROUP // 2 + _INT4_SCALE_BYTES)
         case "nf4":
             count = rows * columns
             return -(-count // 2) + -(-count // GROUP) * 4 + _NF4_TABLE_BYTES

@@ -1,4 +1,5 @@
-"""Which decode step a run takes: eager, compiled or captured, or one with an early exit, and why not the one asked for.
+"""Which decode step a run takes: eager, compiled, captured or fused, or one with an early exit, and why not the one
+asked for.
 
 What is compiled or captured is kept with the model and made in setup, before a run's zero.
 """
@@ -7,20 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from engines.decoder.bucket_pass import bucket_states
-from engines.decoder.compiled_step import CompiledStep, compiled, first_line
+from engines.decoder.bucket_pass import STRIDE
+from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import DecodeStep
 from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.fused_graphs import FusedGraphs, FusedStep
+from engines.decoder.fused_pass import FUSED, fusing_problem
+from engines.decoder.fused_proof import is_proven
 from engines.decoder.kv_cache import STATIC
+from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
+from engines.kernels.availability import is_interpreted
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.switches import Switches
 
 EAGER, COMPILED, GRAPHS = "eager", "compiled", "graphs"
+
+_MADE_WORDS = {COMPILED: "compiled", GRAPHS: "captured as a CUDA graph", FUSED: "fused"}
+
+_Step = CompiledStep | GraphStep | FusedStep
 
 _TEXT_POSITIONS = 64
 _LEAST_VISUAL = 576
@@ -58,10 +69,16 @@ class DecodeSteps:
     def __init__(self, decoder: LlamaDecoder) -> None:
         self.last_prompt = 0
         self._decoder = decoder
-        self._made: dict[str, CompiledStep | GraphStep] = {}
+        self._made: dict[str, _Step] = {}
+        self._asked: tuple[Any, ...] = ()
 
     def choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
         """The step for a run, made if need be. Raises UserError for what cannot be asked of this model or device."""
+        # What failed is tried again when something else is asked, for then the cause may be gone.
+        asked = (switches.step, self._decoder.attention, plan.blocks, plan.capacity // STRIDE, plan.cache, plan.batch)
+        if asked != self._asked:
+            self._asked = asked
+            self._made = {name: step for name, step in self._made.items() if step.problem is None}
         chosen = self._choose(switches, plan)
         self.release(kept=chosen.step)
         return chosen
@@ -70,14 +87,21 @@ class DecodeSteps:
         """Gives back the caches of captured steps, all but one's: they stand beside the run's own otherwise."""
         for step in self._made.values():
             if isinstance(step, GraphStep) and step is not kept:
+                problem = step.problem
                 step.release()
+                step.problem = problem
 
     def _choose(self, switches: Switches, plan: StepPlan) -> ChosenStep:
-        is_cuda = self._decoder.device.type == "cuda"
+        is_cuda = is_on_cuda(self._decoder)
         asked = switches.step
         if asked == GRAPHS and not is_cuda:
             raise UserError(
                 f"CUDA graphs need a CUDA device and the model is on {self._decoder.device}; choose --step compiled.",
+                exit_code=USAGE,
+            )
+        if asked == FUSED and not is_cuda and not is_interpreted():
+            raise UserError(
+                f"The fused step needs a CUDA device, the model is on {self._decoder.device}; choose --step compiled.",
                 exit_code=USAGE,
             )
         if switches.early_exit is not None:
@@ -87,9 +111,16 @@ class DecodeSteps:
             return ChosenStep(None)
         if plan.cache != STATIC:
             return ChosenStep(None, sentence=_because(asked, f"it needs a static cache, and this one is {plan.cache}"))
-        if asked == GRAPHS and plan.batch > 1:
+        if asked in (GRAPHS, FUSED) and plan.batch > 1:
             return ChosenStep(None, sentence=_because(asked, "a batch is not captured"))
-        return self._made_for(GRAPHS if asked == "auto" else asked, plan)
+        if asked == "auto":
+            asked = FUSED if is_proven(self._decoder.device) and not self._fusing_problem(switches) else GRAPHS
+        return self._made_for(asked, plan, self._fusing_problem(switches) if asked == FUSED else "")
+
+    def _fusing_problem(self, switches: Switches) -> str:
+        if switches.attention != "auto":
+            return f"attention {switches.attention} was asked for, and it computes its own"
+        return fusing_problem(self._decoder)
 
     def _exiting(self, layer: int, confidence: float) -> EarlyExitStep:
         layers = len(self._decoder.layers)
@@ -100,32 +131,48 @@ class DecodeSteps:
             )
         return EarlyExitStep(self._decoder, layer, confidence)
 
-    def _made_for(self, kind: str, plan: StepPlan) -> ChosenStep:
-        """The first of the ways to make a kind that works here."""
-        problem = ""
+    def _made_for(self, kind: str, plan: StepPlan, problem: str = "") -> ChosenStep:
+        """The first of the ways to make a kind that works here; with a `problem`, of those that follow it."""
         for name, make in self._ways(kind, plan):
+            if name == FUSED and problem:
+                continue
             step = self._made.get(name)
             if step is None:
                 step = self._made[name] = make()
             if step.problem is None:
+                # The others first: their memory may be what is missing.
+                self.release(kept=step)
                 try:
-                    return ChosenStep(step, kind, compile_ms=_prepare(step, plan))
+                    made_ms = _prepare(step, plan)
+                    sentence = None if step.kind == kind else _because(kind, problem, step.kind)
+                    return ChosenStep(step, step.kind, sentence, made_ms)
                 except torch.OutOfMemoryError:
                     raise
-                except (RuntimeError, OSError) as error:
+                except Exception as error:
+                    if not isinstance(error, RuntimeError | OSError) and not is_compilers(error):
+                        raise
                     step.problem = first_line(error)
             problem = problem or step.problem
         return ChosenStep(None, sentence=_because(kind, problem))
 
-    def _ways(self, kind: str, plan: StepPlan) -> list[tuple[str, Callable[[], CompiledStep | GraphStep]]]:
+    def _ways(self, kind: str, plan: StepPlan) -> list[tuple[str, Callable[[], _Step]]]:
         decoder = self._decoder
+        graphs: tuple[str, Callable[[], _Step]] = (GRAPHS, lambda: GraphStep(decoder))
         if kind == GRAPHS:
-            return [(GRAPHS, lambda: GraphStep(decoder))]
+            return [graphs]
+        if kind == FUSED:
+            is_cuda = decoder.device.type == "cuda"
+            return [(FUSED, lambda: FusedGraphs(decoder)), graphs] if is_cuda else [(FUSED, lambda: FusedStep(decoder))]
         plain = [(COMPILED, lambda: CompiledStep(decoder))]
-        if decoder.device.type != "cuda" or plan.batch > 1:
+        if not is_on_cuda(decoder) or plan.batch > 1:
             return [*plain]
         # Compiled kernels still are some hundred launches a step: captured, they are one.
-        return [("captured", lambda: GraphStep(decoder, body=compiled(bucket_states), kind=COMPILED)), *plain]
+        return [("captured", lambda: GraphStep(decoder, body=LayerwiseBody(), kind=COMPILED)), *plain]
+
+
+def is_on_cuda(decoder: LlamaDecoder) -> bool:
+    """Whether graphs can hold its steps."""
+    return decoder.device.type == "cuda"
 
 
 def expected_prompt(visual: int) -> int:
@@ -134,15 +181,14 @@ def expected_prompt(visual: int) -> int:
     return _TEXT_POSITIONS + max(_LEAST_VISUAL, visual)
 
 
-def _prepare(step: CompiledStep | GraphStep, plan: StepPlan) -> float | None:
+def _prepare(step: _Step, plan: StepPlan) -> float | None:
     if isinstance(step, GraphStep):
         return step.capture_for(plan.blocks, plan.start, plan.capacity)
     return step.compile_for(plan.blocks, batch=plan.batch)
 
 
-def _because(asked: str, reason: str) -> str | None:
-    """Why a step runs eagerly, unless nobody asked for another."""
-    if asked not in (COMPILED, GRAPHS):
+def _because(asked: str, reason: str, taken: str = EAGER) -> str | None:
+    """Why a step is not what was asked for, unless nobody asked."""
+    if asked not in _MADE_WORDS:
         return None
-    name = {COMPILED: "compiled", GRAPHS: "captured as a CUDA graph"}[asked]
-    return f"The decode step is not {name} but runs eagerly: {reason}."
+    return f"The decode step is not {_MADE_WORDS[asked]} but {_MADE_WORDS.get(taken, 'runs eagerly')}: {reason}."

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from engines.tokens.answer import Answer
+from engines.tokens.uploads import moved
 from evprof.core.records import TARGET
 
 
@@ -34,6 +35,13 @@ class Proposal:
     def size(self) -> int:
         """Number of drafted tokens."""
         return self.ids.shape[0]
+
+    def on(self, device: torch.device) -> Proposal:
+        """The same with its ids and laws on a device; the logits stay where they are."""
+        if self.ids.device == device:
+            return self
+        laws = None if self.laws is None else moved(self.laws, device)
+        return replace(self, ids=moved(self.ids, device), laws=laws)
 
     @classmethod
     def nothing(cls) -> Proposal:

@@ -18,6 +18,7 @@ from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
+from engines.tokens.uploads import moved, upload
 from evprof.core.errors import Cancelled
 
 _ROOM = 256
@@ -88,7 +89,7 @@ class EagleDrafter(Drafter):
         self.head_pass.crop(self._known)
         path, states = verified.path, verified.features[0]
         is_chain = path[-1] == len(path) - 1
-        true = states[: len(path)] if is_chain else states[list(path)]
+        true = states[: len(path)] if is_chain else states.index_select(0, upload(path, states.device))
         # A round that drafted nothing has left what it knew before.
         self._waiting = true if self._waiting is None else torch.cat([self._waiting, true])
 
@@ -97,7 +98,7 @@ class EagleDrafter(Drafter):
         features, head = self._waiting, self.head_pass
         if features is None or features.shape[0] > len(ids):
             raise RuntimeError("hidden states and tokens do not match")
-        behind = torch.tensor(ids[len(ids) - features.shape[0] :], device=self.device)
+        behind = upload(ids[len(ids) - features.shape[0] :], self.device)
         guess = head.follow(features, behind)
         self._known, self._waiting = head.length, None
         return guess
@@ -184,7 +185,7 @@ class _Tree:
             return None  # one branch so far
         own = self._masks.get(depth)
         if own is None:
-            own = self._masks[depth] = self._seen[end - level.nodes : end, :end].to(device)
+            own = self._masks[depth] = moved(self._seen[end - level.nodes : end, :end], device)
         return torch.cat([own.new_ones(level.nodes, base), own], dim=1)
 
 

@@ -11,6 +11,7 @@ import torch
 
 from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import Drafter, PromptContext, Proposal
+from engines.tokens.uploads import upload
 
 LONGEST, SHORTEST = 3, 1
 """Sizes of the n-grams that are looked up, the longest first."""
@@ -44,7 +45,7 @@ class LookupDrafter(Drafter):
 
 def certain(ids: Sequence[int], device: torch.device) -> Proposal:
     """A chain of ids proposed for certain, on `device`; none at all makes the round a plain step."""
-    return Proposal(torch.tensor(ids, dtype=torch.long, device=device)) if ids else Proposal.nothing()
+    return Proposal(upload(ids, device)) if ids else Proposal.nothing()
 
 
 class _Occurrences:

@@ -15,6 +15,7 @@ from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import Drafted, Drafter, Proposal, Verified
 from engines.drafters.reencoding_drafter import ReencodingDrafter
 from engines.tokens.answer import Answer
+from engines.tokens.uploads import upload
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import Cancelled
 from evprof.core.speculation import REENCODED
@@ -44,6 +45,7 @@ class ModelDrafter(Drafter):
         self._eos_ids = eos_ids
         self._law, self._generator = law, generator
         self._rows = target_rows
+        alignment.bring_to(self.device)
 
     def see(self, visual: torch.Tensor) -> None:
         """The target's visual embeddings [V, hidden], once it has them; another thread may draft meanwhile."""
@@ -107,7 +109,7 @@ class ModelDrafter(Drafter):
         return ids[self.model.length - self.model.prompt_length :]
 
     def _for_draft(self, ids: Sequence[int]) -> torch.Tensor:
-        return torch.tensor([self._alignment.for_draft(ids)], device=self.device)
+        return upload([self._alignment.for_draft(ids)], self.device)
 
     def _stacked(self, laws: list[torch.Tensor]) -> torch.Tensor | None:
         """[k, V] over all of the target's rows: what the draft lacks has no chance."""

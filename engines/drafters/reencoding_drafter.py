@@ -16,6 +16,7 @@ from engines.drafters.drafter import Drafter, Proposal, Verified
 from engines.drafters.lookup_drafter import certain
 from engines.tokens.answer import Answer
 from engines.tokens.tokenization import Vocabulary
+from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
 
 _BROKEN = "\ufffd"
@@ -99,7 +100,7 @@ class ReencodingDrafter(Drafter):
         """The draft's likeliest ids after those that wait to be fed; up to the end of sequence where the host may
         look. Its cache then holds all of them save the last."""
         reads_freely = self.device.type == "cpu"
-        fed = torch.tensor([list(waiting)], device=self.device)
+        fed = upload([list(waiting)], self.device)
         chosen: list[torch.Tensor] = []
         while len(chosen) < count:
             if is_stopped():

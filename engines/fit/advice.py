@@ -171,8 +171,7 @@ def _changes_of(role: str, need: MemoryNeed, plan: PlannedModels, machine: Machi
             yield OptionChange(12 if name == "cpu" else 2, (role, "device"), name)
     if need.dtype == "float32":
         yield OptionChange(3, (role, "dtype"), "bfloat16")
-    four = "int4" if need.device.startswith("cuda") and need.dtype == "bfloat16" else "nf4"
-    for kind, cost, before in (("int8", 4, (None,)), (four, 6, (None, "int8"))):
+    for kind, cost, before in (("int8", 4, (None,)), ("int4", 6, (None, "int8"))):
         if choice.quantization in before and machine.can_pack(kind):
             yield OptionChange(cost, (role, "quantization"), kind)
     frames = frame_count(plan.shapes[role].config, plan.settings)

@@ -31,10 +31,6 @@ _CUDA_WORKSPACE_BYTES = 512 << 20
 """What CUDA's libraries and the allocator's rounding take besides tensors."""
 
 
-_UNPACKED_TO_COMPUTE = ("int8", "nf4")
-"""Their libraries bring one matrix at a time back to the model's dtype; int4's kernel computes with packed numbers."""
-
-
 @dataclass(frozen=True)
 class ModelShape:
     """Sizes of a model: all `parameters`, and rows and columns of the matrices that can be quantized."""
@@ -153,12 +149,13 @@ def memory_need(
     is_cuda = device.type == "cuda"
     if is_cuda and _is_captured(settings.switches):
         positions = replace(positions, spare=-positions.total % STRIDE)
-    weights = stored_weights(shape, choice.quantization, size, is_cuda=is_cuda)
+    weights = stored_weights(shape, choice.quantization, size)
     unpacked = shape.parameters * size if choice.quantization is not None else 0
     workspace = _CUDA_WORKSPACE_BYTES if is_cuda else 0
     cache = settings.switches.cache
     prefill = _prefill_bytes(config, positions, settings, size) + _layer_bytes(config, positions, cache, size)
-    if choice.quantization in _UNPACKED_TO_COMPUTE:
+    if choice.quantization is not None:
+        # One matrix at a time comes back to the model's dtype.
         prefill += max(rows * columns for rows, columns in shape.matrices) * size
     moment = max(_vision_bytes(config, settings, size), prefill)
     return MemoryNeed(
@@ -179,10 +176,10 @@ def memory_need(
     )
 
 
-def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int, *, is_cuda: bool) -> int:
+def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int) -> int:
     """Bytes of all weights on the device; `itemsize` is that of what stays unquantized."""
     inside = sum(rows * columns for rows, columns in shape.matrices)
-    packed = sum(weight_bytes(quantization, rows, columns, itemsize, tiled=is_cuda) for rows, columns in shape.matrices)
+    packed = sum(weight_bytes(quantization, rows, columns, itemsize) for rows, columns in shape.matrices)
     return (shape.parameters - inside) * itemsize + packed
 
 

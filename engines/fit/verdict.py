@@ -45,7 +45,7 @@ def describe_fit(question: FitQuestion) -> dict[str, Any]:
     needs = plan.needs(machine)
     if not machine.is_assumed:
         for need in needs:
-            _check_packing(need, machine)
+            _check_packing(need)
     free = room_for(needs, machine, question.held_bytes)
     placement = place(needs, free)
     sentence, advice = _verdict(plan, needs, machine, question.held_bytes, placement)
@@ -68,11 +68,10 @@ def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, t
     return f"{shortage(needs, room_for(needs, machine, held))}; {ways_text(ways)}."
 
 
-def _check_packing(need: MemoryNeed, machine: Machine) -> None:
+def _check_packing(need: MemoryNeed) -> None:
     """Raises UserError for weights that cannot be packed, or a cache that cannot be made, on this machine."""
     if need.quantization is not None:
-        device = machine.device(need.device)
-        check_quantization(need.quantization, device, machine.dtype(need.dtype, device))
+        check_quantization(need.quantization)
     check_cache(need.cache)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import secrets
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
+import evprof
 from engines.decoder.attention import attention_backends
 from engines.hardware.card import NOTHING, card_facts
 from engines.hardware.gpu_state import driver_version, gpu_state
@@ -29,7 +31,9 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     is_gpu = device.type == "cuda"
     return {
+        "evprof": evprof.__version__,
         "device": torch.cuda.get_device_name(device) if is_gpu else cpu_name(),
+        "processor": cpu_name(),
         "driver": driver_version() if is_gpu else None,
         "cuda": torch.version.cuda,
         "torch": torch.__version__,
@@ -46,6 +50,7 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     }
 
 
+@cache
 def cpu_name() -> str:
     """The processor's name as the system tells it."""
     try:

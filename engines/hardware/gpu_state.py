@@ -11,23 +11,7 @@ from typing import Any
 
 import torch
 
-_REASONS = {
-    0x2: "applications clocks setting",
-    0x4: "power cap",
-    0x8: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "thermal slowdown (software)",
-    0x40: "thermal slowdown (hardware)",
-    0x80: "power brake",
-    0x100: "display clocks setting",
-}
-"""NVML's bits in words; idling (0x1) is no reason to mistrust a figure."""
-
-_DECIDED = ("applications clocks setting", "display clocks setting", "sync boost")
-"""Reasons that somebody set and that hold all the time: told in the state, not warned about."""
-
-HOT_C = 85
-"""From here on GPUs lower their clocks sooner or later."""
+from evprof.core.vocabulary.throttling import HOT_C, doubtful_reasons, throttle_reasons
 
 
 def gpu_state(device: torch.device) -> dict[str, Any] | None:
@@ -54,11 +38,6 @@ def gpu_state(device: torch.device) -> dict[str, Any] | None:
     }
 
 
-def throttle_reasons(bits: int | None) -> list[str] | None:
-    """NVML's bit mask in words, in the order of its bits; None when not known."""
-    return None if bits is None else [name for bit, name in _REASONS.items() if bits & bit]
-
-
 def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> list[str]:
     """Sentences for whoever reads a run's figures: the GPU was slowed down or shared, by its states before and after.
 
@@ -67,7 +46,7 @@ def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> li
     states = [state for state in (start, end) if state is not None]
     reasons: list[str] = []
     for state in states:
-        reasons += [name for name in state.get("throttle_reasons") or [] if name not in (*_DECIDED, *reasons)]
+        reasons += [name for name in doubtful_reasons(state.get("throttle_reasons")) if name not in reasons]
     others = max((state.get("other_processes") or 0 for state in states), default=0)
     said = []
     if reasons:

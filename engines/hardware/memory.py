@@ -10,7 +10,7 @@ import torch
 
 from engines.hardware.device import TORCH_DTYPES, choose_device, choose_dtype
 
-_LIBRARIES = {"int8": "torchao", "int4": "torchao", "nf4": "bitsandbytes", "hqq8": "hqq", "hqq4": "hqq"}
+_LIBRARIES = {"nf4": "bitsandbytes", "hqq8": "hqq", "hqq4": "hqq"}
 
 
 class Machine(Protocol):

@@ -9,7 +9,7 @@ from evprof.core.errors import UserError
 
 INSTALL = "pip install 'evprof[quant]'"
 
-LIBRARIES = {"torchao": "torchao.quantization", "bitsandbytes": "bitsandbytes", "hqq": "hqq.core.quantize"}
+LIBRARIES = {"bitsandbytes": "bitsandbytes", "hqq": "hqq.core.quantize"}
 """Library -> the module that is used of it."""
 
 

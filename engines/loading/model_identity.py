@@ -1,53 +1,19 @@
-"""What tells one checkpoint from any other by its content, wherever it lies; it reads little of large files."""
+"""What tells the model of a choice from any other by its content: the checkpoint's, and its quantization."""
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
-from engines.checkpoints.shards import weight_files
+from engines.checkpoints.folder_content import folder_content
 from engines.loading.weights import find_checkpoint
-from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.loaders.paths import reason
-
-_SMALL_FILES = ("config.json", "tokenizer.model", "tokenizer.json")
-_WHOLE_BYTES = 32 << 20
-_BLOCK_BYTES, _BLOCKS = 64 << 10, 128
 
 
 def content_identity(choice: ModelChoice) -> str:
-    """`blake2b:…` of a checkpoint's configuration, tokenizer and weights, its quantization in front; random weights are
-    their own name.
+    """The content of its folder (see `folder_content`), its quantization in front; random weights are their own name.
 
-    Of weight files above 32 MiB 128 blocks of 64 KiB are read, evenly spread, with the size: two trainings of one
-    model differ everywhere. Raises UserError when there is no such checkpoint or it cannot be read.
+    Raises UserError when there is no such checkpoint or it cannot be read.
     """
     quantized = f"{choice.quantization}:" if choice.quantization else ""
     checkpoint = find_checkpoint(choice.name, choice.clip)
-    folder, layers = checkpoint.folder, checkpoint.config.kept_layers
-    if folder is None:
+    if checkpoint.folder is None:
         return f"{quantized}{choice.name}"
-    digest = hashlib.blake2b(digest_size=16)
-    if layers:
-        digest.update(f"layers {layers}\n".encode())
-    try:
-        for path in (*(folder / name for name in _SMALL_FILES), *weight_files(folder)):
-            if path.is_file():
-                _add(digest, path)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be read ({reason(error)}); check its permissions.") from None
-    return f"{quantized}blake2b:{digest.hexdigest()}"
-
-
-def _add(digest: hashlib.blake2b, path: Path) -> None:
-    size = path.stat().st_size
-    digest.update(f"{path.name} {size}\n".encode())
-    with path.open("rb") as file:
-        if size <= _WHOLE_BYTES:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
-            return
-        for number in range(_BLOCKS):
-            file.seek(number * (size - _BLOCK_BYTES) // (_BLOCKS - 1))
-            digest.update(file.read(_BLOCK_BYTES))
+    return f"{quantized}{folder_content(checkpoint.folder, checkpoint.config.kept_layers)}"

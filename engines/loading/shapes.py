@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import CLIPVisionConfig, LlamaConfig, LlamaForCausalLM
 
 from engines.checkpoints.config import ModelConfig, edge, number, patches
 from engines.families.family import engine_family
+from engines.families.llava_network import LlavaConfig
 from engines.loading.random_weights import random_config
 from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.families import FAMILIES
@@ -28,6 +29,15 @@ LANGUAGE_SHAPES: dict[str, dict[str, Any]] = {
 }
 """Language models alone, with a small vocabulary. dispatch-32 has a 7B model's number of calls and next to no
 arithmetic: the worst case for whatever costs time per call."""
+
+_TINY_TOWER: dict[str, Any] = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "image_size": 28,
+    "patch_size": 14,
+}
 
 _SMALL_PROMPT = 16
 """Positions of their prompt."""
@@ -52,7 +62,10 @@ _NETWORKS = {
     "7b-video-llava": "random:7b-video-llava",
 }
 
-SHAPES = ("tiny", "dispatch-32", *_NETWORKS)
+TINY_NETWORK = "tiny-video-llava"
+"""The shape "tiny" with a tower, for showing that something works."""
+
+SHAPES = ("tiny", TINY_NETWORK, "dispatch-32", *_NETWORKS)
 """All names, small to large; those from 160m on have a CLIP tower and a full vocabulary."""
 
 
@@ -71,8 +84,12 @@ def bench_shape(name: str) -> BenchShape:
     """The shape of a name. Raises UserError (exit code 2) for an unknown one."""
     if name not in SHAPES:
         raise UserError(f"Unknown shape '{name}'; choose one of {', '.join(SHAPES)}.", exit_code=USAGE)
-    if name not in _NETWORKS:
+    if name in LANGUAGE_SHAPES and name not in _NETWORKS:
         return BenchShape(name, language_config(LANGUAGE_SHAPES[name]), None, _SMALL_PROMPT)
+    if name == TINY_NETWORK:
+        text = language_config(LANGUAGE_SHAPES["tiny"])
+        network = LlavaConfig(CLIPVisionConfig(**_TINY_TOWER), text, family="video_llava", slot_id=500, keeps_cls=True)
+        return BenchShape(name, text, network, _SMALL_PROMPT)
     config = random_config(_NETWORKS[name])
     if name == "1b":
         config = replace(config, text=LlamaConfig(**_LLAMA_1B))

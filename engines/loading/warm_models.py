@@ -21,6 +21,9 @@ Loader = Callable[[ModelChoice, str, Callable[[int, int], None], StopFlag], Visi
 
 _Key = tuple[ModelChoice, str]
 
+LAZY_DEVICES = ("cuda",)
+"""Whose libraries load kernels, and choose among them, when a shape first asks for one: inside a stage."""
+
 
 @dataclass(frozen=True)
 class Warm:
@@ -39,10 +42,25 @@ class WarmModels:
         self._import_ms = import_ms
         self._held: dict[_Key, VisionLanguageModel] = {}
         self._steps: dict[_Key, DecodeSteps] = {}
+        self._used: dict[_Key, set[str]] = {}
 
     def holds(self, choice: ModelChoice, role: str) -> bool:
         """Whether that model is loaded."""
         return (choice, role) in self._held
+
+    def is_warm_for(self, choice: ModelChoice, role: str, way: str) -> bool:
+        """Whether that model is loaded and its first run in a way, as `run_plan.way_of` spells it, is over or no matter
+        to its device."""
+        return self.holds(choice, role) and not self.is_first_use(choice, role, way)
+
+    def is_first_use(self, choice: ModelChoice, role: str, way: str) -> bool:
+        """Whether a loaded model lies on one of LAZY_DEVICES and was not run in that way yet."""
+        is_lazy = self._held[(choice, role)].device.type in LAZY_DEVICES
+        return is_lazy and way not in self._used.get((choice, role), ())
+
+    def note_use(self, choice: ModelChoice, role: str, way: str) -> None:
+        """It was run in that way."""
+        self._used.setdefault((choice, role), set()).add(way)
 
     def get(self, choice: ModelChoice, role: str, progress: Callable[[int, int], None], stop: StopFlag) -> Warm:
         """The model, loaded if need be. Raises what the loader raises, UserError and Cancelled among it."""
@@ -69,6 +87,7 @@ class WarmModels:
         surplus = [key for key in self._held if key not in wanted]
         for key in surplus:
             del self._held[key], self._steps[key]
+            self._used.pop(key, None)
         if surplus:
             free_memory()
 

@@ -13,6 +13,7 @@ import torch
 from engines import CATALOGUE, bundled_folder
 from engines.adapters.lora import load_lora
 from engines.checkpoints.config import ModelConfig, edge
+from engines.checkpoints.folder_content import folder_content
 from engines.checkpoints.json_file import read_json
 from engines.checkpoints.layer_drop import split_layers, with_layers
 from engines.checkpoints.shards import has_weights, read_headers, read_tensors, weight_files
@@ -138,7 +139,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     # Weights that are to be packed wait beside the device: it never has to hold them as they are in the files.
     first_home = device
     if choice.quantization is not None:
-        check_quantization(choice.quantization, device, dtype)
+        check_quantization(choice.quantization)
         first_home = torch.device("cpu")
     config, folder = checkpoint.config, checkpoint.folder
     family = engine_family(config.family)
@@ -270,4 +271,5 @@ def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, 
         attention="sdpa",
         cache=STATIC,
         prompt_template=engine_family(config.family).template.name,
+        content=None if checkpoint.folder is None else folder_content(checkpoint.folder, config.kept_layers),
     )

@@ -24,6 +24,15 @@ Annotation = Callable[[str], AbstractContextManager[Any]]
 """Makes a context for a span's name, such as `torch.profiler.record_function`."""
 
 
+_FAILED_IN = "evprof_failed_in"
+
+
+def failed_stage(problem: BaseException) -> tuple[str, str] | None:
+    """Role and name of the stage that an exception first left; None where it left none."""
+    found: tuple[str, str] | None = problem.__dict__.get(_FAILED_IN)
+    return found
+
+
 class OpenSpan:
     """One interval being measured; also the context manager that begins and ends it."""
 
@@ -81,6 +90,8 @@ class OpenSpan:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None and self.parent_id < 0:
+            error.__dict__.setdefault(_FAILED_IN, (self.role, self.name))
         # A device that has just failed takes no more marks: what the host saw then stands.
         if self.timer is not None and kind is None:
             self._last_mark = self.timer.mark()

@@ -72,10 +72,17 @@ class Concurrency:
         # A timer's events go back into a pool when they were read, by the thread that reads them.
         self._timers = make_timers([draft], pools)
         self._stream = _stream_of(str(draft)) if draft.type == "cuda" else None
+        self._ready: torch.cuda.Event | None = None
 
     def branch(self, clock: StageClock, sink: Sink) -> StageClock:
         """The draft's clock."""
         return clock.branch(sink, self._timers)
+
+    def note_ready(self) -> None:
+        """All the draft needs of other streams is queued: it waits for that, not for what is queued from now on."""
+        if self._stream is not None:
+            self._ready = torch.cuda.Event()
+            self._ready.record(torch.cuda.current_stream(self._draft))
 
     @contextmanager
     def draft_side(self) -> Iterator[None]:
@@ -85,9 +92,8 @@ class Concurrency:
         placed = torch.cuda.device(self._draft) if self._draft.type == "cuda" else nullcontext()
         streamed = nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
         with placed, streamed, torch.inference_mode():
-            if self._stream is not None:
-                # After what setup queued; the weights are there already.
-                self._stream.wait_stream(torch.cuda.default_stream(self._draft))
+            if self._stream is not None and self._ready is not None:
+                self._stream.wait_event(self._ready)
             yield
 
     def enter_target(self) -> None:
@@ -108,8 +114,11 @@ class Concurrency:
 
 @cache
 def _stream_of(device: str) -> torch.cuda.Stream:
-    """One for all runs: memory that the allocator gave a stream, it keeps for that stream."""
-    return torch.cuda.Stream(device)
+    """One for all runs: memory that the allocator gave a stream, it keeps for that stream.
+
+    It goes before the target's: a draft's small kernels would otherwise wait until a prefill's fill the GPU no more.
+    """
+    return torch.cuda.Stream(device, priority=-1)
 
 
 def wait_for(tensor: torch.Tensor) -> None:

@@ -66,12 +66,11 @@ class HiddenBlock:
         if target.device == self._drafter.device:
             return proposal
         with self._clock.child_on("transfer", TARGET, target.device) as span:
-            ids = proposal.ids.to(target.device)
-            laws = None if proposal.laws is None else proposal.laws.to(target.device)
-            span.output("draft ids", ids)
-        self.crossing.nbytes += ids.nbytes + (0 if laws is None else laws.nbytes)
+            brought = proposal.on(target.device)
+            span.output("draft ids", brought.ids)
+        self.crossing.nbytes += brought.ids.nbytes + (0 if brought.laws is None else brought.laws.nbytes)
         self.crossing.spans = (*self.crossing.spans, span)
-        return Proposal(ids, laws, logits=proposal.logits)
+        return brought
 
     def prefill(self, embeddings: torch.Tensor, proposal: Proposal, stop: StopFlag) -> torch.Tensor:
         """The prompt's last chunk [1, S, hidden] with the drafts after it -> logits [N + 1, V].
@@ -80,7 +79,7 @@ class HiddenBlock:
         """
         target = self._target
         if proposal.size:
-            drafted = target.decoder.embed(proposal.ids[None].to(target.device))
+            drafted = target.decoder.embed(proposal.ids[None])
             embeddings = torch.cat([embeddings, drafted.to(embeddings.dtype)], dim=1)
         hidden = target.decoder.trunk(embeddings, target.opened, stop=stop)
         target.prompt_length = target.length - proposal.size

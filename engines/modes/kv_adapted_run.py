@@ -21,6 +21,7 @@ from engines.stages.preparation import PromptLayout, tokenize_prompt
 from engines.stages.visual_tokens import VisualCounts
 from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
+from engines.tokens.uploads import upload
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, TARGET
 from evprof.core.speculation import SpeculationFacts
@@ -80,7 +81,7 @@ class KvAdaptedRun(PlainRun):
                 ids, lengths, warnings = tokenize_prompt(model, prompt, course.settings, layout)
                 part.output("token_ids", ids)
             with course.clock.child("to device"):
-                text_ids = torch.tensor([token for token in ids if token != SLOT], device=model.device)
+                text_ids = upload([token for token in ids if token != SLOT], model.device)
             span.output("text_ids", text_ids)
             tell("lengths", lengths)
         return ModelInputs(text_ids.new_empty(0), ids, text_ids, (ids.index(SLOT),), lengths, warnings=[*warnings])

@@ -23,12 +23,14 @@ from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expec
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
 from engines.hardware.threads import use_threads
-from engines.loading.warm_models import Warm, free_memory
+from engines.loading.warm_models import Warm
 from engines.measuring.device_timer import make_timers
 from engines.measuring.stage_memory import StageMemory
 from engines.modes.concurrency import SharedSink
+from engines.modes.lost_gpu import is_lost_gpu, lost_sentence
+from engines.modes.memory_failure import give_back, is_memory_failure, memory_sentence
 from engines.modes.plain_run import Course, PlainRun
-from engines.modes.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts
+from engines.modes.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts, way_of
 from engines.modes.strategy import strategy_of
 from engines.stages.model import EVENTS, VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell, capacity_of
@@ -41,7 +43,6 @@ from evprof.core.records import DRAFT, TARGET, FrameRecord
 from evprof.core.request import RunRequest, input_of
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts, RunInfo
 from evprof.core.speculation import SpeculationFacts
-from evprof.core.units import bytes_text
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.modes import mode_of
@@ -89,8 +90,13 @@ class MeasuredRun:
         self._environment: dict[str, Any] = {}
         self._models: dict[str, VisionLanguageModel] = {}
         self._taken: dict[str, ModelFacts] = {}
+        self._doing = "before its models were loaded"
         # Each part of the run that has begun says here what is to be told of it at the end.
         self._endings: list[Callable[[], dict[str, Any]]] = [tools.end_facts]
+
+    @property
+    def _way(self) -> str:
+        return way_of(self._request.mode, self._plan.role, self._plan.settings)
 
     def perform(self) -> str:
         """Runs; returns the status it ended with. Raises nothing."""
@@ -106,26 +112,32 @@ class MeasuredRun:
             status = CANCELLED
         except UserError as problem:
             error = problem.sentence
-        except (torch.OutOfMemoryError, MemoryError):
-            error = self._out_of_memory()
         except Exception as defect:  # noqa: BLE001 - a run that meets a defect has failed; the engine goes on
-            traceback.print_exc(file=sys.stderr)
-            error = self._out_of_memory() if _is_allocation(defect) else f"{type(defect).__name__}: {defect}"
+            error = self._sentence_for(defect)
+        self._doing = "after its last stage"
         facts: dict[str, Any] = {}
         try:
             for ending in self._endings:
                 facts |= ending()
         except Exception as defect:  # noqa: BLE001 - what was measured is in the records already; the run still ends
-            traceback.print_exc(file=sys.stderr)
-            status, error = FAILED, error or f"{type(defect).__name__}: {defect}"
+            said = self._sentence_for(defect)
+            status, error = FAILED, error or said
         self._endings.clear()
         if status == FAILED:
-            free_memory()
+            give_back(self._tools.warm)
         if status != FINISHED:
             # What was asked for ended here: this warm-up is all that tells how.
             facts["warmup"] = False
+        else:
+            self._note_use()
         self._sink.post(RunEnded(self._plan.run_id, status, error, facts))
         return status
+
+    def _note_use(self) -> None:
+        for role in self._models:
+            choice = self._request.choice_of(role)
+            if choice is not None:
+                self._tools.warm.note_use(choice, role, self._way)
 
     def _info(self) -> RunInfo:
         plan = self._plan
@@ -155,7 +167,11 @@ class MeasuredRun:
             choice = self._request.choice_of(role)
             if choice is None:
                 raise UserError(f"Mode {self._request.mode} needs a {role} model; name one with --{role}.")
+            self._doing = f"while the weights of the {role} were loaded"
             warm = self._tools.warm.get(choice, role, self._progress(role), self._stop)
+            self._doing = f"while the {role} was made ready"
+            first_use = self._tools.warm.is_first_use(choice, role, self._way)
+            warm = replace(warm, setup=replace(warm.setup, first_use=first_use))
             models[role], warmed[role] = warm.model, warm
             taken = taken_facts(warm.model, self._plan.settings)
             warm.model.make_ready(self._plan.settings)
@@ -197,6 +213,7 @@ class MeasuredRun:
             capacity_of(start, settings),
             taken.cache,
         )
+        self._doing = f"while the decode step of the {role} was made"
         chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(settings.switches, plan)
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
         self._taken[role] = replace(taken, step=chosen.kind)
@@ -215,6 +232,7 @@ class MeasuredRun:
         return lambda done, total: self._sink.post(SetupProgressed(self._plan.run_id, role, done, total))
 
     def _measure(self, ready: Ready) -> None:
+        self._doing = "between two stages"
         plan, models = self._plan, ready.models
         devices = [model.device for model in models.values()]
         clock = self._tools.make_clock(self._sink, plan.run_id, timers=make_timers(devices, self._tools.pools))
@@ -327,12 +345,16 @@ class MeasuredRun:
             return ()
         return recording_problems(path)
 
-    def _out_of_memory(self) -> str:
-        device = next((str(model.device) for model in self._models.values()), "this machine")
-        held = sum(model.facts.weight_bytes or 0 for model in self._models.values())
-        weights = f" with {bytes_text(held)} of weights loaded" if held else ""
-        return (
-            f"Memory ran out on {device}{weights}; choose a smaller model or dtype, fewer frames or fewer new tokens."
+    def _sentence_for(self, defect: Exception) -> str:
+        """What a run ends with that met a defect, whose trace goes to stderr unless it is that memory ran out."""
+        if not is_memory_failure(defect):
+            traceback.print_exc(file=sys.stderr)
+            return lost_sentence(defect) if is_lost_gpu(defect) else f"{type(defect).__name__}: {defect}"
+        return memory_sentence(
+            defect,
+            doing=self._doing,
+            devices={role: str(model.device) for role, model in self._models.items()},
+            held_bytes=sum(model.facts.weight_bytes or 0 for model in self._models.values()),
         )
 
     def _describe(self, facts: dict[str, Any]) -> None:
@@ -340,8 +362,3 @@ class MeasuredRun:
 
     def _warn(self, sentence: str) -> None:
         self._sink.post(RunWarned(self._plan.run_id, sentence))
-
-
-def _is_allocation(defect: Exception) -> bool:
-    """Whether a RuntimeError is the CPU allocator's way of saying that memory ran out."""
-    return isinstance(defect, RuntimeError) and "not enough memory" in str(defect)

@@ -21,6 +21,7 @@ from engines.modes.hidden_block import LAST_CHUNK, HiddenBlock
 from engines.speculation.rounds import Rounds
 from engines.stages.pipeline import Prefilling
 from engines.tokens.answer import Answer
+from engines.tokens.uploads import upload
 from evprof.core.protocols import StopFlag
 from evprof.core.vocabulary.speculation import SpeculationSettings
 
@@ -138,7 +139,7 @@ class ParallelPrefill(Prefilling):
             (self._rounds or self._make_rounds()).run()
             return
         if first is None:
-            first = torch.tensor([self.answer.ids[-1:]], device=self._target.device)
+            first = upload([self.answer.ids[-1:]], self._target.device)
         decode(
             self._target,
             first,

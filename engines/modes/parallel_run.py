@@ -51,6 +51,7 @@ class ParallelRun(SpeculativeRun):
         self._see = drafter.see
         self._block, self._thread, self._work = self._prepared(drafter)
         self._step = self._made_ready(course.steps[DRAFT])
+        self._concurrency.note_ready()
 
     def make_pass(self, role: str) -> ModelPass:
         """The draft's has a clock of its own; what memory both take at once is the target's stages'."""

@@ -85,6 +85,11 @@ def resolved(settings: GenerationSettings, roles: tuple[str, ...]) -> Generation
     )
 
 
+def way_of(mode: str, role: str, settings: GenerationSettings) -> str:
+    """Spells what decides which kernels, graphs and memory a run takes, save the lengths of its prompt."""
+    return repr((mode, role, replace(settings, seed=0)))
+
+
 def block_sizes(role: str, settings: GenerationSettings, *, is_speculative: bool) -> tuple[int, ...]:
     """Numbers of tokens in a model's decode passes: one, and in speculation verified blocks or a draft's two."""
     if not is_speculative:

@@ -17,6 +17,9 @@ import torch
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 
+NEAR_TIE_ULPS = 4.0
+"""Two tokens are a near-tie where their logits are at most so many last places of the larger one apart."""
+
 
 @dataclass(frozen=True)
 class Divergence:

@@ -18,6 +18,7 @@ from engines.speculation.draft_length import DraftLength
 from engines.speculation.judgements import JudgementLog
 from engines.speculation.verification import Judged, Verifier
 from engines.tokens.answer import Answer, Round
+from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
@@ -85,7 +86,7 @@ class Rounds:
         """One round: draft, verify, roll back, record."""
         clock, drafter, start_ns = self._clock, self._drafter, self._clock.now()
         with clock.child_on("draft", drafter.role, drafter.device) as drafting:
-            proposal = self._propose()
+            proposal = self._propose().on(self._target.device)
         self._check_stop()
         with clock.child_on("verify", self._target.role, self._target.device) as verifying:
             logits = self._pass(proposal)
@@ -160,9 +161,8 @@ class Rounds:
 
     def _pass(self, proposal: Proposal) -> torch.Tensor:
         """One target pass over the last token and the k proposed: logits [1, k + 1, V]."""
-        device = self._target.device
-        last = torch.tensor([self._answer.ids[-1]], device=device)
-        block = torch.cat([last, proposal.ids.to(device)])[None]
+        last = upload([self._answer.ids[-1]], self._target.device)
+        block = torch.cat([last, proposal.ids])[None]
         if proposal.parents is not None:
             return self._target.block(block, self._shape(proposal.parents))
         return self._target.step(block, keep=block.shape[1])

@@ -38,12 +38,14 @@ class Verifier:
         self.sample: Sampler = greedy if law is None else lambda logits: draw(law(logits), generator)
 
     def look(self, proposal: Proposal, logits: torch.Tensor) -> torch.Tensor:
-        """Target's logits [k + 1, V] at the block's places -> what `conclude` has to know, for the round's one read."""
-        ids = proposal.ids.to(logits.device)
-        laws = _drawn_from(proposal)
+        """Target's logits [k + 1, V] at the block's places -> what `conclude` has to know, for the round's one read.
+
+        Proposal and logits lie on one device.
+        """
+        ids, laws = proposal.ids, _drawn_from(proposal)
         if self._law is None or laws is None:
             return torch.cat([ids, self.sample(logits)[:, 0]])
-        return torch.cat([ids, reject(ids, laws.to(logits.device), self._law(logits), self._generator)])
+        return torch.cat([ids, reject(ids, laws, self._law(logits), self._generator)])
 
     def conclude(self, proposal: Proposal, read: list[int], eos_ids: frozenset[int]) -> Judged:
         """The outcome, given what `look` left, on the host. An accepted end of sequence ends the block: nothing after

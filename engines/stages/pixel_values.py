@@ -92,11 +92,11 @@ class ClipTransform:
 
     def normalise(self, picture: Picture, out: npt.NDArray[np.float32]) -> None:
         """uint8 [H, W, 3] -> float32 [3, H, W] in `out`: scaled, minus mean, over standard deviation."""
-        for channel, table in enumerate(self._levels):
+        for channel, table in enumerate(self.levels):
             np.take(table, picture[..., channel], out=out[channel], mode="clip")
 
     @cached_property
-    def _levels(self) -> npt.NDArray[np.float32]:
+    def levels(self) -> npt.NDArray[np.float32]:
         """[3, 256]: what each channel's 256 levels become. A table, because a picture has a million of them."""
         levels = np.arange(256, dtype=np.float64)
         # Scaled in double precision and rounded once: anything else is off by one unit in the last place.

@@ -10,11 +10,13 @@ import torch
 
 from engines.measuring.timing import StageClock
 from engines.stages.model import EVENTS, HostInputs, ModelInputs, VisionRecipe
+from engines.stages.pixel_upload import PixelValues
 from engines.stages.pixel_values import ClipTransform
 from engines.stages.vision_stage import KeptVision, with_key
 from engines.stages.visual_tokens import VisualCounts
 from engines.tokens.prompts import SLOT, PromptTemplate, prompt_ids
 from engines.tokens.tokenization import Vocabulary
+from engines.tokens.uploads import upload
 from evprof.core.errors import UserError
 from evprof.core.run_info import LengthFacts, ModelFacts
 from evprof.core.vocabulary.families import FAMILIES
@@ -68,9 +70,8 @@ def prepare(
         span.input("pictures", list(host.pictures))
         cuts = [model.transform.cut(picture) for picture in host.pictures]
         span.output("pictures", cuts)
-    with spans.child("normalise") as span:
-        values = model.transform.stacked(cuts)
-        span.output("pixel_values", values)
+    values = PixelValues(model.transform, cuts, model.device, model.dtype)
+    values.begin(spans)
     recipe = with_key(recipe, model.kept, cuts, spans)
     with spans.child("tokenize") as span:
         span.input("prompt", prompt)
@@ -78,10 +79,10 @@ def prepare(
         span.output("token_ids", ids)
     text = [index for index in ids if index != SLOT]
     with spans.child("to device") as span:
-        pixel_values = torch.from_numpy(values).to(model.device, model.dtype)
-        text_ids = torch.tensor(text, device=model.device)
-        span.output("pixel_values", pixel_values)
+        values.send(span)
+        text_ids = upload(text, model.device)
         span.output("text_ids", text_ids)
+    pixel_values = values.finish(spans)
     positions = [index for index, token in enumerate(ids) if token == SLOT]
     return ModelInputs(
         pixel_values,

@@ -31,7 +31,7 @@ def import_readers() -> None:
 
     A library that is not installed is missed by the file that needs it, and not before.
     """
-    for name in ("av", "PIL.Image", "platformdirs"):
+    for name in ("av", "PIL.Image"):
         with suppress(ImportError):
             importlib.import_module(name)
     for name in (

@@ -18,6 +18,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from evprof.core.user_folders import cache_folder
 from evprof.loaders.kept_files import KeptFiles
 from evprof.loaders.pictures.render import Picture
 
@@ -87,7 +88,7 @@ class DiskCache:
     """Embeddings as safetensors files in one folder (see `KeptFiles`); damaged ones count as missing and go."""
 
     def __init__(self, folder: Path | None = None, limit_bytes: int = DISK_BYTES) -> None:
-        self.folder = folder or _default_folder()
+        self.folder = folder or cache_folder() / "vision"
         self._files = KeptFiles(self.folder, ".safetensors", limit_bytes)
 
     def get(self, key: str) -> torch.Tensor | None:
@@ -108,12 +109,6 @@ class DiskCache:
     def put(self, key: str, tensor: torch.Tensor) -> None:
         """Writes a tensor and removes the oldest files past the bound. Raises OSError when the disk refuses."""
         self._files.put(key, [_encoded(tensor)])
-
-
-def _default_folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_path("evprof", appauthor=False)) / "vision"
 
 
 def _encoded(tensor: torch.Tensor) -> bytes:

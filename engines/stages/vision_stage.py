@@ -13,7 +13,8 @@ import torch
 from engines.measuring.timing import StageClock
 from engines.stages.model import ModelInputs, VisionRecipe
 from engines.stages.pixel_values import ClipTransform
-from engines.stages.vision_cache import DISK, MEMORY, OFF, DiskCache, MemoryCache, vision_key
+from engines.stages.vision_cache import MEMORY, OFF, DiskCache, MemoryCache, vision_key
+from engines.tokens.uploads import moved
 from evprof.loaders.pictures.render import Picture
 
 
@@ -37,7 +38,7 @@ class KeptVision:
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
             "torch": torch.__version__,
         }
-        self._stores: dict[str, MemoryCache | DiskCache] = {MEMORY: MemoryCache(), DISK: DiskCache()}
+        self._stores: dict[str, MemoryCache | DiskCache] = {MEMORY: MemoryCache()}
 
     def key(self, cuts: Sequence[Picture], recipe: VisionRecipe) -> str:
         """The key of what `recipe` makes of the cut pictures."""
@@ -53,12 +54,12 @@ class KeptVision:
         recipe = inputs.recipe
         if recipe.cache == OFF:
             return compute()
-        store = self._stores[recipe.cache]
+        store = self._store(recipe.cache)
         with spans.child("vision cache look-up"):
             found = store.get(recipe.key)
         if found is not None:
             with spans.child("vision cache hit") as span:
-                visual = found.to(self._device)
+                visual = moved(found, self._device)
                 span.output("visual embeddings", visual)
             return visual
         visual = compute()
@@ -72,6 +73,12 @@ class KeptVision:
                     "as usual."
                 )
         return visual
+
+    def _store(self, place: str) -> MemoryCache | DiskCache:
+        """Made when first asked for: nobody needs a folder for what is not kept in one."""
+        if place not in self._stores:
+            self._stores[place] = DiskCache()
+        return self._stores[place]
 
 
 def with_key(recipe: VisionRecipe, kept: KeptVision, cuts: Sequence[Picture], spans: StageClock) -> VisionRecipe:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from engines.tokens.tokenization import Vocabulary
+from engines.tokens.uploads import upload
 from evprof.core.speculation import REENCODED, SAME, SHARED
 from evprof.core.text import is_byte
 
@@ -43,7 +44,7 @@ class Alignment:
     shared: int
     is_prefix: bool
     coverage: float = 1.0
-    _cached: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = field(default=None, init=False)
+    _cached: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor] | None = field(default=None, init=False)
 
     @property
     def kind(self) -> str:
@@ -63,7 +64,7 @@ class Alignment:
         """Draft's logits [..., V_draft] -> [..., V'] by the target's ids; ids that do not meet are -inf or cut off."""
         if self.is_prefix:
             return logits[..., : self.shared]
-        own, others, _ = self._tables(logits.device)
+        own, others, *_ = self._tables(logits.device)
         spread = logits.new_full((*logits.shape[:-1], len(self.to_draft)), -torch.inf)
         spread[..., others] = logits[..., own]
         return spread
@@ -72,21 +73,27 @@ class Alignment:
         """Logits [..., V] of the target's own head -> [..., V'], without ids that the draft cannot be fed."""
         if self.is_prefix:
             return logits[..., : self.shared]
-        lacks = torch.ones(len(self.to_draft), dtype=torch.bool, device=logits.device)
-        lacks[self._tables(logits.device)[1]] = False
-        return logits[..., : len(self.to_draft)].masked_fill(lacks, -torch.inf)
+        return logits[..., : len(self.to_draft)].masked_fill(self._tables(logits.device)[3], -torch.inf)
 
     def ids_for_draft(self, ids: torch.Tensor) -> torch.Tensor:
         """Ids the target knows and the draft proposed itself, as the draft is to be fed them; on the same device."""
         return ids if self.is_prefix else self._tables(ids.device)[2][ids]
 
-    def _tables(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The draft's ids that meet one of the target's, those, and `to_draft`; on a device, kept there."""
+    def bring_to(self, device: torch.device) -> None:
+        """Puts the tables that mapping takes on a device, before anything is measured."""
+        if not self.is_prefix:
+            self._tables(device)
+
+    def _tables(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The draft's ids that meet one of the target's, those, `to_draft`, and which of the target's ids the draft
+        lacks; on a device, kept there."""
         if self._cached is None or self._cached[0].device != device:
             met = [(own, other) for own, other in enumerate(self.to_target) if other != LACKING]
             columns = ([own for own, _ in met], [other for _, other in met], list(self.to_draft))
-            own, others, to_draft = (torch.tensor(column, device=device, dtype=torch.long) for column in columns)
-            self._cached = own, others, to_draft
+            own, others, to_draft = (upload(column, device) for column in columns)
+            known = {other for _, other in met}
+            lacks = upload([token not in known for token in range(len(self.to_draft))], device, torch.bool)
+            self._cached = own, others, to_draft, lacks
         return self._cached
 
 

@@ -54,6 +54,12 @@ def _report_part(words: list[str]) -> int:
     return _examine.main(words)
 
 
+def _measure_section(words: list[str]) -> int:
+    from evprof.cli import _gpu_section
+
+    return _gpu_section.main(words)
+
+
 def _paint_window(_: list[str]) -> int:
     from ui.bench.window import paint_once
 
@@ -78,6 +84,7 @@ def _serve_tensorboard(words: list[str]) -> int:
 _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _serve_engine,
     "_examine": _report_part,
+    "_gpu-section": _measure_section,
     "_paint": _paint_window,
     "_read-events": _read_events,
     "_tensorboard": _serve_tensorboard,

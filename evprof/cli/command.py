@@ -37,6 +37,15 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
+def add_comparable_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--require-comparable`, which commands that put runs side by side have."""
+    parser.add_argument(
+        "--require-comparable",
+        action="store_true",
+        help="fail (exit code 1) where runs differ in machine, software, a model's files, prompt or sample",
+    )
+
+
 MOST_SESSIONS = 1000
 """Engine processes; more are asked for by a slip."""
 

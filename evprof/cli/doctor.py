@@ -19,10 +19,10 @@ from evprof.cli.terminal.console import Console
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
     *("h5py", "hdf5plugin", "aedat", "ijson", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
-    *("platformdirs", "rich", "tensorboard", "torch-tb-profiler"),
+    *("rich", "tensorboard", "torch-tb-profiler"),
 )
 
-OPTIONAL = ("torchao", "bitsandbytes", "hqq")
+OPTIONAL = ("bitsandbytes", "hqq")
 OPTIONAL_MISSING = "not installed: pip install 'evprof[quant]'"
 
 EXAMINATION_TIMEOUT_S = 120
@@ -82,6 +82,7 @@ def examine() -> dict[str, Any]:
             "engine", problems, "reinstall torch and transformers (pip install --force-reinstall torch)"
         ),
         "gpu": _gpu(problems),
+        "energy": _energy(problems),
         "window": _window(problems),
         "decoders": _decoders(problems),
         "models": _models(problems),
@@ -172,6 +173,17 @@ def _gpu(problems: list[Problem]) -> dict[str, Any] | None:
         return None
 
 
+def _energy(problems: list[Problem]) -> list[str]:
+    """The devices whose energy or power is sampled during runs."""
+    from evprof.run.meters.nvml_meter import nvml_meters
+    from evprof.run.meters.rapl_meter import package_zones, rapl_meters, rapl_problem
+
+    if (reason := rapl_problem()) is not None:
+        counters = " ".join(str(zone / "energy_uj") for zone in package_zones())
+        problems.append(Problem(reason, f"until the next start: sudo chmod a+r {counters}"))
+    return [*(meter.device for meter in nvml_meters()), *(meter.device for meter in rapl_meters())]
+
+
 def _window(problems: list[Problem]) -> dict[str, Any]:
     from evprof.cli.terminal.display import missing_display
 
@@ -210,7 +222,7 @@ def _models(problems: list[Problem]) -> dict[str, bool]:
 
 def _folders(problems: list[Problem]) -> dict[str, dict[str, Any]]:
     from evprof.cli.models import hub_cache_folder
-    from evprof.cli.terminal.crash import log_folder
+    from evprof.core.user_folders import log_folder
     from evprof.session.autosave import autosave_folder
 
     found = {}

@@ -147,6 +147,28 @@ class MemoryRecord(NamedTuple):
     gpu_bytes: int
 
 
+class PowerRecord(NamedTuple):
+    """What a device draws and how it is, sampled by the host; -1 for what the device does not tell.
+
+    `device` is the GPU as torch numbers it ("cuda:0"), or a package of the processor ("cpu:0"). `energy_uj` is the
+    device's own counter, free of overflows; its start means nothing, and it goes up in steps. `throttle_bits` are
+    NVML's (see `evprof.core.vocabulary.throttling`); the shares of time in which the GPU computed or used its memory
+    are in %.
+    """
+
+    run_id: int
+    t_ns: int
+    device: str
+    energy_uj: int = -1
+    power_mw: int = -1
+    sm_mhz: int = -1
+    memory_mhz: int = -1
+    temperature_c: int = -1
+    throttle_bits: int = -1
+    busy_percent: int = -1
+    memory_busy_percent: int = -1
+
+
 class FrameRecord(NamedTuple):
     """One picture a model really saw, as PNG (longest edge <= 256 px).
 
@@ -162,7 +184,17 @@ class FrameRecord(NamedTuple):
     png: bytes
 
 
-Record = SpanRecord | TensorRecord | TokenRecord | RoundRecord | JudgementRecord | KvRecord | MemoryRecord | FrameRecord
+Record = (
+    SpanRecord
+    | TensorRecord
+    | TokenRecord
+    | RoundRecord
+    | JudgementRecord
+    | KvRecord
+    | MemoryRecord
+    | PowerRecord
+    | FrameRecord
+)
 
 STREAMS: dict[str, type[Record]] = {
     "spans": SpanRecord,
@@ -172,6 +204,7 @@ STREAMS: dict[str, type[Record]] = {
     "judgements": JudgementRecord,
     "kv": KvRecord,
     "memory": MemoryRecord,
+    "power": PowerRecord,
     "frames": FrameRecord,
 }
 """Stream name -> record type; also the names of the chunks in a session file."""

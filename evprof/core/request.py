@@ -46,7 +46,7 @@ class RunRequest(Plain):
     warmup: int | None = setting(
         0,
         "warm-up runs",
-        "Runs before the measured ones, in no figure; auto: one where a model has to be loaded.",
+        "Runs before the measured ones, in no figure; auto: one after loading, on a GPU also after settings changed.",
         effect=INPUT,
         head=MEASURING,
         default=None,

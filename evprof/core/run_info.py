@@ -27,7 +27,8 @@ class ModelFacts(Plain):
     does not say).
 
     `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
-    (prefill, decode, verify), as far as it is known. `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
+    (prefill, decode, verify), as far as it is known. `content` names what its files hold (None: older sessions and
+    random weights do not say). `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
     come from the configuration: the KV formula needs them.
     """
 
@@ -48,16 +49,22 @@ class ModelFacts(Plain):
     cache: str
     prompt_template: str
     step: str = "eager"
+    content: str | None = field(default=None, compare=False)
     attention_kernels: dict[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class SetupFacts(Plain):
-    """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine)."""
+    """Time spent before a run's zero, in ms; None where it was not spent or not measured (a warm engine).
+
+    `first_use`: the model, on a GPU, was not run like this before since it was loaded. A GPU's libraries load kernels
+    and choose among them when a shape first asks for one, so what this took lies inside the stages.
+    """
 
     import_ms: float | None = None
     weights_ms: float | None = None
     compile_ms: float | None = None
+    first_use: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,8 +244,10 @@ class RunInfo:
 
     @property
     def is_cold(self) -> bool:
-        """Whether a model was loaded for this run: its first pass pays for memory and caches that later ones find."""
-        return self.imported is None and any(setup.weights_ms is not None for setup in self.setup.values())
+        """Whether a model was loaded for this run, or on a GPU first used like this: its passes pay for memory, caches
+        and kernels that later ones find."""
+        paid = any(setup.weights_ms is not None or setup.first_use for setup in self.setup.values())
+        return self.imported is None and paid
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from evprof.core.records import (
     JudgementRecord,
     KvRecord,
     MemoryRecord,
+    PowerRecord,
     Record,
     RoundRecord,
     SpanRecord,
@@ -80,6 +81,7 @@ class RunLog:
     judgements: list[JudgementRecord] = field(default_factory=list)
     kv: dict[str, list[KvRecord]] = field(default_factory=dict)
     memory: list[MemoryRecord] = field(default_factory=list)
+    power: dict[str, list[PowerRecord]] = field(default_factory=dict)
     frames: dict[str, list[FrameRecord]] = field(default_factory=dict)
     version: int = 0
     # Stages, and the parts of each span: a run may hold a hundred thousand spans, and is asked for these all the time.
@@ -145,6 +147,8 @@ class RunLog:
                 self.kv.setdefault(record.role, []).append(record)
             case MemoryRecord():
                 self.memory.append(record)
+            case PowerRecord():
+                self.power.setdefault(record.device, []).append(record)
             case FrameRecord():
                 self.frames.setdefault(record.role, []).append(record)
         self.version += 1

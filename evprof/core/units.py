@@ -48,3 +48,10 @@ def flops_text(count: float) -> str:
     """Operations with three significant digits: `8.40 TFLOP`, `13.6 GFLOP`, `1.15 MFLOP`."""
     value, unit = (count / 1e12, "T") if count >= 1e12 else (count / 1e9, "G") if count >= 1e9 else (count / 1e6, "M")
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}FLOP"
+
+
+def amount_text(value: float | None, unit: str) -> str:
+    """Three significant digits with the unit, all digits from 100 on: `0.0213 J`, `1187 W`; "n/a" for None."""
+    if value is None:
+        return "n/a"
+    return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"

@@ -154,8 +154,8 @@ def left_out_sentences(document: dict[str, Any]) -> list[str]:
 
 
 def _record_count(run: RunLog) -> int:
-    by_role = sum(map(len, run.kv.values())) + sum(map(len, run.frames.values()))
-    return by_role + len(run.spans) + len(run.tokens) + len(run.rejected) + len(run.rounds) + len(run.memory)
+    by_name = sum(len(rows) for named in (run.kv, run.frames, run.power) for rows in named.values())
+    return by_name + len(run.spans) + len(run.tokens) + len(run.rejected) + len(run.rounds) + len(run.memory)
 
 
 def _device_properties(environment: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """A comparison as one table for data frames, or as its JSON document.
 
-One line per figure and column, then per part of a difference, then per setting; `kind` tells which.
+One line per figure and column, then per part of a difference, per setting, and per fact in which runs differ that
+nobody set; `kind` tells which.
 """
 
 from __future__ import annotations
@@ -91,6 +92,9 @@ def comparison_lines(document: Mapping[str, Any]) -> Iterator[Line]:
     for setting in document["settings"]:
         for name, value in zip(named, setting["values"], strict=True):
             yield {"kind": "setting", **name, "name": setting["name"], "value": value}
+    for found in document["comparability"]["differences"]:
+        for name, values in zip(named, found["values"], strict=True):
+            yield {"kind": "difference", **name, "name": found["name"], "value": ", ".join(values) or None}
 
 
 def _figure(row: Mapping[str, Any], index: int) -> Line:

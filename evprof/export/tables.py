@@ -11,13 +11,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from evprof.core.records import COVERS, STAGES
+from evprof.core.records import COVERS, STAGES, PowerRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
+from evprof.core.vocabulary.figures import ENERGY, FIGURES
 from evprof.core.whole_file import whole_file
+from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.document import SETTINGS_KEYS, metrics_document
 from evprof.metrics.figures import kv_cache, stages
 from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.figures.throttling import is_throttled
 from evprof.metrics.speculation.failure_modes import Rejection, first_rejections
 from evprof.metrics.speculation.outcome import acceptance
 
@@ -121,6 +124,8 @@ def _run_rows(run: RunLog) -> list[Row]:
         "kv_formula_bytes": kv_cache.formula_bytes(run),
         "peak_rss_bytes": info.memory.peak_rss_bytes,
         "peak_allocated_bytes": info.memory.peak_allocated_bytes,
+        **{name: READERS[name](run, info.role, stages.END_TO_END) for name in _ENERGY},
+        "throttled": is_throttled(run),
         "draft_acceptance_rate": counts.draft_acceptance_rate if counts else None,
         "mean_acceptance_length": counts.mean_acceptance_length if counts else None,
         "clip_start_ms": _ms(info.sample.start_us),
@@ -131,6 +136,8 @@ def _run_rows(run: RunLog) -> list[Row]:
     }
     return [row]
 
+
+_ENERGY = tuple(key for key, figure in FIGURES.items() if figure.head == ENERGY)
 
 _LOADING = (
     "bytes_read",
@@ -297,6 +304,17 @@ def _memory_rows(run: RunLog) -> list[Row]:
     ]
 
 
+def _power_rows(run: RunLog) -> list[Row]:
+    return [
+        {"device": device, "time_ms": stages.start_ms(run, record.t_ns)}
+        | {name: value if value >= 0 else None for name, value in record._asdict().items() if name in _POWER}
+        for device, records in run.power.items()
+        for record in records
+    ]
+
+
+_POWER = PowerRecord._fields[3:]
+
 _ROWS: dict[str, Callable[[RunLog], list[Row]]] = {
     "runs": _run_rows,
     "stages": _stage_rows,
@@ -306,6 +324,7 @@ _ROWS: dict[str, Callable[[RunLog], list[Row]]] = {
     "judgements": _judgement_rows,
     "kv_cache": _kv_rows,
     "memory": _memory_rows,
+    "power": _power_rows,
     "figures": _figure_rows,
 }
 
@@ -325,6 +344,8 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
         *("visual_tokens", "prefill_throughput_tok_s", "decode_throughput_tok_s"),
         *(f"load_{name}" for name in _LOADING),
         *("kv_measured_bytes", "kv_formula_bytes", "peak_rss_bytes", "peak_allocated_bytes"),
+        *_ENERGY,
+        "throttled",
         *("draft_acceptance_rate", "mean_acceptance_length"),
         *("clip_start_ms", "clip_duration_ms", "prompt", "reference", "text"),
     ),
@@ -342,6 +363,7 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "kv_cache": ("role", "time_ms", "positions", "bytes"),
     "memory": ("time_ms", "resident_bytes", "gpu_bytes"),
+    "power": ("device", "time_ms", *_POWER),
     "figures": ("figure", "value"),
 }
 

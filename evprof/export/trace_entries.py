@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from evprof.core.records import TokenRecord
 from evprof.core.run_info import FINISHED, RUNNING, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.trace_slices import BEFORE_ZERO, THREADS, Flow, Slice, flows_of, slices_of, threads_of
+from evprof.view.power_line import power_line
 
 Entry = dict[str, Any]
 
@@ -141,7 +142,7 @@ class _Drawing:
             "args": arguments,
         }
 
-    def counter(self, name: str, at_ns: int, values: dict[str, int]) -> Entry:
+    def counter(self, name: str, at_ns: int, values: Mapping[str, float]) -> Entry:
         """Values of a counter from this moment on."""
         return {"ph": "C", "name": name, "pid": self._place.pid, "tid": 0, "ts": self.us(at_ns), "args": values}
 
@@ -280,5 +281,11 @@ def _counters(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
             )
     for sample in sorted(run.memory, key=lambda sample: sample.t_ns):
         at_ns = sample.t_ns - zero_ns
-        values = {"resident": sample.rss_bytes} | ({"GPU": sample.gpu_bytes} if sample.gpu_bytes >= 0 else {})
+        values: Mapping[str, float] = {"resident": sample.rss_bytes} | (
+            {"GPU": sample.gpu_bytes} if sample.gpu_bytes >= 0 else {}
+        )
         yield at_ns, (drawn.counter("memory", at_ns, values),)
+    for device, samples in run.power.items():
+        for moment_ns, watts in zip(*power_line(sorted(samples, key=lambda sample: sample.t_ns)), strict=True):
+            at_ns = int(moment_ns) - zero_ns
+            yield at_ns, (drawn.counter(f"power {device}", at_ns, {"watts": float(watts)}),)

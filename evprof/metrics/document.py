@@ -19,7 +19,9 @@ from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache, stages
+from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.figures.throttling import is_throttled, throttled_devices
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
 
@@ -32,6 +34,7 @@ _MODEL_KEYS = (
     "dtype",
     "device",
     "quantization",
+    "content",
 )
 SETTINGS_KEYS = (
     "max_new_tokens",
@@ -108,6 +111,9 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "token_times_ms": decoding.token_times_ms(run),
         "metrics": metrics_document(run),
         "memory": _memory(info.memory),
+        "energy": energy_document(run),
+        "throttling": throttled_devices(run),
+        "throttled": is_throttled(run),
         "clocks": {device: facts.to_json() for device, facts in info.clocks.items()},
         "kv_cache": _kv_cache(run, info.role),
         "draft": _draft(run),

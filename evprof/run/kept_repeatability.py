@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.run_log import RunLog
+from evprof.core.user_folders import data_folder
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.estimates.repeatability import read_repeatability
 
@@ -61,6 +62,4 @@ def _read() -> list[dict[str, Any]]:
 
 
 def _path() -> Path:
-    import platformdirs
-
-    return platformdirs.user_data_path("evprof", appauthor=False) / "repeatability.json"
+    return data_folder() / "repeatability.json"

@@ -8,25 +8,25 @@ from evprof.core.request import RunRequest
 from evprof.core.vocabulary.modes import mode_of
 
 
-def run_order(request: RunRequest, is_loaded: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+def run_order(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
     """(role, repeat) of every measured run and every warm-up, whose repeat is negative.
 
-    `is_loaded` says whether all models that a role's runs take are loaded; it is asked on the way. Without a number of
-    warm-ups in the request there is one wherever a model has to be loaded. Two models that cannot stay loaded
-    together are repeated one after the other, because in turn each run would load its model again.
+    `is_warm` says whether all models that a role's runs take are loaded and, on a GPU, were run like this before; it is
+    asked on the way. Without a number of warm-ups in the request there is one wherever that is not so. Two models that
+    cannot stay loaded together are repeated one after the other, because in turn each run would load its model again.
     """
     roles = mode_of(request.mode).answering
-    warm_ups = {role: _warm_ups(request, is_loaded=is_loaded(role)) for role in roles}
+    warm_ups = {role: _warm_ups(request, is_warm=is_warm(role)) for role in roles}
     most = max(warm_ups.values())
     yield from ((role, repeat) for repeat in range(-most, 0) for role in roles if repeat >= -warm_ups[role])
-    if not most or all(is_loaded(role) for role in roles):
+    if not most or all(is_warm(role) for role in roles):
         yield from ((role, repeat) for repeat in range(request.repeat) for role in roles)
         return
     for role in reversed(roles):
-        if not is_loaded(role):  # the one that was loaded last still is
-            yield from ((role, repeat) for repeat in range(-_warm_ups(request, is_loaded=False), 0))
+        if not is_warm(role):  # the one that was loaded last still is
+            yield from ((role, repeat) for repeat in range(-_warm_ups(request, is_warm=False), 0))
         yield from ((role, repeat) for repeat in range(request.repeat))
 
 
-def _warm_ups(request: RunRequest, *, is_loaded: bool) -> int:
-    return request.warmup if request.warmup is not None else int(not is_loaded)
+def _warm_ups(request: RunRequest, *, is_warm: bool) -> int:
+    return request.warmup if request.warmup is not None else int(not is_warm)

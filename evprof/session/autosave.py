@@ -6,14 +6,13 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+from evprof.core.user_folders import data_folder
 from evprof.session.schema import SUFFIX
 
 
 def autosave_folder() -> Path:
     """The folder of unnamed sessions in the user's data folder; it may not exist yet."""
-    import platformdirs
-
-    return platformdirs.user_data_path("evprof", appauthor=False) / "sessions"
+    return data_folder() / "sessions"
 
 
 def autosave_path() -> Path:

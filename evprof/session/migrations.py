@@ -16,7 +16,11 @@ def _to_2(_connection: sqlite3.Connection) -> None:
     """Format 2 may hold the stream `judgements`, which an older program would take for damage; format 1 has none."""
 
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2}
+def _to_3(_connection: sqlite3.Connection) -> None:
+    """Format 3 may hold the stream `power`; what an older session drew was not measured."""
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3}
 """Format -> what makes it the next one. Format 1 is the first."""
 
 

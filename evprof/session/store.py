@@ -39,6 +39,7 @@ _TIME_COLUMNS = {
     "rounds": ("start_ns",),
     "kv": ("t_ns",),
     "memory": ("t_ns",),
+    "power": ("t_ns",),
 }
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_TARGET
 from evprof.core.run_log import RunLog, Span
 from evprof.view.columns import ShownModel
+from evprof.view.power_line import power_line
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -147,6 +148,7 @@ class News(NamedTuple):
     tokens: bool
     kv: bool
     memory: bool
+    power: bool
 
 
 class Track:
@@ -163,13 +165,21 @@ class Track:
         self._tokens = LaneTable(3)
         self._kv = LaneTable(2)
         self._memory = LaneTable(3)
-        self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0}
+        self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0, "power": 0}
+        self._power: dict[str, tuple[Ints, Floats]] = {}
         self._latencies: tuple[Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0))
         self.latest_ns = 0
 
     def update(self) -> News:
         """Takes in what the run has new."""
-        return News(self._take_spans(), self._take_rounds(), self._take_tokens(), self._take_kv(), self._take_memory())
+        return News(
+            self._take_spans(),
+            self._take_rounds(),
+            self._take_tokens(),
+            self._take_kv(),
+            self._take_memory(),
+            self._take_power(),
+        )
 
     def _take_spans(self) -> bool:
         spans, changes = self.run.spans, self.run.span_changes
@@ -238,6 +248,15 @@ class Track:
         self._memory.append([(row.t_ns, row.rss_bytes, row.gpu_bytes) for row in new])
         return bool(new)
 
+    def _take_power(self) -> bool:
+        """A sample may change what the one before it meant, so the lines are worked out anew, ten times a second."""
+        count = sum(map(len, self.run.power.values()))
+        is_new = count > self._seen["power"]
+        self._seen["power"] = count
+        if is_new:
+            self._power = {name: power_line(records) for name, records in sorted(self.run.power.items())}
+        return is_new
+
     @property
     def zero_ns(self) -> int:
         """The run's zero on the clock: its own word, or the first stage's start until that is known."""
@@ -301,6 +320,10 @@ class Track:
         """Moments from the run's zero and GPU bytes; empty where there is no GPU."""
         has = self._memory.column(2) >= 0
         return self._memory.column(0)[has] - self.zero_ns, self._memory.column(2)[has].astype(np.float64)
+
+    def power_watts(self) -> dict[str, tuple[Ints, Floats]]:
+        """Of each sampled device that tells its power: moments from the run's zero, and watts from then on."""
+        return {name: (times - self.zero_ns, watts) for name, (times, watts) in self._power.items() if len(times)}
 
     def rounds(self) -> tuple[Ints, ...]:
         """Per round: draft start, draft end, verify end, rollback end, drafted, accepted, round_index, verify start.

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HEAVY = (
     *("torch", "transformers", "safetensors", "sentencepiece", "tokenizers", "huggingface_hub", "tensorboard"),
-    *("PySide6", "pyqtgraph", "av", "PIL", "h5py", "psutil", "rich", "platformdirs", "pynvml"),
+    *("PySide6", "pyqtgraph", "av", "PIL", "h5py", "psutil", "rich", "pynvml"),
 )
 
 LIGHT = (

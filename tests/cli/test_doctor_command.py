@@ -15,7 +15,7 @@ from evprof.cli import doctor
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
     "window": {"qt": "6", "platform": "offscreen", "pyqtgraph": "0"},
-    "quantization": {"torchao": True},
+    "quantization": {"hqq": True},
     "decoders": {"pyav": "14", "codecs": {"h264": True, "av1": False}},
 }
 
@@ -102,7 +102,7 @@ def test_examining_for_real(evprof) -> None:
 
 
 def test_examining_the_optional_libraries_for_real(evprof) -> None:
-    pytest.importorskip("torchao")
+    pytest.importorskip("hqq")
     found = evprof("_examine", "quantization")
     assert found.code == 0
-    assert json.loads(found.output)["torchao"] is True
+    assert json.loads(found.output)["hqq"] is True

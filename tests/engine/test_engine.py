@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+import evprof
 from engines.engine import LocalEngine, plan_runs
+from engines.loading import warm_models
 from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarted, SetupProgressed
 from evprof.core.recording import RecordLog
@@ -251,6 +253,34 @@ def test_a_request_warms_up_where_a_model_had_to_be_loaded(tiny_models: Any, sam
     assert len(again) == 4
 
 
+def test_on_a_gpu_the_first_run_with_other_settings_warms_up_too(
+    engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its libraries load kernels when a shape first asks for one: the CPU stands for a device that does."""
+    monkeypatch.setattr(warm_models, "LAZY_DEVICES", ("cpu",))
+
+    def marks(**changes: Any) -> list[tuple[bool, bool]]:
+        settings = GenerationSettings(max_new_tokens=4, **changes.pop("settings", {}))
+        runs, _ = carry_out(engine, request_for("target", sample, settings=settings, **changes))
+        return [(run.info.warmup, run.info.is_cold) for run in runs]
+
+    assert marks(warmup=None, repeat=2) == [(True, True), (False, False), (False, False)]
+    assert marks(warmup=None) == [(False, False)]
+    assert marks(warmup=None, settings={"seed": 7}) == [(False, False)]
+    assert marks(warmup=None, settings={"frames": 2}) == [(True, True), (False, False)]
+    # Asked for none: the first is told apart all the same.
+    assert marks(warmup=0, repeat=2, settings={"frames": 3}) == [(False, True), (False, False)]
+    assert marks(warmup=0, repeat=2, settings={"frames": 3}) == [(False, False), (False, False)]
+
+
+def test_a_cpu_needs_no_warm_up_for_other_settings(engine: Any, sample: Any) -> None:
+    for frames, expected in ((2, 2), (3, 1)):
+        settings = GenerationSettings(max_new_tokens=4, frames=frames)
+        runs, _ = carry_out(engine, request_for("target", sample, settings=settings, warmup=None))
+        assert len(runs) == expected
+        assert not runs[-1].info.is_cold
+
+
 def test_models_that_cannot_stay_together_are_repeated_warm_one_after_the_other(tiny_models: Any, sample: Any) -> None:
     def keeps_one(request: RunRequest, roles: tuple[str, ...], warm: Any) -> None:
         warm.keep_only({(request.choice_of(role), role) for role in roles})
@@ -282,6 +312,9 @@ def test_describe_names_the_machine(engine: Any) -> None:
     block = engine.describe()
     assert {"device", "driver", "torch", "transformers", "python", "threads", "gpu"} <= set(block)
     assert block["torch"] == torch.__version__
+    assert block["evprof"] == evprof.__version__
+    # Without a GPU the processor is the device.
+    assert torch.cuda.is_available() or block["processor"] == block["device"] != ""
 
 
 def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) -> None:

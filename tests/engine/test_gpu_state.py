@@ -13,10 +13,11 @@ import torch
 
 from engines.hardware.card import NOTHING, card_facts, cudnn_text, version_of
 from engines.hardware.environment import describe_environment
-from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings, throttle_reasons
+from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings
 from evprof.core.messages import RunEnded, RunWarned
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.throttling import throttle_reasons
 
 GPU = torch.device("cuda", 0)
 

@@ -30,17 +30,18 @@ pytestmark = pytest.mark.usefixtures("without_gradients")
 
 CPU = torch.device("cpu")
 ROWS = 257
-LARGEST_ERROR = {"int8": 0.011, "nf4": 0.12}
+LARGEST_ERROR = {"int8": 0.011, "int4": 0.14, "nf4": 0.12}
 """Of one matrix, relative."""
-LARGEST_LOGITS_ERROR = {"int8": 0.04, "nf4": 0.35}
+LARGEST_LOGITS_ERROR = {"int8": 0.04, "int4": 0.45, "nf4": 0.35}
 """After three layers."""
 
 
 @pytest.fixture(params=list(LARGEST_ERROR))
 def kind(request: pytest.FixtureRequest) -> str:
-    """Every kind that works on a CPU, where its library is installed."""
+    """Every kind, where its library is installed."""
     name = str(request.param)
-    pytest.importorskip("torchao" if name == "int8" else "bitsandbytes")
+    if name == "nf4":
+        pytest.importorskip("bitsandbytes")
     return name
 
 
@@ -136,7 +137,7 @@ def test_loading_says_what_is_held(kind: str) -> None:
     assert packed.parameters == full.parameters
     assert packed.weight_bytes < 0.7 * full.weight_bytes
     # As foretold before loading; where a CPU orders nf4 weights anew, their maxima take half as much.
-    foretold = stored_weights(model_shape(ModelChoice("evprof-tiny-video-llava")), kind, 4, is_cuda=False)
+    foretold = stored_weights(model_shape(ModelChoice("evprof-tiny-video-llava")), kind, 4)
     assert packed.weight_bytes == pytest.approx(foretold, rel=0.02)
 
 
@@ -145,20 +146,9 @@ def test_stopped_between_layers(kind: str, make_llama: Callable[..., LlamaForCau
         quantize_weights(make_decoder(make_llama), kind, CPU, stop_after(1))
 
 
-def test_int4_on_a_cpu_names_what_works_there() -> None:
-    with pytest.raises(UserError, match=r"device is cpu; choose nf4 .* or int8") as refused:
-        check_quantization("int4", CPU, torch.bfloat16)
-    assert refused.value.exit_code == 2
-
-
-def test_int4_computes_in_bfloat16_only() -> None:
-    with pytest.raises(UserError, match="--dtype bfloat16"):
-        check_quantization("int4", torch.device("cuda"), torch.float16)
-
-
 def test_an_unknown_kind() -> None:
     with pytest.raises(UserError, match=r"no quantization 'int3'; choose one of int8, int4, nf4"):
-        check_quantization("int3", CPU, torch.float32)
+        check_quantization("int3")
 
 
 def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +156,7 @@ def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(
         UserError, match=r"nf4 needs bitsandbytes, which is not installed: pip install 'evprof\[quant\]'"
     ):
-        check_quantization("nf4", CPU, torch.float32)
+        check_quantization("nf4")
 
 
 def test_a_broken_library_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +170,23 @@ def test_a_broken_library_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_libraries_load_without_a_word(kind: str) -> None:
     """What they write while they are imported would stand among our own lines."""
-    script = (
-        "from engines.decoder.quantization import check_quantization; import torch; "
-        f"check_quantization({kind!r}, torch.device('cpu'), torch.float32)"
-    )
+    script = f"from engines.decoder.quantization import check_quantization; check_quantization({kind!r})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_packed_weights_compile_as_one_graph(kind: str) -> None:
+    linear = nn.Linear(96, 64, bias=True).requires_grad_(False)
+    packed = packer(kind)(linear, CPU)
+    compiled = torch.compile(packed, fullgraph=True, backend="eager")
+    rows = torch.randn(1, 3, 96)
+    assert torch.equal(compiled(rows), packed(rows))
+
+
+def test_float16_sums_of_eight_bits_stay_finite() -> None:
+    """A row of ones times large inputs: as large as the full product and no larger."""
+    linear = nn.Linear(4096, 2, bias=False, dtype=torch.float16).requires_grad_(False)
+    linear.weight.fill_(0.001)
+    rows = torch.full((1, 4096), 1000.0, dtype=torch.float16)
+    torch.testing.assert_close(packer("int8")(linear, CPU)(rows), torch.full((1, 2), 4096.0).half(), rtol=0.01, atol=0)

@@ -22,10 +22,11 @@ from closeness import assert_close
 from engines.decoder import bucket_pass as buckets
 from engines.decoder.bucket_pass import JOINED, MASKED, STRIDE, bucket_of, bucket_states
 from engines.decoder.cache_choice import make_cache
-from engines.decoder.compiled_step import CompiledStep, compiled, keep_compilations
+from engines.decoder.compiled_step import CompiledStep, keep_compilations
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import DYNAMIC, STATIC, StaticKv
+from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
@@ -52,13 +53,13 @@ def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def llama(seed: int = 0, *, kv_heads: int = 2, positions: int = 4096) -> LlamaForCausalLM:
+def llama(seed: int = 0, *, kv_heads: int = 2, positions: int = 4096, layers: int = 1) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=257,
         hidden_size=64,
         intermediate_size=128,
-        num_hidden_layers=1,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=kv_heads,
         max_position_embeddings=positions,
@@ -167,6 +168,7 @@ def breaks_the_graph(values: torch.Tensor) -> torch.Tensor:
 WITHOUT_COMPILER = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
+from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from evprof.core.vocabulary.switches import Switches
@@ -234,7 +236,7 @@ def test_compilations_are_kept_where_the_user_says(monkeypatch: Any, tmp_path: A
     for before in (None, default_cache_dir()):
         for given, expected in ((own, own / "inductor"), (file, Path(default_cache_dir()))):
             monkeypatch.setenv(variable, before) if before else monkeypatch.delenv(variable)
-            monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, given=given, **__: given)
+            monkeypatch.setattr("engines.decoder.compiled_step.cache_folder", lambda given=given: given)
             assert keep_compilations() == expected
             assert os.environ[variable] == str(expected)
 
@@ -299,6 +301,26 @@ def test_buckets_follow_eager_logits_closely() -> None:
         assert_close(found, expected)
 
 
+@pytest.mark.parametrize("front", [0, 24])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_joined_attention_weighs_as_exactly_as_its_dtype_can(dtype: torch.dtype, front: int) -> None:
+    """Values are ones in a place of their own, so that what comes out is the weights."""
+    torch.manual_seed(0)
+    end, width = 48, 64
+    queries, keys = (torch.randn(1, 4, length, width).mul(2.5).to(dtype) for length in (2, end))
+    values = torch.eye(end, width, dtype=dtype).expand(1, 4, end, width)
+    bucket = buckets.Bucket(front, end - front)
+    mask = torch.arange(front, end) <= torch.tensor([end - 2, end - 1])[:, None]
+    found = buckets.joined_attention(queries, keys, values, mask[None, None], bucket)[..., :end].double()
+    scores = queries.double() @ keys.double().transpose(-1, -2) * width**-0.5
+    whole = torch.cat([torch.ones(2, front, dtype=torch.bool), mask], dim=1)
+    expected = scores.masked_fill(~whole, -torch.inf).softmax(dim=-1)
+    counts = expected > 1e-3
+    assert float(scores.abs().max()) > 15
+    # A weight is rounded once as a factor and once as a result.
+    assert float(((found - expected) / expected)[counts].abs().max()) < 2.2 * torch.finfo(dtype).eps / 2
+
+
 @pytest.mark.parametrize("gamma", [1, 4])
 def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any, played_rounds: Any) -> None:
     decoder = LlamaDecoder.take_over(llama(6))
@@ -361,10 +383,10 @@ def test_a_step_that_is_not_taken_gives_its_cache_back(sink: Any, monkeypatch: A
     assert len(step.made) == 2
 
 
-def test_the_body_of_a_graph_compiles_once_for_all_buckets(sink: Any) -> None:
-    """What CUDA takes for --step compiled: compiled and then captured."""
-    decoder = LlamaDecoder.take_over(llama(10))
-    step = Uncaptured(decoder, JOINED, body=compiled(bucket_states), kind="compiled")
+def test_the_body_of_a_graph_compiles_once_for_all_layers_and_buckets(sink: Any) -> None:
+    """What CUDA takes for --step compiled: a layer and the head compiled, and then captured."""
+    decoder, before = LlamaDecoder.take_over(llama(10, layers=3)), graphs_made()
+    step = Uncaptured(decoder, JOINED, body=LayerwiseBody(), kind="compiled")
     lengths = (STRIDE + 5, 2 * STRIDE + 9, 3 * STRIDE + 2)
     step.open_cache(4 * STRIDE)
     one, made = opened(decoder, 2, step), []
@@ -373,7 +395,7 @@ def test_the_body_of_a_graph_compiles_once_for_all_buckets(sink: Any) -> None:
         prompt = prompt_of(length, length)
         assert answered(one, prompt, sink, 30) == answered(opened(decoder, length + 40), prompt, sink, 30)
         made.append(graphs_made())
-    assert len(set(made)) == 1
+    assert [count - before for count in made] == [2, 2, 2]
     assert step.problem is None
 
 

@@ -38,6 +38,16 @@ def rows(seed: int, count: int = 4, dtype: torch.dtype = torch.float32) -> torch
     return torch.randn(count, 8, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
+def test_a_model_looks_for_no_folder_before_something_is_to_be_kept_in_it(
+    make_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> Path:
+        raise OSError("no home")
+
+    monkeypatch.setattr("engines.stages.vision_cache._default_folder", nowhere)
+    assert make_model("video_llava").facts.family == "video_llava"
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_both_caches_give_back_what_they_got(dtype: torch.dtype, folder: Path) -> None:
     kept = rows(1, dtype=dtype)

@@ -25,6 +25,7 @@ def test_a_row_for_every_record(speculative_run: RunLog, unborn_run: RunLog) -> 
         "judgements": 0,
         "kv_cache": 7,
         "memory": 2,
+        "power": 0,
         "figures": 0,
     }
     assert {name: len(rows) for name, rows in found.items()} == expected

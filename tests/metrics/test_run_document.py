@@ -27,10 +27,12 @@ def test_keys_are_the_contract(plain_run) -> None:
     document = run_document(plain_run)
     assert set(document) >= RUN_KEYS
     later = {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
-    later |= {"attention_kernels", "clocks", "snapshot_path"}
-    assert set(document) - RUN_KEYS == later | {"cold", "engine_session", "baseline"}
+    assert set(document) - RUN_KEYS == later | {
+        *("cold", "engine_session", "baseline"),
+        *("energy", "throttled", "throttling", "attention_kernels", "clocks", "snapshot_path"),
+    }
     assert list(document["model"]) == (
-        names("name family model_type parameters weight_bytes dtype device quantization")
+        names("name family model_type parameters weight_bytes dtype device quantization content")
     )
     assert set(document["settings"]) == set(
         names(

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from evprof.run.processes.memory_sampler import NO_GPU, MemorySampler, nvml_process_bytes
+from evprof.run.meters.memory_sampler import NO_GPU, MemorySampler, nvml_process_bytes
 
 
 class FakeClock:

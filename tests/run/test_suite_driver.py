@@ -350,3 +350,26 @@ def test_folders_that_hold_something_are_left_alone(tmp_path: Path) -> None:
         check_folder(tmp_path / "elsewhere", resumes=True)
     with pytest.raises(UserError, match="is a file"):
         check_folder(folder / "suite.evprof", resumes=False)
+
+
+def test_every_row_but_the_first_comes_after_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[int] = []
+    heard = Listening()
+
+    def rest(_: object) -> None:
+        rests.append(len(heard.ended))
+
+    monkeypatch.setattr(suite_module.CoolingPause, "rest", rest)
+    plan = plan_of(repeat=1, grid={**GRID, "cooldown": 30})
+    assert drive(plan, tmp_path / "s.evprof", watcher=heard).measured == len(plan.rows)
+    assert rests == list(range(1, len(plan.rows)))
+    assert suite_fact(plan)["cooldown"] == "30 s"
+    assert suite_fact(plan_of())["cooldown"] is None
+
+
+def test_a_stop_while_resting_measures_no_further_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite_module.CoolingPause, "rest", lambda _: signal.raise_signal(signal.SIGINT))
+    heard = Listening()
+    end = drive(plan_of(), tmp_path / "s.evprof", watcher=heard)
+    assert end.is_stopped
+    assert len(heard.ended) == end.measured == 1

@@ -16,6 +16,7 @@ from evprof.core.records import (
     JudgementRecord,
     KvRecord,
     MemoryRecord,
+    PowerRecord,
     RoundRecord,
     SpanRecord,
     TensorRecord,
@@ -72,6 +73,7 @@ def known_recording(run_id: int = 1, group_id: int = 1) -> RecordLog:
     recording.append(JudgementRecord(run_id, 0, 0, 1, 12, 12, 1, 912_345, 870_001, 870_001, 903_210, " caf", " caf"))
     recording.append(JudgementRecord(run_id, 0, 1, 2, 7, 4, 0, -1, 12_345, 987_655, -1, "é", "<0xE2>"))
     recording.append(MemoryRecord(run_id, start + 1, 123_456_789_012, -1))
+    recording.append(PowerRecord(run_id, 205, "cuda:0", 5_000_000, 301_500, 1980, 3201, 61, 0x20, 97, -1))
     recording.append(FrameRecord(run_id, "draft", 0, 0, 20_000, "slice 1", PNG))
     recording.append(FrameRecord(run_id, "draft", 1, 20_000, 40_000, "slice 2", b""))
     recording.post(

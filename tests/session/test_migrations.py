@@ -13,6 +13,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.run_log import RunBook
+from evprof.metrics.figures.energy import energy_j
 from evprof.session import migrations, reading
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
 from evprof.session.reading import Session, load_session
@@ -147,6 +148,21 @@ def test_golden_format_2_reads_as_it_always_did():
     assert {record.draft_ppm for record in lookup.judgements} == {-1}
 
 
+def test_golden_format_3_reads_as_it_always_did():
+    """The first that tells what devices drew. Older sessions do not: that is not measured, never 0."""
+    assert (GOLDEN / "format_3.evprof").stat().st_size < 100_000
+    session, book = golden("format_3.evprof")
+    assert rows_of(session) == GOLDEN_3_ROWS
+    assert digest_of(session) == GOLDEN_3_DIGEST
+    first, second = book.runs.values()
+    assert list(first.power) == list(second.power) == ["cuda:0"]
+    assert {record.throttle_bits for record in first.power["cuda:0"]} == {0, 1}
+    assert {record.throttle_bits for record in second.power["cuda:0"]} == {0, 1, 0x20}
+    assert energy_j(first) == pytest.approx(1187.2)
+    _, older = golden("format_2.evprof")
+    assert {energy_j(run) for run in older.runs.values()} == {None}
+
+
 GOLDEN_1_ROWS = {
     "spans": 105,
     "tensors": 16,
@@ -155,6 +171,7 @@ GOLDEN_1_ROWS = {
     "judgements": 0,
     "kv": 100,
     "memory": 11,
+    "power": 0,
     "frames": 26,
 }
 GOLDEN_1_DIGEST = "8c83412c6319dcaebbc8f03de7fec6c46d0085dd721f8747a994a0dddbc7c015"
@@ -167,9 +184,23 @@ GOLDEN_2_ROWS = {
     "judgements": 31,
     "kv": 49,
     "memory": 12,
+    "power": 0,
     "frames": 10,
 }
 GOLDEN_2_DIGEST = "84db8736b137a708ba4ff519ad9d11c9bf14c8901f87924bf53c2941d50464fb"
+
+GOLDEN_3_ROWS = {
+    "spans": 30,
+    "tensors": 0,
+    "tokens": 82,
+    "rounds": 0,
+    "judgements": 0,
+    "kv": 82,
+    "memory": 172,
+    "power": 89,
+    "frames": 0,
+}
+GOLDEN_3_DIGEST = "1d9f229d0ed137823ab2d0901883b709364c5765de9029a54446b187e6a478d0"
 
 
 def test_a_session_that_is_being_made_is_no_defect(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ class ComparisonBody(QWidget):
         super().__init__(parent)
         self.table = ComparisonTable(themes)
         self.bars = ContributionBars(themes)
+        self.differences = sentence("warn")
         self.signs = sentence("small")
         self.notes = sentence("small")
         self._line = in_role(QFrame(), "rule")
@@ -32,13 +33,14 @@ class ComparisonBody(QWidget):
         self._pane.setWidgetResizable(True)
         self._pane.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._pane.setWidget(self.bars)
-        for label in (self._reason, self.signs, self.notes):
+        for label in (self.differences, self._reason, self.signs, self.notes):
             label.setContentsMargins(GRID + 2, GRID // 2, GRID, 0)
         below = (self._line, self._reason, self._pane, self.signs, self.notes)
-        stacked((self.table, 1), *below, on=self, spacing=GRID // 2)
+        stacked(self.differences, (self.table, 1), *below, on=self, spacing=GRID // 2)
 
     def show_sheet(self, sheet: ComparisonSheet) -> None:
         """Shows a comparison."""
+        say(self.differences, sheet.differences)
         self.table.show_sheet(sheet)
         self.bars.show_rows(sheet.contributions)
         self._fit()

@@ -16,6 +16,7 @@ from evprof.metrics.comparison.document import (
     ComparisonRow,
     Configuration,
     common_blocks,
+    comparability,
     comparison_rows,
     configuration_contributions,
     configuration_generation,
@@ -100,7 +101,8 @@ class Contribution:
 
 @dataclass(frozen=True)
 class ComparisonSheet:
-    """Everything the window shows of a comparison."""
+    """Everything the window shows of a comparison. `differences`: in what the runs differ that nobody set, and what can
+    still be compared; "" where they do not."""
 
     heads: tuple[ConfigurationHead, ...] = ()
     rows: tuple[SheetRow, ...] = ()
@@ -108,11 +110,13 @@ class ComparisonSheet:
     notes: tuple[str, ...] = ()
     baseline: int = 0
     hidden: int = 0
+    differences: str = ""
     columns: tuple[Configuration, ...] = field(default=(), compare=False)
 
     def as_text(self) -> str:
         """Tab-separated lines: per column the value, the difference, the ratio with its interval, and the count."""
-        lines = [["", *(head.title for head in self.heads)], ["", *(head.session for head in self.heads)]]
+        lines = [[self.differences]] if self.differences else []
+        lines += [["", *(head.title for head in self.heads)], ["", *(head.session for head in self.heads)]]
         for row in self.rows:
             name = f"{row.name} {row.unit}".strip()
             if row.is_head:
@@ -160,6 +164,7 @@ def sheet(
         (*_left_out(listed, titles, sessions), *_repeats(listed), *notes),
         baseline,
         len(rows) - len(shown),
+        comparability(listed, baseline).sentence,
         tuple(listed),
     )
 

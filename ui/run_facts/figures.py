@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from evprof.core.records import COVERS
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
-from evprof.core.vocabulary.figures import FIGURES, figure_of, judge
+from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
+from evprof.metrics.comparison.comparability import Comparability
 from evprof.metrics.comparison.document import (
     Configuration,
+    comparability,
     comparison_rows,
     configuration_generation,
     configuration_token_match,
@@ -90,11 +92,12 @@ def compare(
 
 def _listed(basis: str, *columns: ShownModel | None) -> list[str]:
     """Metrics in order of presentation. What a file measured in one piece has a line of its own; the stages in it have
-    none where no column measured them apart."""
+    none where no column measured them apart, and energy has none where nothing was sampled."""
     whole, apart = _intervals(columns)
     hidden = {name for covers in whole for name in covers if name not in apart}
     found: list[str] = []
-    there = on_basis(basis)
+    is_metered = any(column is not None and column.run.power for column in columns)
+    there = [key for key in on_basis(basis) if is_metered or FIGURES[key].head != ENERGY]
     for metric in (metric for metric in _PAIRED if metric in there):
         stage = metric.removesuffix("_ms")
         found += [f"{COVERS.join(covers)}_ms" for covers in whole if covers[0] == stage]
@@ -124,7 +127,7 @@ _NO_VALUE: _Value = ((None, None), None, None)
 def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells) -> dict[str, _Value]:
     if a is not None and b is not None and a.run is not b.run:
         found = {metric: _means(figure, a, b, cells) for metric, figure in _pieces(a, b)}
-        listed = (cells[0] or Configuration((a.run,)), cells[1] or Configuration((b.run,)))
+        listed = _sides(a, b, cells)
         return found | {
             row.metric: ((row.values[0], row.values[1]), row.ratio[1], row.ci95[1] if row.ci95 else None)
             for row in comparison_rows(listed, 0, basis)
@@ -132,6 +135,10 @@ def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells
         }
     own = [(metric, _own(metric, basis)) for metric in _PAIRED if metric in on_basis(basis)]
     return {metric: _means(figure, a, b, cells) for metric, figure in (*own, *_pieces(a, b))}
+
+
+def _sides(a: ShownModel, b: ShownModel, cells: Cells) -> tuple[Configuration, Configuration]:
+    return cells[0] or Configuration((a.run,)), cells[1] or Configuration((b.run,))
 
 
 def _own(metric: str, basis: str) -> Reading:
@@ -215,6 +222,11 @@ def generation_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells
     return f"generation {parts[0]} = {parts[1]} tokens · {parts[2]} time per token" if all(parts) else ""
 
 
+def comparability_of(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> Comparability | None:
+    """In what two runs differ that nobody set, and what can still be compared; None within one run."""
+    return None if a is None or b is None or a.run is b.run else comparability(_sides(a, b, cells))
+
+
 def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> str:
     """`Means over runs: A 60 of EventGPT, B 58 of Video-LLaVA. The columns show typical ones.`; empty without cells."""
     named = zip("AB", (a, b), cells, strict=True)
@@ -258,6 +270,7 @@ __all__ = [
     "FigureRow",
     "cells_sentence",
     "column_heads",
+    "comparability_of",
     "compare",
     "generation_sentence",
     "left_out",

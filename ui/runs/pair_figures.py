@@ -7,6 +7,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
+from evprof.metrics.comparison.comparability import Comparability
 from evprof.metrics.configurations.settings_text import difference_sentence
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
@@ -52,6 +53,7 @@ class ComparisonPanel(QWidget):
         self.match = sentence()
         self.left_out = sentence()
         self.cells = sentence()
+        self.differences = sentence("warn")
         self.settings = sentence()
         self._empty = EmptyState(
             "Nothing to compare yet",
@@ -63,7 +65,7 @@ class ComparisonPanel(QWidget):
         self.more.setToolTip("Compare any number of configurations and sessions (Ctrl+K)")
         self.more.clicked.connect(self.more_asked)
         head = beside(section_head("Comparison"), None, self.more)
-        lines = (self.left_out, self.cells, self.settings, self.table, self.generation, self.match)
+        lines = (self.left_out, self.cells, self.settings, self.differences, self.table, self.generation, self.match)
         stacked(head, self.basis, self._empty, *lines, on=self, spacing=GRID // 2)
         self._fill()
 
@@ -98,7 +100,7 @@ class ComparisonPanel(QWidget):
         say(self.left_out, excuse)
         if not has_figures:
             self.errand.forget()
-            for label in (self.cells, self.settings, self.generation, self.match):
+            for label in (self.cells, self.settings, self.differences, self.generation, self.match):
                 say(label, "")
         elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
             say(self.cells, "Working out the means …")
@@ -111,12 +113,14 @@ class ComparisonPanel(QWidget):
     def _show(self, answer: object) -> None:
         if not isinstance(answer, _Answer):
             return
-        a, b, cells, rows, generation, match = answer
+        a, b, cells, rows, differences, generation, match = answer
         has_spread = any(row.spread for row in rows)
         heads = ("A", "B", "B / A", "± %") if has_spread else (*figures.column_heads(a, b), "B / A")
         self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         say(self.cells, figures.cells_sentence(a, b, cells))
         say(self.settings, difference_sentence(a, b))
+        say(self.differences, differences.brief if differences else "")
+        self.differences.setToolTip(differences.sentence if differences else "")
         say(self.generation, generation)
         say(self.match, match)
 
@@ -128,13 +132,16 @@ class _Answer(NamedTuple):
     b: ShownModel | None
     cells: figures.Cells
     rows: list[figures.FigureRow]
+    differences: Comparability | None
     generation: str
     match: str
 
 
 def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> _Answer:
     rows = figures.compare(a, b, basis, cells)
-    return _Answer(a, b, cells, rows, figures.generation_sentence(a, b, cells), figures.match_sentence(a, b, cells))
+    shown = a, b, cells
+    generation, match = figures.generation_sentence(*shown), figures.match_sentence(*shown)
+    return _Answer(*shown, rows, figures.comparability_of(*shown), generation, match)
 
 
 def _key(cells: figures.Cells) -> tuple[object, ...]:

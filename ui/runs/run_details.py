@@ -11,6 +11,7 @@ from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
+from ui.run_facts.energy import ENERGY_TIP, energy_text
 from ui.run_facts.figures import NOTHING
 from ui.runs.loading_details import LOADING_LINES, grouped_parts, loading_of_column
 
@@ -52,6 +53,8 @@ def span_sections(run: RunLog, span: Span) -> list[DetailSection]:
     share = _share(run, span)
     if share:
         facts.append(Detail("share of the run", share))
+    if energy := energy_text(run, span):
+        facts.append(Detail("energy", energy, tip=ENERGY_TIP))
     rate = _rate(run, span)
     if rate:
         facts.append(Detail("throughput", rate))

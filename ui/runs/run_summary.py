@@ -1,15 +1,19 @@
-"""What the inspector says of whole runs: what each model took, its cache, the GPU, and the runs' warnings."""
+"""What the inspector says of whole runs: what each model took, its cache, energy, the GPU, and the runs' warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
 from evprof.metrics.figures import kv_cache
+from evprof.metrics.figures.throttling import throttle_sentence
 from evprof.view.columns import ShownModel
+from evprof.view.labels import stages_in
+from ui.run_facts.energy import ENERGY_LINES, ENERGY_TIP, SLOWED_DOWN, energy_lines
 from ui.run_facts.figures import NOTHING, column_heads
 from ui.run_facts.provenance import provenance_lines
 from ui.run_facts.run_text import mode_name
@@ -66,6 +70,7 @@ def summary_sections(a: ShownModel | None, b: ShownModel | None) -> list[DetailS
         ),
         DetailSection("Loading", _loadings(columns)),
         DetailSection("KV cache", _caches(columns)),
+        DetailSection("Energy", _energies(runs)),
         DetailSection("GPU", _gpus(runs)),
         DetailSection("Warnings", note="\n".join(_warnings(runs))),
     ]
@@ -185,6 +190,19 @@ def _gpus(runs: Sequence[RunLog]) -> list[Detail]:
     return details
 
 
+def _energies(runs: Sequence[RunLog]) -> list[Detail]:
+    """Energy of each run, in all and by stage; nothing where no device was sampled."""
+    found = [energy_lines(run) for run in runs]
+    names = dict.fromkeys(name for lines in found for name in lines)
+    details = []
+    for name in sorted(names, key=lambda name: name in ENERGY_LINES):
+        texts = [lines.get(name, "") for lines in found]
+        roles = ["warn" if name == SLOWED_DOWN else ""] * len(texts)
+        told = _beside(name, texts, roles, tip=ENERGY_LINES.get(name, ENERGY_TIP))
+        details.append(replace(told, swatch=name if stages_in(name) else ""))
+    return details
+
+
 def _states(environment: dict[str, Any]) -> list[dict[str, Any]]:
     return [state for state in (environment.get("gpu"), environment.get("gpu_end")) if isinstance(state, dict)]
 
@@ -200,6 +218,7 @@ def _imported(run: RunLog) -> tuple[list[Detail], str]:
 
 
 def _warnings(runs: Sequence[RunLog]) -> list[str]:
-    if len(runs) == 1:
-        return list(runs[0].info.warnings)
-    return [f"Run {run.run_id}: {sentence}" for run in runs for sentence in run.info.warnings]
+    said = [
+        (run.run_id, sentence) for run in runs for sentence in (*run.info.warnings, throttle_sentence(run)) if sentence
+    ]
+    return [sentence if len(runs) == 1 else f"Run {run_id}: {sentence}" for run_id, sentence in said]

@@ -1,4 +1,4 @@
-"""Quantities that hold until they change, as step lines: KV-cache bytes and process memory."""
+"""Quantities that hold until they change, as step lines on one scale; those in bytes: KV cache and process memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit
 
 _TOP, _BOTTOM = 12.0, 7.0
+_NAME_PX = 14.0
 
 
 class LevelSeries(NamedTuple):
-    """One line: whose it is, its rows, where it ends, and how it is drawn."""
+    """One line: whose it is, its rows, where it ends, and how it is drawn. `told` stands beside the name in place of
+    the last level."""
 
     name: str
     times: Ints
@@ -30,16 +32,21 @@ class LevelSeries(NamedTuple):
     color: QColor
     is_dashed: bool = False
     ground: float = 0.13
+    told: str = ""
 
 
 class LevelLane(Lane):
-    """Base of the lanes with step lines in bytes, all on one scale from 0."""
+    """Base of the lanes with step lines, all on one scale from 0; in bytes, unless a lane says otherwise."""
 
     lane_height_px = 44
     grows = True
     hint = ""
     lack = ""
     """What a file without these rows does not give."""
+
+    top_px = _TOP
+    has_name_row = False
+    """Whether names stand above all lines, in the room down to `top_px`, and not beside the lines' ends."""
 
     def series(self) -> list[LevelSeries]:
         """The lines to draw."""
@@ -49,27 +56,39 @@ class LevelLane(Lane):
         """The lane and its unit."""
         raise NotImplementedError
 
+    def unit(self, highest: float) -> tuple[float, str]:
+        """The unit of the scale for a highest level: how much of the levels' own it is, and its name."""
+        if highest >= 1024 * MIB:
+            return 1024 * MIB, "GiB"
+        return (MIB, "MiB") if highest >= MIB else (1024, "KiB")
+
+    def level_text(self, level: float) -> str:
+        """A level with its unit."""
+        return bytes_text(level)
+
+    def exact_text(self, level: float) -> str:
+        """The same for the card beside the pointer."""
+        return f"{bytes_text(level)}  ({int(level):,} B)"
+
     def _drawn(self) -> list[LevelSeries]:
         return [one for one in self.series() if len(one.times)]
 
-    def _top_bytes(self, drawn: list[LevelSeries]) -> float:
+    def _top(self, drawn: list[LevelSeries]) -> float:
         highest = max((float(one.levels.max()) for one in drawn), default=0.0)
-        unit = MIB if highest < 1024 * MIB else 1024 * MIB
-        if highest < MIB:
-            unit = 1024
+        unit, _ = self.unit(highest)
         return nice_ceiling(highest * 1.05 / unit) * unit
 
-    def _y(self, level: float, top_bytes: float) -> float:
-        return self.height() - _BOTTOM - level / top_bytes * (self.height() - _TOP - _BOTTOM)
+    def _y(self, level: float, top: float) -> float:
+        return self.height() - _BOTTOM - level / top * (self.height() - self.top_px - _BOTTOM)
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
         """Top and zero of the scale."""
         drawn = self._drawn()
         if not drawn:
             return ()
-        top = self._top_bytes(drawn)
-        unit, text = (1024 * MIB, "GiB") if top >= 1024 * MIB else (MIB, "MiB") if top >= MIB else (1024, "KiB")
-        return ((_TOP, f"{top / unit:g} {text}"), (self.height() - _BOTTOM, "0"))
+        top = self._top(drawn)
+        unit, text = self.unit(top)
+        return ((self.top_px, f"{top / unit:g} {text}"), (self.height() - _BOTTOM, "0"))
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Lines with a faint ground, each with its name and last level at its end."""
@@ -77,7 +96,7 @@ class LevelLane(Lane):
         if not drawn:
             self.paint_hint(painter, lacking((track.run for _, track in self.scene.shown), self.lack) or self.hint)
             return
-        top = self._top_bytes(drawn)
+        top = self._top(drawn)
         taken: list[QRectF] = []
         for one in drawn:
             self._paint_series(painter, one, top)
@@ -91,7 +110,7 @@ class LevelLane(Lane):
         floor = self.height() - _BOTTOM
         end = min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px)
         x, levels = np.append(x, max(end, float(x[-1]))), np.append(levels, levels[-1])
-        x, y = thinned(x, floor - levels / top * (floor - _TOP))
+        x, y = thinned(x, floor - levels / top * (floor - self.top_px))
         points = list(map(QPointF, x.tolist(), y.tolist()))
         if not one.is_dashed:
             painter.setPen(Qt.PenStyle.NoPen)
@@ -114,14 +133,17 @@ class LevelLane(Lane):
         level = float(one.levels[seen])
         theme = self.scene.theme
         painter.setFont(theme.font(10.5, 500))
-        text = f"{one.name}  {bytes_text(level)}"
+        text = f"{one.name}  {one.told or self.level_text(level)}"
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 8
         right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
         left = max(6.0, right - width)
         y = self._y(level, top)
-        room = QRectF(left, y - 16 if y > 15 else y + 3, width, 14)
+        beside = y - 16 if y > 15 else y + 3
+        room = QRectF(left, 2.0 if self.has_name_row else beside, width, _NAME_PX)
         for other in taken:
-            if room.intersects(other):
+            if room.intersects(other) and self.has_name_row:
+                room.moveRight(other.left() - 4)
+            elif room.intersects(other):
                 room.moveTop(other.bottom() + 1 if other.bottom() + 15 < self.height() else other.top() - 15)
         taken.append(room)
         painter.fillRect(room, theme.alpha(theme.panel, 0.72))
@@ -137,7 +159,7 @@ class LevelLane(Lane):
         for one in self._drawn():
             row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
             if row >= 0 and t_ns <= one.end_ns:
-                facts.append((one.name, f"{bytes_text(float(one.levels[row]))}  ({int(one.levels[row]):,} B)"))
+                facts.append((one.name, self.exact_text(float(one.levels[row]))))
                 color = one.color
         return Hit(f"{self.names()[0]} at {time_text(t_ns)}", color, facts) if facts else None
 

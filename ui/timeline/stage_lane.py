@@ -14,6 +14,7 @@ from evprof.view.decimate import joined_bars, merged_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
+from ui.run_facts.energy import energy_text
 from ui.state.selection import SpanRef
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane, blended
@@ -252,6 +253,8 @@ class StageLane(Lane):
         whole = track.end_ns(self.scene.clock_ns)
         if whole > 0:
             facts.append(("share of run", f"{100 * length / whole:.1f} %"))
+        if energy := energy_text(track.run, span):
+            facts.append(("energy", energy))
         facts.extend(
             (f"{tensor.direction} {tensor.name}", f"[{tensor.shape}] {tensor.dtype} · {bytes_text(tensor.nbytes)}")
             for tensor in span.tensors[:4]

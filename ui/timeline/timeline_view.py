@@ -24,6 +24,7 @@ from ui.timeline.lane_stack import LaneStack
 from ui.timeline.latency_lane import LatencyLane
 from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.overlap_lane import OverlapLane
+from ui.timeline.power_lane import PowerLane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
@@ -80,6 +81,7 @@ class TimelineView(QWidget):
         self.rounds = RoundLane(self.scene)
         self.latency = LatencyLane(self.scene)
         self.overlap = OverlapLane(self.scene)
+        self.power = PowerLane(self.scene)
         self._stages = StageLane(self.scene, 0), StageLane(self.scene, 1)
         lanes: list[Lane] = [
             *self._stages,
@@ -88,6 +90,7 @@ class TimelineView(QWidget):
             self.latency,
             KvLane(self.scene),
             MemoryLane(self.scene),
+            self.power,
         ]
         self.stack = LaneStack(self.scene, lanes, self)
         self.scroll_area = QScrollArea()
@@ -185,7 +188,7 @@ class TimelineView(QWidget):
             self.scroll_area.setVisible(has_any)
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
-        for lane in (*self._stages, self.overlap, self.rounds):
+        for lane in (*self._stages, self.overlap, self.rounds, self.power):
             wanted = lane.is_wanted()
             if lane.isHidden() == wanted:
                 lane.setVisible(wanted)

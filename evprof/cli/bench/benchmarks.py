@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from evprof.cli.bench.gpu_report import gpu_blocks
 from evprof.cli.bench.model_reports import engine_blocks, repeatability_blocks, speculation_blocks
 from evprof.cli.bench.reader_reports import coverage_blocks, events_blocks, parts_blocks, video_blocks
 from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
@@ -135,6 +136,12 @@ def _coverage(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         return measure_coverage(QUICK_SIMULATIONS if options.quick else SIMULATIONS, console.note, stop)
 
 
+def _gpu(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    from evprof.cli.bench.gpu import measure
+
+    return measure(options, console)
+
+
 def _engine_process(_: argparse.Namespace, __: Console) -> dict[str, Any]:
     from evprof.cli.bench.engine_process import measure_engine_process
 
@@ -142,6 +149,7 @@ def _engine_process(_: argparse.Namespace, __: Console) -> dict[str, Any]:
 
 
 BENCHMARKS = {
+    "gpu": Benchmark(_gpu, gpu_blocks),
     "engine": Benchmark(_engine, engine_blocks),
     "switches": Benchmark(_switches, switch_blocks, switch_markdown_blocks),
     "speculation": Benchmark(_speculation, speculation_blocks),

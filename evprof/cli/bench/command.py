@@ -9,13 +9,16 @@ from evprof.cli.bench.benchmarks import BENCHMARKS
 from evprof.cli.command import Command, add_json_option, add_sessions_option
 from evprof.cli.setting_options import add_pair_options, add_setting
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import CANCELLED
+from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.vocabulary.settings import SETTINGS
 
 
 class BenchCommand(Command):
     """Measure evprof itself.
 
+    gpu: every check and figure that needs a GPU, in one go of at most nine minutes: ceilings, tests, each way of
+    decoding 7B shapes, instrumentation, switches, parallel prefill, drafts, memory, a trace. On a CPU it does the same
+    at tiny shapes. It needs neither a network nor a display, and writes gpu.json and gpu.md.
     engine: how fast models with random weights decode, beside transformers' generate in interleaved turns, and how near
     to this machine's own ceilings, which are measured first.
     switches: every optimization on against off, in turns in one process: speed, memory, and whether the answer stays
@@ -45,7 +48,12 @@ class BenchCommand(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Which, and at what size."""
         parser.add_argument("benchmark", choices=BENCHMARKS)
-        parser.add_argument("--shape", metavar="SHAPE", help="engine, overhead: model shape (default: dispatch-32)")
+        parser.add_argument(
+            "--shape", metavar="SHAPE", help="engine, overhead: model shape (default: dispatch-32); gpu: 7b or tiny"
+        )
+        group = parser.add_argument_group("gpu", "also --device, --dtype, --shape, and --only with names of sections")
+        group.add_argument("--out", metavar="DIR", help="where gpu.json, gpu.md and logs go")
+        group.add_argument("--plan", action="store_true", help="print the sections and their seconds, run nothing")
         parser.add_argument(
             "--pairs", type=int, metavar="N", default=300, help="overhead: pairs (default: %(default)s)"
         )
@@ -64,6 +72,8 @@ class BenchCommand(Command):
         """Measures, in one process or in several fresh ones, and prints what was found."""
         from evprof.cli.bench.sessions import measure_in_sessions, spread_lines, together
 
+        if options.plan:
+            return _plan(options, console)
         in_sessions = (options.sessions or 1) > 1 and options.benchmark != "repeatability"
         if in_sessions:
             documents = measure_in_sessions(options, console)
@@ -82,7 +92,18 @@ class BenchCommand(Command):
         else:
             _print({"environment": document["environment"], "summary": document["summary"]}, document, options, console)
         # A measurement that was stopped before its end has measured something all the same.
-        return CANCELLED if document["summary"].get("is_complete") is False else 0
+        if document["summary"].get("is_complete") is False:
+            return CANCELLED
+        return FAILURE if document["summary"].get("failed") else 0
+
+
+def _plan(options: argparse.Namespace, console: Console) -> int:
+    from evprof.cli.bench.gpu import tell_plan
+
+    if options.benchmark != "gpu":
+        raise UserError("--plan is for bench gpu.", exit_code=USAGE)
+    tell_plan(options, console)
+    return 0
 
 
 def _print(facts: dict[str, Any], document: dict[str, Any], options: argparse.Namespace, console: Console) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from evprof.cli.run.speculation_lines import clinic_lines, round_lines
 from evprof.cli.terminal.console import Console
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import amount_text, bytes_text, ms_text
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache
+from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import Loading, loading_of, part_times_ms
 from evprof.metrics.figures.stages import span_ms, unattributed_ms, wall_ms
+from evprof.metrics.figures.throttling import throttle_sentence
 from evprof.metrics.speculation.outcome import acceptance
 
 
@@ -46,14 +48,8 @@ def print_run(
 ) -> None:
     """One run."""
     console.print(heading(run))
-    if run.info.error:
-        console.print(f"  {run.info.error}")
-    for warning in run.info.warnings:
-        console.print(f"  warning: {warning}")
-    if run.info.trace_path:
-        console.print(f"  torch trace: {run.info.trace_path}")
-    if run.info.snapshot_path:
-        console.print(f"  memory snapshot: {run.info.snapshot_path}")
+    for line in _remarks(run):
+        console.print(f"  {line}")
     sample = run.info.sample
     if sample.is_clip:
         console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
@@ -71,6 +67,18 @@ def print_run(
         for line in round_lines(run):
             console.print(f"  {line}")
     console.print(f'  "{decoding.answer_text(run).strip()}"')
+
+
+def _remarks(run: RunLog) -> Iterator[str]:
+    """What became of the run, what to know of it, and which files it left."""
+    if run.info.error:
+        yield run.info.error
+    for warning in (*run.info.warnings, throttle_sentence(run)):
+        if warning:
+            yield f"warning: {warning}"
+    for name, path in (("torch trace", run.info.trace_path), ("memory snapshot", run.info.snapshot_path)):
+        if path:
+            yield f"{name}: {path}"
 
 
 def heading(run: RunLog) -> str:
@@ -109,6 +117,7 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
     ]
     figures += [*_clock_figures(run), *_kernel_figures(run), *_layout_figures(run), *_loading_figures(run)]
+    figures += _energy_figures(run)
     counts = acceptance(run)
     if counts is not None:
         figures.append(
@@ -116,6 +125,23 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         )
         figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)} over {counts.rounds} rounds"))
     return figures
+
+
+def _energy_figures(run: RunLog) -> list[tuple[str, str]]:
+    """In all and by stage, where it was sampled; what is shorter than a step of the counter is n/a."""
+    found = energy_document(run)
+    if found is None:
+        return []
+    devices = [name for name, entry in found["devices"].items() if entry["computes"]]
+    parts = {**found["stages"], "unattributed": found["unattributed_j"]}
+    powers = (found["mean_power_w"], found["peak_power_w"])
+    of = " and ".join(devices) or "devices that were not sampled"
+    return [
+        ("energy", f"{amount_text(found['energy_j'], 'J')} of {of}"),
+        ("energy by stage", ", ".join(f"{name} {amount_text(value, 'J')}" for name, value in parts.items())),
+        ("energy per token", amount_text(found["energy_per_token_j"], "J")),
+        ("power mean / peak", " / ".join(amount_text(value, "W") for value in powers)),
+    ]
 
 
 def _clock_figures(run: RunLog) -> list[tuple[str, str]]:

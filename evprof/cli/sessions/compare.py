@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evprof.cli.command import Command, add_json_option
+from evprof.cli.command import Command, add_comparable_option, add_json_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 
@@ -55,13 +55,14 @@ class CompareCommand(Command):
             type=Path,
             help="also write it as a table or document: FILE.csv or FILE.json",
         )
+        add_comparable_option(parser)
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads, compares, prints, and writes what is asked for."""
         from evprof.cli.sessions.comparison_text import print_comparison
         from evprof.export.comparison_tables import check_comparison_path, write_comparison
-        from evprof.metrics.comparison.document import compare_document
+        from evprof.metrics.comparison.document import comparability, compare_document
         from evprof.metrics.configurations.saved_view import view_of
         from evprof.run.kept_repeatability import spread_for
 
@@ -69,6 +70,8 @@ class CompareCommand(Command):
             check_comparison_path(options.output)
         noted: list[Any] = []
         listed, baseline, basis, differences_only = _chosen(options, console, noted)
+        if options.require_comparable:
+            comparability(listed, listed.index(baseline)).require()
         processes = spread_for(baseline.runs[0], noted)
         document = compare_document(listed, baseline, basis, differences_only=differences_only, processes=processes)
         if options.output is not None:

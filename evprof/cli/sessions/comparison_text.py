@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from evprof.cli.terminal.console import Console, Piece, total_width
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import amount_text, bytes_text, ms_text
 
 BAR = 24
 """Letters of the longest bar."""
@@ -38,6 +38,8 @@ def print_comparison(document: Document, out: Console) -> None:
         out.line((label, "bold"), f": {_column_text(column, _is_of_many(document))}")
     _print_settings(document, labels, out)
     out.line()
+    if said := document["comparability"]["sentence"]:
+        out.line((said, "yellow"))
     if document["rows"]:
         _print_rows(document, labels, out)
     else:
@@ -108,8 +110,8 @@ def _fitting(indices: Sequence[int], lines: Callable[[Sequence[int]], list[Cells
 
 def figure_text(value: float | None, unit: str) -> str:
     """A figure of the comparison with its unit."""
-    if value is None:
-        return "n/a"
+    if value is None or unit in ("J", "W"):
+        return amount_text(value, unit)
     match unit:
         case "ms":
             return ms_text(value)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from evprof.cli.command import Command
+from evprof.cli.command import Command, add_comparable_option
 from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal.console import Console
 
@@ -48,6 +48,7 @@ class ReportCommand(Command):
             action="store_true",
             help="in the order of the five documents, item by item (docs/documents.md)",
         )
+        add_comparable_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads the sessions and writes the report."""
@@ -62,6 +63,7 @@ class ReportCommand(Command):
             command=command_of(options),
             basis=options.basis,
             by_documents=options.documents,
+            require_comparable=options.require_comparable,
         )
         console.note(f"report saved: {options.output}")
         return 0

@@ -169,9 +169,10 @@ def _opening(plan: SuitePlan, left: int) -> str:
     cells, samples, spec = len(plan.spec.cells), len(plan.samples), plan.spec
     done = f", {len(plan.rows) - left} of them done" if left < len(plan.rows) else ""
     processes = f" in each of {spec.sessions} engine processes" if spec.sessions > 1 else ""
+    rest = f", resting before each ({spec.cooldown})" if spec.cooldown else ""
     return (
         f"{spec.name}: {cells} cell{'s' * (cells != 1)} on {samples} sample{'s' * (samples != 1)}, {spec.repeat} "
-        f"time{'s' * (spec.repeat != 1)} each{processes}, {plan.order}: {len(plan.rows)} rows{done}"
+        f"time{'s' * (spec.repeat != 1)} each{processes}, {plan.order}: {len(plan.rows)} rows{done}{rest}"
     )
 
 

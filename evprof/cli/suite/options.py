@@ -16,6 +16,7 @@ from evprof.cli.setting_options import add_model_options, add_setting_options, g
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.run.suites.cell import FamilyOf
+from evprof.run.suites.cooldown import Cooldown
 from evprof.run.suites.ready import READY
 from evprof.run.suites.samples import chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
@@ -35,6 +36,7 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every configuration and sample")
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up runs of every configuration (default: 1)")
     add_sessions_option(group)
+    group.add_argument("--cooldown", metavar="S|T", help="rest before every row: seconds (30), or until a GPU has 60C")
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
     group.add_argument("--resume", action="store_true", help="continue the suite in DIR after its last finished row")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
@@ -170,7 +172,8 @@ def spec_of(question: SuiteChoice, options: argparse.Namespace, family_of: Famil
         warmup=options.warmup,
         family_of=family_of,
     )
-    return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1)
+    cooldown = spec.cooldown if options.cooldown is None else Cooldown.of(options.cooldown)
+    return replace(spec, limit=options.limit or spec.limit, sessions=options.sessions or 1, cooldown=cooldown)
 
 
 def samples_of(question: SuiteChoice, spec: SuiteSpec) -> tuple[list[Sample], list[str]]:

@@ -8,6 +8,7 @@ from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress, time_text
 from evprof.core.run_info import FAILED
 from evprof.core.run_log import RunBook, RunLog
+from evprof.metrics.figures.throttling import slowed_down
 from evprof.run.suites.plan import SuiteRow
 
 
@@ -24,6 +25,7 @@ class SuiteProgress(Progress):
         self._shown_at = 0.0
         self._left = [row.cell.label for row in rows]
         self._failures = 0
+        self._slowed = 0
         self._pace = SuitePace()
         self._said: set[tuple[str, str]] = set()
 
@@ -47,6 +49,10 @@ class SuiteProgress(Progress):
         for run in runs:
             for sentence in run.info.warnings:
                 self._say_once(row, f"warning: {sentence}", row.cell.label)
+        if slowed_down(runs):
+            self._slowed += 1
+            said = "warning: A GPU was slowed down in some rows; their times are not what it can do."
+            self._say_once(row, said, row.cell.label)
         for run in failed:
             self._say_once(row, f"{run.info.role} failed: {run.info.error}", _title(row))
         if self._bar is None and self.is_due(at_once=not self._remaining):
@@ -57,8 +63,9 @@ class SuiteProgress(Progress):
         self._done += 1
 
     def counts(self) -> str:
-        """`12 of 20 rows · 1 failed`."""
-        return super().counts() + (f" · {self._failures} failed" if self._failures else "")
+        """`12 of 20 rows · 1 failed · 2 slowed down`."""
+        known = ((self._failures, "failed"), (self._slowed, "slowed down"))
+        return " · ".join([super().counts(), *(f"{count} {word}" for count, word in known if count)])
 
     def speed(self) -> list[str]:
         """By what rows of the same cells took."""

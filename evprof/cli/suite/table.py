@@ -16,6 +16,7 @@ from evprof.export.report.data import Source
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.figures.stages import stage_total_ms, total_ms
+from evprof.metrics.figures.throttling import is_throttled
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.record import SUITE
 
@@ -24,7 +25,8 @@ from evprof.run.suites.record import SUITE
 class CellRow:
     """One cell and role: how many of its planned rows finished, failed or were not measured, and what finished took.
 
-    `total` and `stages` are in ms, None where nothing was measured.
+    `total` and `stages` are in ms, None where nothing was measured. `throttled` counts finished rows in which a GPU was
+    slowed down; None where that was not sampled.
     """
 
     cell: str
@@ -34,6 +36,7 @@ class CellRow:
     failed: int
     total: Summary | None = None
     stages: dict[str, Summary | None] = field(default_factory=dict)
+    throttled: int | None = None
 
     @property
     def missing(self) -> int:
@@ -64,11 +67,14 @@ def _row(cell: str, role: str, planned: int, runs: Sequence[RunLog]) -> CellRow:
         for name in STAGES
     }
     failed = sum(run.info.status == FAILED for run in runs)
-    return CellRow(cell, role, planned, len(finished), failed, summarize(totals), stages)
+    told = [is_slowed for run in finished if (is_slowed := is_throttled(run)) is not None]
+    throttled = sum(told) if told else None
+    return CellRow(cell, role, planned, len(finished), failed, summarize(totals), stages, throttled)
 
 
 def print_table(rows: Sequence[CellRow], console: Console) -> None:
-    """Mean ± standard deviation in ms."""
+    """Mean ± standard deviation in ms; a column for rows that were slowed down where there are any."""
+    is_slowed = any(row.throttled for row in rows)
     lines = [
         [
             row.cell,
@@ -76,11 +82,13 @@ def print_table(rows: Sequence[CellRow], console: Console) -> None:
             str(row.finished),
             str(row.failed or ""),
             str(row.missing or ""),
+            *([str(row.throttled or "")] if is_slowed else []),
             *(_spread(summary) for summary in (row.total, *(row.stages.get(name) for name in STAGES))),
         ]
         for row in rows
     ]
-    console.table([["cell (ms)", "model", "n", "failed", "missing", "total", *STAGES], *lines], left=2)
+    counts = ["n", "failed", "missing", *(["slowed down"] if is_slowed else [])]
+    console.table([["cell (ms)", "model", *counts, "total", *STAGES], *lines], left=2)
 
 
 def _spread(summary: Summary | None) -> str:
@@ -122,6 +130,7 @@ def _cell_document(row: CellRow) -> dict[str, Any]:
         "finished": row.finished,
         "failed": row.failed,
         "missing": row.missing,
+        "throttled": row.throttled,
         "total_ms": _summary_document(row.total),
         "stages_ms": {name: _summary_document(summary) for name, summary in row.stages.items()},
     }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import evprof
 from evprof.core.errors import FAILURE
+from evprof.core.user_folders import log_folder
 
 KEPT_REPORTS = 20
 """Older reports are deleted, so that a program that fails in a loop does not fill the disk."""
@@ -50,13 +51,6 @@ def write_report(error: BaseException, activity: str) -> Path | None:
         _forget_old_reports(folder)
         return path
     return None
-
-
-def log_folder() -> Path:
-    """Where reports go: the user's log folder for evprof."""
-    from platformdirs import user_log_dir
-
-    return Path(user_log_dir("evprof", appauthor=False))
 
 
 def _forget_old_reports(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The figures that runs are told and compared by: names, units, what each means, and which direction is better."""
+"""The figures that runs are told and compared by: names, units, meaning, what each depends on, which side is better."""
 
 from __future__ import annotations
 
@@ -7,11 +7,30 @@ from dataclasses import dataclass
 
 from evprof.core.records import COVERS, STAGES
 
-TIME, RATES, LENGTHS, MEMORY, SPECULATION = "Time", "Rates", "Lengths", "Memory", "Speculation"
+TIME, RATES, LENGTHS, MEMORY, ENERGY, SPECULATION = "Time", "Rates", "Lengths", "Memory", "Energy", "Speculation"
 """Sections of figures, in order."""
 
-_SECTIONS = {"ms": TIME, "tok/s": RATES, "tokens": LENGTHS, "bytes": MEMORY, "": SPECULATION}
+_SECTIONS = {
+    "ms": TIME,
+    "tok/s": RATES,
+    "tokens": LENGTHS,
+    "bytes": MEMORY,
+    "J": ENERGY,
+    "W": ENERGY,
+    "": SPECULATION,
+}
 """Unit -> the section a figure stands in, unless it says otherwise."""
+
+MACHINE, MODEL, ARITHMETIC, PROMPT, SAMPLE = "machine", "model", "arithmetic", "prompt", "sample"
+METER = "meter"
+"""What a figure may depend on besides settings: hardware and software, a model's files, the numbers it computes with,
+the question, the recording and video, and what energy is read from."""
+
+EVERYTHING = (MACHINE, MODEL, ARITHMETIC, PROMPT, SAMPLE)
+OF_ANSWER = (MODEL, ARITHMETIC, PROMPT, SAMPLE)
+"""What decides an answer, token by token, wherever it is computed."""
+
+_PER_TOKEN = (MACHINE, MODEL, ARITHMETIC)
 
 
 @dataclass(frozen=True)
@@ -21,7 +40,8 @@ class Figure:
     `is_of_answer`: it belongs to the whole run and is told of the model that answers; else every model has its own.
     `is_counted`: the same whenever the same is asked. `place` orders the table of two runs beside each other (0: it is
     not in it); `begins_group`: a line may be drawn above it there. `beside` is what the report's table of two models
-    calls it (None: its title, "": it is not in it).
+    calls it (None: its title, "": it is not in it). `depends_on`: two runs that differ in one of these cannot be
+    compared by it; `with_drafts`: what it depends on besides where tokens are drafted.
     """
 
     key: str
@@ -35,11 +55,13 @@ class Figure:
     place: int = 0
     begins_group: bool = False
     beside: str | None = None
+    depends_on: tuple[str, ...] = EVERYTHING
+    with_drafts: tuple[str, ...] = ()
 
     @property
     def is_timed(self) -> bool:
-        """Whether it is a time, or something by time: engine processes differ in these."""
-        return self.unit in ("ms", "tok/s")
+        """Whether it is a time, or something by or over time: engine processes differ in these."""
+        return self.unit in ("ms", "tok/s", "J", "W")
 
     @property
     def head(self) -> str:
@@ -64,10 +86,20 @@ _STAGE_TIPS = {
 }
 
 
+_STAGE_DEPENDS = {"load": (MACHINE, SAMPLE), "vision": (MACHINE, MODEL, ARITHMETIC, SAMPLE)}
+
+
 def _of_stage(place: int, name: str) -> Figure:
-    begins = name in STAGES[:2]
     return Figure(
-        f"{name}_ms", name, "ms", _STAGE_TIPS[name], is_of_answer=False, place=place, begins_group=begins, beside=""
+        f"{name}_ms",
+        name,
+        "ms",
+        _STAGE_TIPS[name],
+        is_of_answer=False,
+        place=place,
+        begins_group=name in STAGES[:2],
+        beside="",
+        depends_on=_STAGE_DEPENDS.get(name, EVERYTHING),
     )
 
 
@@ -84,16 +116,43 @@ _ALL = (
     ),
     *(_of_stage(place, name) for place, name in enumerate(STAGES, start=4)),
     Figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", place=14, beside=""),
-    Figure("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", place=10, beside=""),
+    Figure(
+        "inter_token_latency_ms",
+        "per token",
+        "ms",
+        "(last token - first token) / (n - 1)",
+        place=10,
+        beside="",
+        depends_on=_PER_TOKEN,
+        with_drafts=OF_ANSWER,
+    ),
     Figure(
         "decode_ms_per_token",
         "decode step",
         "ms",
         "decode time / (n - 1): what one more token costs, however it was found",
         beside="per token of decode",
+        depends_on=_PER_TOKEN,
+        with_drafts=OF_ANSWER,
     ),
-    Figure("prefill_throughput_tok_s", "prefill rate", "tok/s", "positions of the prompt / prefill time", False),
-    Figure("decode_throughput_tok_s", "decode rate", "tok/s", "(n - 1) / decode time", False, place=11),
+    Figure(
+        "prefill_throughput_tok_s",
+        "prefill rate",
+        "tok/s",
+        "positions of the prompt / prefill time",
+        False,
+        depends_on=_PER_TOKEN,
+    ),
+    Figure(
+        "decode_throughput_tok_s",
+        "decode rate",
+        "tok/s",
+        "(n - 1) / decode time",
+        False,
+        place=11,
+        depends_on=_PER_TOKEN,
+        with_drafts=OF_ANSWER,
+    ),
     Figure(
         "input_sequence_length",
         "prefill tokens",
@@ -104,6 +163,7 @@ _ALL = (
         is_counted=True,
         place=2,
         beside="prompt, positions",
+        depends_on=(MODEL, PROMPT),
     ),
     Figure(
         "visual_tokens",
@@ -115,6 +175,7 @@ _ALL = (
         is_counted=True,
         place=1,
         beside="of it visual",
+        depends_on=(MODEL,),
     ),
     Figure(
         "output_sequence_length",
@@ -124,6 +185,7 @@ _ALL = (
         None,
         place=3,
         beside="answer, tokens",
+        depends_on=OF_ANSWER,
     ),
     Figure(
         "kv_cache_bytes",
@@ -134,6 +196,7 @@ _ALL = (
         is_counted=True,
         place=12,
         begins_group=True,
+        depends_on=OF_ANSWER,
     ),
     Figure(
         "weights_bytes",
@@ -142,9 +205,48 @@ _ALL = (
         "bytes of all loaded weights on their device",
         is_counted=True,
         beside="",
+        depends_on=(MODEL, ARITHMETIC),
     ),
     Figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once", beside=""),
     Figure("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process", beside=""),
+    Figure(
+        "energy_per_answer_j",
+        "energy",
+        "J",
+        "of the devices that computed, from the run's zero to its end, what they draw when idle included",
+        place=15,
+        begins_group=True,
+        beside="",
+        depends_on=(*EVERYTHING, METER),
+    ),
+    Figure(
+        "energy_per_token_j",
+        "energy per token",
+        "J",
+        "energy of decode / (n - 1)",
+        place=16,
+        beside="",
+        depends_on=(*_PER_TOKEN, METER),
+        with_drafts=OF_ANSWER,
+    ),
+    Figure(
+        "mean_power_w",
+        "mean power",
+        "W",
+        "energy / wall time",
+        None,
+        beside="",
+        depends_on=(*EVERYTHING, METER),
+    ),
+    Figure(
+        "peak_power_w",
+        "peak power",
+        "W",
+        "the most in a sample, ten of which are taken a second",
+        None,
+        beside="",
+        depends_on=(*EVERYTHING, METER),
+    ),
     Figure(
         "draft_acceptance_rate",
         "accepted / drafted",
@@ -152,6 +254,7 @@ _ALL = (
         "accepted drafts by all that were drafted, bonus tokens apart",
         False,
         beside="",
+        depends_on=OF_ANSWER,
     ),
     Figure(
         "mean_acceptance_length",
@@ -161,6 +264,7 @@ _ALL = (
         False,
         section=SPECULATION,
         beside="",
+        depends_on=OF_ANSWER,
     ),
 )
 FIGURES: dict[str, Figure] = {figure.key: figure for figure in _ALL}

@@ -43,16 +43,18 @@ def _cache_refusal(here: Situation, value: Any) -> str:
 
 
 def _step_refusal(here: Situation, value: Any) -> str:
-    """Why a decode step cannot be compiled or captured; in the engine's order."""
-    if value not in ("compiled", "graphs"):
+    """Why a decode step cannot be compiled, captured or fused; in the engine's order."""
+    if value not in ("compiled", "graphs", "fused"):
         return ""
-    if value == "graphs" and not here.has_cuda:
-        return "CUDA graphs need a model on a CUDA device."
+    if value != "compiled" and not here.has_cuda:
+        return {"graphs": "CUDA graphs need", "fused": "The fused step needs"}[value] + " a model on a CUDA device."
     if here.values["early_exit"] is not None and not here.described.is_paired:
         return "Early exit decides token by token how far to go."
-    cache = here.values["cache"]
+    cache, attention = here.values["cache"], here.values["attention"]
     if cache not in ("auto", "static"):
         return f"It needs a cache that is written in place: choose the static KV cache instead of {cache}."
+    if value == "fused" and attention != "auto":
+        return f"It computes attention with a kernel of its own: choose attention auto instead of {attention}."
     return ""
 
 
@@ -88,11 +90,11 @@ class Switches(Plain):
     step: str = setting(
         "auto",
         "decode step",
-        "One kernel at a time, compiled, or as a recorded CUDA graph.",
+        "One kernel at a time, compiled, as a recorded CUDA graph, or in seven kernels a layer (fused).",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
-        choices=_words("auto", "eager", "compiled", graphs="CUDA graphs"),
-        label={"eager": "eager step", "compiled": "compiled", "graphs": "graphs"},
+        choices=_words("auto", "eager", "compiled", graphs="CUDA graphs", fused="fused kernels"),
+        label={"eager": "eager step", "compiled": "compiled", "graphs": "graphs", "fused": "fused step"},
         is_told_idle=True,
         refuses=_step_refusal,
     )

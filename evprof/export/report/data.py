@@ -16,6 +16,7 @@ from evprof.export.report.figures import figure_cell
 from evprof.export.report.parts import Badge, Cell
 from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
+from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
@@ -62,6 +63,11 @@ class ReportData:
     def names(self) -> list[str]:
         """What each of `columns` is called, in order; no two are equal."""
         return configuration_names(self.columns)
+
+    @cached_property
+    def comparability(self) -> Comparability | None:
+        """Whether the configurations can be compared with the first; None without any."""
+        return comparability(self.columns) if self.columns else None
 
     def values(self, place: int, reading: ReportReading) -> list[float]:
         """A figure of every run of the configuration at `place` that has it, in order of the runs; read once."""

@@ -82,7 +82,7 @@ def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, 
 
 def figure_cell(value: float | Summary | None, unit: str, badge: Badge = Badge.MEASURED) -> Cell:
     """A figure as its unit is told, which is one of those of the vocabulary's figures."""
-    if unit in ("", "tok/s"):
+    if unit in ("", "tok/s", "J", "W"):
         return number_cell(value, unit, badge)
     cell = {"ms": ms_cell, "bytes": bytes_cell}.get(unit)
     return count_cell(value, badge=badge) if cell is None else cell(value, badge)

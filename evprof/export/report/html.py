@@ -171,6 +171,8 @@ def _title(header: Element, report: Report) -> None:
     _add(header, "h1", report.title)
     if report.summary:
         _add(header, "p", report.summary, {"class": "lead"})
+    if report.warning:
+        _paragraph(header, Paragraph(report.warning, "warn"))
     facts = SubElement(header, "dl")
     for name, text in report.facts:
         pair = SubElement(facts, "div")

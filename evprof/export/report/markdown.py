@@ -47,6 +47,8 @@ def markdown(report: Report) -> str:
     lines = [f"# {escaped(report.title)}", ""]
     if report.summary:
         lines += [escaped(report.summary), ""]
+    if report.warning:
+        lines += [_paragraph(Paragraph(report.warning, "warn")), ""]
     lines += [f"- **{escaped(name)}:** {escaped(text)}" for name, text in report.facts]
     legend = ", ".join(f"{MARKS[badge]} {badge} ({MEANINGS[badge]})" for badge in Badge)
     lines += [

@@ -152,12 +152,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report. `facts` are (name, text) pairs for the head: sources, dates, device."""
+    """A whole report. `facts` are (name, text) pairs for the head: sources, dates, device; above them stands `warning`,
+    what a reader must not overlook."""
 
     title: str
     summary: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     sections: tuple[Section, ...] = field(default_factory=tuple)
+    warning: str = ""
 
 
 def not_available(reason: str = "") -> Cell:

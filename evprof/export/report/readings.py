@@ -37,7 +37,7 @@ class ReportReading:
 def figure(key: str, basis: str = END_TO_END) -> ReportReading:
     """A figure of the vocabulary, of the answering model."""
     unit = FIGURES[key].unit
-    is_derived = unit == "tok/s" or key == "decode_ms_per_token"
+    is_derived = unit == "tok/s" or key in ("decode_ms_per_token", "energy_per_token_j", "mean_power_w")
     return ReportReading(f"{key} {basis}", lambda run: READERS[key](run, run.info.role, basis), unit, is_derived)
 
 

@@ -49,12 +49,16 @@ def write_sources(
     command: str = "",
     basis: str | None = None,
     by_documents: bool = False,
+    require_comparable: bool = False,
 ) -> None:
-    """Like `write_report`, of sessions that were read already."""
+    """Like `write_report`, of sessions that were read already. `require_comparable`: raises UserError where runs were
+    not made alike (see `comparability`)."""
     check_output(output)
     if basis is not None and basis not in BASES:
         raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
     data = gather(sources, basis, command)
+    if require_comparable and data.comparability is not None:
+        data.comparability.require()
     text = document(build_report(data, title, by_documents=by_documents), output.suffix.lower())
     try:
         with whole_file(output) as stream:
@@ -96,7 +100,8 @@ def build_report(data: ReportData, title: str | None = None, *, by_documents: bo
     sections = tuple(section(data) for section in listed)
     if by_documents and data.columns:
         sections = (*document_sections(data), *sections)
-    return Report(title or default_title(data), summary_of(data), facts_of(data), sections)
+    warning = data.comparability.sentence if data.comparability is not None else ""
+    return Report(title or default_title(data), summary_of(data), facts_of(data), sections, warning)
 
 
 def default_title(data: ReportData) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from evprof.core.user_folders import cache_folder
 from evprof.loaders.kept_files import KeptFiles
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.content_index import ContentIndex
@@ -33,7 +34,7 @@ class FrameCache:
     """Frames by key, in `folder` within `limit_bytes`; damaged files count as missing. Two programs may share it."""
 
     def __init__(self, folder: Path | None = None, limit_bytes: int = LIMIT_BYTES) -> None:
-        self.folder = folder or _default_folder()
+        self.folder = folder or cache_folder() / "frames"
         self._files = KeptFiles(self.folder, ".frames", limit_bytes)
         self._contents = ContentIndex(self.folder / "contents.json")
 
@@ -58,7 +59,7 @@ class FrameCache:
             "count": count,
             "window_us": window_us,
             "decoder": decoder,
-            "versions": [metadata.version(name) for name in ("av", "pillow")],
+            "versions": [_version(name) for name in ("av", "pillow")],
         }
         return hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
 
@@ -91,10 +92,12 @@ class FrameCache:
         self._files.put(key, (_MAGIC, length, text, pixels.data))
 
 
-def _default_folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_path("evprof", appauthor=False)) / "frames"
+def _version(package: str) -> str | None:
+    """None of one that is not installed: a folder of pictures is read without av."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _read(file: BufferedReader) -> VideoFrames | None:

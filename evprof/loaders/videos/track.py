@@ -109,7 +109,13 @@ class VideoTrack:
             raise
 
     def _opened(self) -> InputContainer:
-        import av
+        try:
+            import av
+        except ImportError:
+            raise UserError(
+                f"{self.name}: reading video files needs the package av; install it (pip install av), or give a folder "
+                "of pictures."
+            ) from None
         from av.container import InputContainer
 
         # Playlists are not opened even to be refused: they name other files and hosts, and wait for them.

@@ -15,7 +15,8 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.comparison.figures import stages_of
 from evprof.metrics.comparison.rows import ratio_of
-from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.gathering import Configuration, by_sample, sample_key
+from evprof.metrics.configurations.machines import machine_of, on_common_machines
 from evprof.metrics.estimates.estimates import ProcessSpread, difference_of, observe
 from evprof.metrics.figures import decoding, stages
 from evprof.metrics.figures.partition import Block, measured_ms, name_of, partition, shape_of
@@ -48,7 +49,8 @@ def matched(baseline: Configuration, other: Configuration) -> Matched:
     files = baseline.session, other.session
     if not (baseline.is_cell or other.is_cell):
         return Matched([[*baseline.runs]], [[*other.runs]], True, files)
-    one, two = baseline.samples(), other.samples()
+    sides = on_common_machines(baseline.runs, other.runs, lambda run: machine_of(run.info), sample_key)
+    one, two = map(by_sample, sides)
     common = [key for key in one if key in two]
     if common:
         return Matched([one[key] for key in common], [two[key] for key in common], True, files)

@@ -10,6 +10,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
+from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
     common_blocks,
@@ -46,6 +47,7 @@ __all__ = [
     "Configuration",
     "SampleKey",
     "common_blocks",
+    "comparability",
     "compare_document",
     "comparison_rows",
     "configuration_contributions",
@@ -94,6 +96,7 @@ def compare_document(
         "basis": basis,
         "differences_only": differences_only,
         "baseline": baseline.run_id,
+        "comparability": comparability(listed, listed.index(baseline)).to_json(),
         "columns": [_column_document(column, column is baseline) for column in listed],
         "settings": [row.to_json() for row in setting_rows(listed) if row.differs or not differences_only],
         "rows": [row.to_json() for row in rows],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evprof.core.records import STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
-from evprof.metrics.figures import decoding, kv_cache, stages
+from evprof.metrics.figures import decoding, energy, kv_cache, stages
 from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import acceptance
@@ -92,7 +92,7 @@ def _remembered(name: str) -> Reader:
     return _whole(lambda run: getattr(run.info.memory, name))
 
 
-_BASED = ("total_ms", "time_to_first_token_ms", "unattributed_ms")
+_BASED = ("total_ms", "time_to_first_token_ms", "unattributed_ms", "energy_per_answer_j")
 """Figures that depend on the basis, so that no file's number stands in for them."""
 
 READERS: dict[str, Reader] = {
@@ -111,6 +111,10 @@ READERS: dict[str, Reader] = {
     "weights_bytes": _remembered("weights_bytes"),
     "peak_allocated_bytes": _remembered("peak_allocated_bytes"),
     "peak_rss_bytes": _remembered("peak_rss_bytes"),
+    "energy_per_answer_j": _based(energy.energy_j),
+    "energy_per_token_j": _whole(energy.decode_energy_per_token_j),
+    "mean_power_w": _whole(energy.mean_power_w),
+    "peak_power_w": _whole(energy.peak_power_w),
     "draft_acceptance_rate": _accepted("draft_acceptance_rate"),
     "mean_acceptance_length": _accepted("mean_acceptance_length"),
 }

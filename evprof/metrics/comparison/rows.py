@@ -19,6 +19,7 @@ from evprof.metrics.estimates.estimates import ratio_of as estimated_ratio
 from evprof.metrics.estimates.observations import ObservedSide
 from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END
+from evprof.metrics.figures.throttling import slowed_down
 
 TOTAL = "total_ms"
 
@@ -82,7 +83,7 @@ def comparison_rows(
         if any(measured):
             notes = _notes(reading, listed, shaped)
             if reading.figure.key == TOTAL:
-                notes += _warmup_notes(measured)
+                notes += [*_warmup_notes(measured), *_throttling_notes(listed)]
             rows.append(_row(reading, measured, baseline, notes, processes))
     return rows
 
@@ -228,4 +229,15 @@ def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
         f"if still warming up, and {'is' if count == 1 else 'are'} in the figures."
         for found, count in counted
         if count
+    ]
+
+
+def _throttling_notes(listed: Sequence[Configuration]) -> list[str]:
+    """Of configurations whose GPU was slowed down in some of their runs."""
+    counted = [(column, slowed_down(column.runs)) for column in listed]
+    return [
+        f"{column.label}: the GPU was slowed down in {len(slowed)} of {len(column.runs)} runs; their times are not "
+        "what it can do."
+        for column, slowed in counted
+        if slowed
     ]

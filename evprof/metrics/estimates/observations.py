@@ -15,26 +15,29 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import Values
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import sample_key
+from evprof.metrics.configurations.machines import machine_of, on_common_machines
 
 Read = Callable[[RunLog], float | None]
 
 
 @dataclass(frozen=True)
 class Observation:
-    """One value: of which `sample` and `scene`, made by which engine process, and when (seconds on any one clock)."""
+    """One value: of which `sample` and `scene`, made by which engine process on which `machine`, and when (seconds on
+    any one clock)."""
 
     value: float
     sample: Hashable = ""
     scene: Hashable = ""
     session: str = ""
     began_s: float = 0.0
+    machine: str = ""
 
 
 def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observation]:
     """The figure of every run that has it. `file`, the session's, stands for the engine process of runs of ours that
     do not name theirs."""
     return [
-        Observation(value, question_of(run), scene_of(run), process_of(run, file), _began_s(run))
+        Observation(value, question_of(run), scene_of(run), process_of(run, file), _began_s(run), machine_of(run.info))
         for run in runs
         if (value := read(run)) is not None
     ]
@@ -127,10 +130,11 @@ class ObservedSide:
 
 
 def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[ObservedSide, ObservedSide]:
-    """Both sides over the engine processes, and then over the samples, that both have where they share any.
+    """Both sides over the machines, the engine processes, and then the samples that both have where they share any.
 
     A sample is of one scene, the base's, whatever file of it either side read (a recording, or frames drawn from it).
     """
+    base, other = on_common_machines(base, other, lambda entry: entry.machine, lambda entry: entry.sample)
     keys: tuple[Callable[[Observation], Hashable], ...] = (lambda entry: entry.session, lambda entry: entry.sample)
     for key in keys:
         if both := {key(entry) for entry in base} & {key(entry) for entry in other}:

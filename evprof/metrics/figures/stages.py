@@ -11,9 +11,7 @@ from collections.abc import Iterable
 from evprof.core.records import STAGES
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
-
-Interval = tuple[int, int]
-"""Half-open [start, end) in ns."""
+from evprof.metrics.arithmetic.intervals import Interval, merged
 
 END_TO_END, WITHOUT_LOAD, MODEL_ONLY = "end-to-end", "without-load", "model-only"
 BASES = (END_TO_END, WITHOUT_LOAD, MODEL_ONLY)
@@ -25,14 +23,7 @@ MODEL_STAGES = ("vision", "prefill", "decode")
 
 def union_ns(intervals: Iterable[Interval]) -> int:
     """Length of the union of intervals in ns; overlaps count once, empty or backward intervals not at all."""
-    total = 0
-    reach: int | None = None
-    for start, end in sorted(intervals):
-        begin = start if reach is None else max(start, reach)
-        if end > begin:
-            total += end - begin
-            reach = end
-    return total
+    return sum(end - start for start, end in merged(intervals))
 
 
 def covered_ns(run: RunLog, intervals: Iterable[Interval]) -> int:

@@ -17,8 +17,9 @@ from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.arithmetic.intervals import Interval
 from evprof.metrics.configurations.gathering import sample_key
-from evprof.metrics.figures.stages import Interval, settled_intervals, union_ns
+from evprof.metrics.figures.stages import settled_intervals, union_ns
 
 
 @dataclass(frozen=True)

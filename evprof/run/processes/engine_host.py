@@ -19,8 +19,9 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import NS_PER_S
+from evprof.run.meters.grid import INTERVAL_NS
+from evprof.run.meters.run_samplers import RunSamplers
 from evprof.run.processes.engine_process import EngineGone, EngineProcess
-from evprof.run.processes.memory_sampler import INTERVAL_NS, MemorySampler
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.wire import Command, Part, Stop, Submit, apply_part
 
@@ -54,7 +55,7 @@ class EngineHost:
         self._is_busy = False
         self._is_closing = False
         self._process: EngineProcess | None = None
-        self._sampler: MemorySampler | None = None
+        self._samplers: RunSamplers | None = None
         self._open = OpenRuns()
         self._stop_deadline_ns: int | None = None
         self._state = EngineChanged("gone", "The engine is not running yet.")
@@ -127,7 +128,7 @@ class EngineHost:
         ready = wait(sources, self._patience_s())
         if process is not None and process.connection in ready:
             self._receive(process)
-        self._sample_memory()
+        self._sample()
         if self._bell in ready:
             self._bell.recv_bytes()
             if not self._do(self._errands.popleft()):
@@ -168,7 +169,7 @@ class EngineHost:
             self._end(FAILED, error.sentence, error.sentence)
             self._post(EngineChanged("gone", error.sentence))
             return False
-        self._sampler = MemorySampler(self._process.pid, clock=self._clock)
+        self._samplers = RunSamplers(self._process.pid, clock=self._clock)
         self._post(EngineChanged("starting", "The engine is starting.", self._process.pid))
         return True
 
@@ -216,6 +217,8 @@ class EngineHost:
             # The environment is told once and holds as long as the process lives.
             self._state = message if message.environment else _with_environment(message, self._state)
         was_busy = self._open.is_busy
+        if self._samplers is not None:
+            self._samplers.note(message, self._recording)
         self._open.note(message)
         if was_busy and not self._open.is_busy:
             self._rest()
@@ -226,12 +229,9 @@ class EngineHost:
         self._stop_deadline_ns = None
         self._is_busy = False
 
-    def _sample_memory(self) -> None:
-        if self._sampler is None or not self._open.run_ids:
-            return
-        sample = self._sampler.sample_if_due(self._open.run_ids[-1])
-        if sample is not None:
-            self._recording.append(sample)
+    def _sample(self) -> None:
+        if self._samplers is not None:
+            self._samplers.sample(self._open.run_ids, self._recording)
 
     def _note_exit(self) -> None:
         """The engine process ended without being asked, or was killed after a timeout."""
@@ -246,7 +246,7 @@ class EngineHost:
 
     def _end(self, status: str, run_sentence: str, engine_sentence: str) -> None:
         """Ends the process if there is one, keeps what it still sent, and closes whatever was open as `status`."""
-        process, self._process, self._sampler = self._process, None, None
+        process, self._process, self._samplers = self._process, None, None
         if process is not None:
             process.kill()
             for part in process.leftovers():

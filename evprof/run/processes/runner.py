@@ -18,9 +18,9 @@ from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
+from evprof.run.meters.run_samplers import RunSamplers
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.processes.interrupts import first_interrupt
-from evprof.run.processes.memory_sampler import MemorySampler
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.queue_sink import QueueSink
 from evprof.run.processes.wire import Part, apply_part
@@ -42,7 +42,7 @@ class LocalRunner(Closing):
         self._recording = recording
         self._sink = QueueSink()
         self._open = OpenRuns()
-        self._sampler = MemorySampler(os.getpid())
+        self._samplers = RunSamplers(os.getpid())
         self._work: queue.SimpleQueue[tuple[RunRequest, threading.Event] | None] = queue.SimpleQueue()
         self._is_idle = threading.Event()
         self._stop = threading.Event()
@@ -106,16 +106,18 @@ class LocalRunner(Closing):
 
     def _pump(self, on_update: Callable[[], None] | None) -> None:
         # The samples go in before the messages that may end their run.
-        if self._open.run_ids and (sample := self._sampler.sample_if_due(self._open.run_ids[-1])):
-            self._recording.append(sample)
+        self._samplers.sample(self._open.run_ids, self._recording)
         while parts := self._sink.take():
             for part in parts:
                 self._apply(part)
+        # A run that has just begun has its first sample before its zero.
+        self._samplers.sample(self._open.run_ids, self._recording)
         if on_update is not None:
             on_update()
 
     def _apply(self, part: Part) -> None:
         if not isinstance(part, tuple):
+            self._samplers.note(part, self._recording)
             self._open.note(part)
         apply_part(part, self._recording)
 

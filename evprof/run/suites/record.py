@@ -34,6 +34,7 @@ def suite_fact(
         "repeat": spec.repeat,
         "sessions": spec.sessions,
         "warmup": spec.warmup,
+        "cooldown": str(spec.cooldown) if spec.cooldown else None,
         "order": plan.order,
         "prefetch": list(dict.fromkeys(cell.settings.switches.prefetch for cell in spec.cells)),
         "cells": [

@@ -28,6 +28,7 @@ from evprof.run.suites.cell import (
     label_cells,
     meaningful,
 )
+from evprof.run.suites.cooldown import Cooldown
 
 MOST_CELLS = 1000
 
@@ -59,6 +60,7 @@ TOP_KEYS = (
     "limit",
     "repeat",
     "warmup",
+    "cooldown",
     "within_context",
     "settings",
     "axes",
@@ -76,7 +78,7 @@ PART = " · "
 class SuiteSpec:
     """What to measure: every cell on every sample, `repeat` times, after `warmup` runs that do not count.
 
-    All of it in each of `sessions` engine processes.
+    All of it in each of `sessions` engine processes, with a `cooldown` between two rows.
     `within_context`: a cell whose prompt passes the positions its model was trained for is left out and told.
     `data`, `root`, `questions`, `samples` and `limit` name the samples as the grid file does. `notes` are sentences
     about the grid itself.
@@ -94,6 +96,7 @@ class SuiteSpec:
     samples: tuple[str, ...] = ()
     limit: int | None = None
     sessions: int = 1
+    cooldown: Cooldown = field(default_factory=Cooldown)
     notes: tuple[str, ...] = field(default_factory=tuple)
 
     @property
@@ -140,6 +143,7 @@ def parse_suite(
         root=_text(raw, "root"),
         questions=_text(raw, "questions"),
         samples=_names(raw.get("samples", [])),
+        cooldown=Cooldown.of(raw.get("cooldown")),
         limit=None if raw.get("limit") is None else _count(raw["limit"], "limit", 1),
         notes=tuple(notes),
     )

@@ -23,6 +23,7 @@ from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
+from evprof.run.suites.cooldown import CoolingPause
 from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
 
@@ -92,6 +93,7 @@ class SuiteDriver:
         self._session = 0
         self._stop = threading.Event()
         self._end = SuiteEnd()
+        self._pause = CoolingPause(plan.spec.cooldown, self._stop, watcher.say)
         self._given_up: dict[str, list[Any]] = {}
         self._book_of(RecordLog())
         self._runner: LocalRunner | ProcessRunner
@@ -168,6 +170,12 @@ class SuiteDriver:
         warmup = self._warm_ups.before(row)
         self._watcher.begin(row, warmup)
         began = time.monotonic()
+        if self._end.measured:
+            self._pause.rest()
+        if self._stop.is_set():
+            self._watcher.stopping()
+            self._end.is_stopped = True
+            return
         runs = self._attempt(row, warmup)
         if warmup and not self._end.is_stopped and {run.info.role for run in runs} < set(row.roles):
             # An engine may leave it at the warm-up that failed: the row itself has yet to say that it did.

@@ -65,8 +65,10 @@ def measure_switches(
     *,
     known: Sequence[Variant] = VARIANTS,
     batches: BatchEngine | None = None,
+    keep: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """`environment`, `rows` and `summary`. `note` hears how far it is; a set `stop` ends it with the rows so far.
+    """`environment`, `rows` and `summary`. `note` hears how far it is, `keep` each row as soon as it is there; a set
+    `stop` ends it with the rows so far.
 
     `batches` measures the rows of several prompts at once; without it they are told as not here.
 
@@ -81,6 +83,7 @@ def measure_switches(
     try:
         for variant, role in asked:
             rows.append(bench.row(variant, role))
+            keep(rows[-1])
             left_s = (time.monotonic() - began) / len(rows) * (len(asked) - len(rows))
             done = f"{len(rows)} of {len(asked)}: {rows[-1]['title']}, {role}: {rows[-1]['verdict'] or 'measured'}"
             note(f"{done}; about {left_s:.0f} s left")

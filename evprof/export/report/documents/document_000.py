@@ -97,7 +97,7 @@ ITEMS: tuple[Item, ...] = listed(
             "fewer visual tokens; int8 weights",
             tables.one_setting,
             _NEVER_VARIED,
-            suite("optimizations", "int4 computes on a CUDA device only; nf4 needs bitsandbytes"),
+            suite("optimizations", "nf4 needs bitsandbytes"),
         ),
         plan(
             "Recommendations: KV cache optimization",

@@ -86,7 +86,7 @@ ITEMS: tuple[Item, ...] = listed(
             "one switch at a time, of either model",
             tables.one_setting,
             never("no published file varied them"),
-            suite("optimizations", "int4 computes on a CUDA device only"),
+            suite("optimizations"),
         ),
         plan(
             "Optimization Opportunities: speculative decoding",

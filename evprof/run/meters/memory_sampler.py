@@ -10,10 +10,7 @@ from typing import Any
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.records import MemoryRecord
-from evprof.core.units import NS_PER_S
-
-SAMPLES_PER_S = 10
-INTERVAL_NS = NS_PER_S // SAMPLES_PER_S
+from evprof.run.meters.grid import SampleGrid
 
 NO_GPU = -1
 
@@ -24,27 +21,18 @@ class MemorySampler:
     def __init__(self, pid: int, *, clock: Clock = monotonic_ns, gpu_bytes: Callable[[int], int] | None = None) -> None:
         """`gpu_bytes` answers for a pid; by default NVML does, when it is there."""
         self._pid = pid
-        self._clock = clock
+        self._grid = SampleGrid(clock)
         self._rss_bytes = _rss_reader(pid)
         self._gpu_bytes = gpu_bytes or nvml_process_bytes()
-        self._due_ns: int | None = None
-        self._run_id: int | None = None
 
     def sample_if_due(self, run_id: int) -> MemoryRecord | None:
         """A sample for `run_id` at its first call and then every tenth of a second.
 
         None otherwise, and when the process is gone.
         """
-        now = self._clock()
-        if run_id != self._run_id:
-            # However short a run is, it has a sample.
-            self._run_id, self._due_ns = run_id, None
-        if self._due_ns is not None and now < self._due_ns:
+        now = self._grid.now_if_due(run_id)
+        if now is None:
             return None
-        # On a grid, so that a late call does not shift all later ones; a long pause starts a new grid.
-        self._due_ns = now + INTERVAL_NS if self._due_ns is None else self._due_ns + INTERVAL_NS
-        if self._due_ns <= now:
-            self._due_ns = now + INTERVAL_NS
         rss_bytes = self._rss_bytes()
         if rss_bytes is None:
             return None

@@ -1,0 +1,184 @@
+"""Every way of decoding at several contexts, with one model: times, shares of the ceilings, launches, same tokens.
+
+Rows are handed out as they come, so that what ends this early keeps what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from engines.bench.ceilings import Ceilings, measure_ceilings
+from engines.bench.contenders import HF_EAGER, EngineContender, contenders_on
+from engines.bench.engine import time_vision, unrest_problems
+from engines.bench.figures import decode_row, memory_limit, needs_of, prefill_row, problems_of, vision_row
+from engines.bench.generate import GeneratedTurns
+from engines.bench.launches import count_launches
+from engines.bench.ours import OurTurns, eager
+from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
+from engines.bench.turns import ContenderTurns, Runner, UnavailableError, take_turns
+from engines.bench.workload import Workload, check_room, make_workload, workload_need
+from engines.hardware.device import dtype_name
+from engines.hardware.memory import free_bytes
+from engines.loading.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
+from evprof.metrics.limits.roofline import vision_flops
+
+Emit = Callable[[dict[str, Any]], None]
+
+COUNTED_TOKENS = 9
+"""Tokens of the turn in which launches are counted, the prefill's own among them."""
+
+
+@dataclass(frozen=True)
+class StepsPlan:
+    """What is measured: `tokens` after prompts of `contexts` positions, in `rounds` rounds of turns, by whoever needs
+    no compiler or, where `are_compiled`, by whoever does. These begin at a context only while `least_left_s` seconds
+    are left, and not at all where `no_compiling` says why. `scale` shrinks what measures the ceilings."""
+
+    shape: str
+    contexts: Sequence[int]
+    tokens: int
+    rounds: int
+    device: torch.device
+    dtype: torch.dtype
+    scale: float = 1.0
+    are_compiled: bool = False
+    least_left_s: float = 60.0
+    no_compiling: str | None = None
+
+
+def measure_steps(plan: StepsPlan, emit: Emit, note: Callable[[str], None], left_s: Callable[[], float]) -> None:
+    """Emits a row for each contender, phase and context. Raises UserError for what does not fit in memory."""
+    shape = bench_shape(plan.shape)
+    known = contenders_on(plan.device.type)
+    need = workload_need(shape, max(plan.contexts) + plan.tokens, len(known), plan.dtype)
+    check_room(shape.name, need, plan.device, plan.dtype, free_bytes(plan.device))
+    ceilings = measure_ceilings(plan.device, plan.dtype, scale=plan.scale)
+    emit({"figure": "ceilings", **ceilings.to_json()})
+    workload = make_workload(shape, plan.contexts[0], plan.tokens, plan.device, plan.dtype)
+    bench = _Bench(plan, shape, ceilings, emit, note, left_s)
+    if plan.are_compiled:
+        _measure_compiled(bench, workload, known)
+    else:
+        bench.vision(workload)
+        for context in plan.contexts:
+            bench.contenders(workload.with_context(context), [one for one in known if not one.compiles], plan.rounds)
+    if plan.scale == 1.0:  # smaller samples never agree
+        for sentence in unrest_problems(ceilings, measure_ceilings(plan.device, plan.dtype)):
+            emit({"problem": sentence})
+
+
+def _measure_compiled(bench: _Bench, workload: Workload, known: Sequence[EngineContender]) -> None:
+    """One after the other: nobody knows beforehand how long a compiler takes, and what was measured is told by then."""
+    plan = bench.plan
+    reference = [one for one in known if one.name == HF_EAGER]
+    for context in plan.contexts:
+        here = workload.with_context(context)
+        for one in known:
+            if not one.compiles:
+                continue
+            left = bench.left_s()
+            late = f"only {left:.0f} s of the section's time were left" if left < plan.least_left_s else None
+            if reason := plan.no_compiling or late:
+                bench.rows(here, {one.name: ContenderTurns(one.name, reason=reason)})
+            else:
+                # Ratios are of turns of one round, so that the reference takes part each time.
+                bench.contenders(here, [*reference, one], plan.rounds, told=[one])
+
+
+@dataclass(frozen=True)
+class _Bench:
+    plan: StepsPlan
+    shape: BenchShape
+    ceilings: Ceilings
+    emit: Emit
+    note: Callable[[str], None]
+    left_s: Callable[[], float]
+
+    def vision(self, workload: Workload) -> None:
+        """A row for the tower and what follows it, where the shape has one."""
+        if self.shape.network is None:
+            return
+        flops = vision_flops(vision_shape(self.shape.network))
+        row = vision_row(time_vision(workload, self.plan.rounds, self.left_s()), flops, self.ceilings)
+        self.emit({"figure": "step", "context": None, **row})
+
+    def contenders(
+        self,
+        workload: Workload,
+        contenders: Sequence[EngineContender],
+        rounds: int,
+        *,
+        told: Sequence[EngineContender] | None = None,
+    ) -> None:
+        """Turns at one context; rows of those `told`, by default of all."""
+        self.note(f"{workload.prompt} positions: {', '.join(one.name for one in contenders)}")
+        made: dict[str, Runner] = {}
+
+        def make(one: EngineContender) -> Runner:
+            made[one.name] = one.make(workload)
+            return made[one.name]
+
+        starters = {one.name: partial(make, one) for one in contenders}
+        series = take_turns(starters, rounds, limit_s=self.left_s(), seed=SEED, note=self.note)
+        names = [one.name for one in told or contenders]
+        reference = series.get(HF_EAGER)
+        self.rows(workload, {name: series[name] for name in names}, made, reference)
+        made.clear()
+        if workload.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def rows(
+        self,
+        workload: Workload,
+        series: dict[str, ContenderTurns],
+        made: Mapping[str, Runner] = MappingProxyType({}),
+        reference: ContenderTurns | None = None,
+    ) -> None:
+        """A decode and a prefill row each, with what is counted and compared besides of those with a runner."""
+        reference = reference or ContenderTurns(HF_EAGER)
+        needs = needs_of(
+            text_shape(self.shape.text), workload.prompt, workload.step_count, self.plan.dtype.itemsize, None
+        )
+        limit = memory_limit(needs, self.ceilings)
+        plain = _PlainAnswer(workload) if made else None
+        for name, turns in series.items():
+            runner = made.get(name) if turns.is_measured else None
+            here = {"figure": "step", "context": workload.prompt}
+            more = {} if runner is None or plain is None else self._more(runner, plain, turns)
+            found = [decode_row(turns, reference, needs, limit) | {"mbu_reason": limit.reason} | more]
+            found.append(prefill_row(turns, reference, needs, self.ceilings, workload.prompt))
+            for row in found:
+                self.emit(here | row)
+            for sentence in problems_of(found, {}, dtype_name(self.plan.dtype)):
+                self.emit({"problem": f"{sentence[:-1]} ({workload.prompt} positions)."})
+
+    def _more(self, runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        try:
+            if isinstance(runner, OurTurns | GeneratedTurns):
+                found |= count_launches(runner.shortened(COUNTED_TOKENS), self.plan.device).to_json()
+            found |= plain.same_as(runner, turns).to_json()
+        except UnavailableError as error:
+            found["problem"] = str(error)
+        return found
+
+
+class _PlainAnswer:
+    """What the eager step answers, and the logits it chose from."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._turns = eager(workload)
+        self._ids = self._turns().ids
+        self._logits = forced_logits(self._turns, self._ids)
+
+    def same_as(self, runner: Runner, turns: ContenderTurns) -> SameTokens:
+        """A step of ours is given the same words at every position; others are taken as they answered."""
+        if isinstance(runner, OurTurns):
+            return same_when_forced(self._logits, forced_logits(runner, self._ids))
+        return same_running_freely(self._turns, self._ids, next(iter(turns.turns.values())).ids)

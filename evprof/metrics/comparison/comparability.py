@@ -1,0 +1,219 @@
+"""Whether runs were made alike enough to be compared, which figures still can be, and the sentence that says so.
+
+What a run does not tell is neither equal nor different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import FIGURES, MACHINE, OF_ANSWER, SECTIONS
+from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.comparison.circumstances import CIRCUMSTANCES, Circumstance
+from evprof.metrics.comparison.figures import READERS
+from evprof.metrics.configurations.gathering import Configuration, sample_key
+from evprof.metrics.configurations.machines import machine_of, on_common_machines
+from evprof.metrics.figures.stages import END_TO_END
+
+TOKEN_MATCH = "token_match"
+"""What answers are compared by."""
+
+MOST_NAMED, MOST_VALUES, MOST_SHOWN = 4, 3, 40
+"""Differences that a sentence names, values of each, and letters of a value."""
+
+Value = str | float
+Values = dict[tuple[Circumstance, str], list[Value]]
+
+
+@dataclass(frozen=True)
+class RunsDifference:
+    """What two columns differ in: `values` are those of every column in words, [] where it does not tell."""
+
+    name: str
+    aspect: str
+    values: list[list[str]]
+
+    @property
+    def words(self) -> str:
+        """`torch (2.11.0 or 2.13.0)`."""
+        told = list(dict.fromkeys(text for texts in self.values for text in texts))
+        kept = [*told[: MOST_VALUES - 1], "…"] if len(told) > MOST_VALUES else told
+        return f"{self.name} ({' or '.join(kept)})"
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """`figures` are those that the columns have, `comparable` the ones that no difference touches. `unknown`: places of
+    columns whose machine is not told while that of another is; `unknown_names` are what they are called."""
+
+    differences: tuple[RunsDifference, ...]
+    figures: tuple[str, ...]
+    comparable: tuple[str, ...]
+    unknown: tuple[int, ...] = ()
+    unknown_names: tuple[str, ...] = ()
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether nothing is known to differ that nobody set."""
+        return not self.differences
+
+    @property
+    def sentence(self) -> str:
+        """What to say above a table; "" where there is nothing to say."""
+        return self._sentence([difference.words for difference in self.differences])
+
+    @property
+    def brief(self) -> str:
+        """The same without values, for where room is scarce."""
+        return self._sentence([difference.name for difference in self.differences])
+
+    def _sentence(self, names: Sequence[str]) -> str:
+        said = []
+        if names:
+            if len(names) > MOST_NAMED:
+                names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} other facts"]
+            left = _titles(self.figures, self.comparable)
+            of_figures = f"only {listed_words(left)} can be compared" if left else "no figure can be compared"
+            said.append(f"The runs differ in {listed_words(names)}; {of_figures}.")
+        if self.unknown:
+            said.append(f"It is not known on which machine {listed_words(self.unknown_names)} ran.")
+        return " ".join(said)
+
+    def require(self) -> None:
+        """Raises UserError with the sentence unless the runs are comparable."""
+        if not self.is_comparable:
+            raise UserError(self.sentence)
+
+    def to_json(self) -> dict[str, Any]:
+        """`comparability` of the `compare` document."""
+        return {
+            "is_comparable": self.is_comparable,
+            "differences": [
+                {"name": found.name, "aspect": found.aspect, "values": found.values} for found in self.differences
+            ],
+            "comparable_figures": list(self.comparable),
+            "unknown": list(self.unknown),
+            "sentence": self.sentence,
+        }
+
+
+def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Comparability:
+    """Whether columns can be compared with the one at index `baseline`, over what one machine ran for both."""
+    found: dict[tuple[Circumstance, str], None] = {}
+    base = listed[baseline]
+    for column in listed:
+        if column is not base:
+            sides = on_common_machines(base.runs, column.runs, lambda run: machine_of(run.info), sample_key)
+            found |= dict.fromkeys(_differences(*map(_values, sides)))
+    ordered = sorted(found, key=lambda entry: CIRCUMSTANCES.index(entry[0]))
+    values = [_values(column.runs) for column in listed] if ordered else []
+    differences = tuple(
+        RunsDifference(
+            entry[0].name.format(entry[1]),
+            entry[0].aspect,
+            [[_text(entry[0], value) for value in own.get(entry, ())] for own in values],
+        )
+        for entry in ordered
+    )
+    figures = _figures(listed)
+    aspects = {difference.aspect for difference in differences}
+    unknown = _unknown(listed)
+    return Comparability(
+        differences,
+        figures,
+        tuple(key for key in figures if aspects.isdisjoint(_depends_on(key, listed))),
+        unknown,
+        tuple(listed[place].cell or f"run {listed[place].run_id}" for place in unknown),
+    )
+
+
+def _values(runs: Iterable[RunLog]) -> Values:
+    """What runs tell of every circumstance, each value once; of numbers with a tolerance the median."""
+    found: dict[tuple[Circumstance, str], dict[Value, None]] = {}
+    numbers: dict[tuple[Circumstance, str], list[float]] = {}
+    for run in runs:
+        for circumstance in CIRCUMSTANCES:
+            for of, value in circumstance.told_by(run).items():
+                if circumstance.tolerance and not isinstance(value, str):
+                    numbers.setdefault((circumstance, of), []).append(value)
+                else:
+                    found.setdefault((circumstance, of), {})[value] = None
+    return {key: list(values) for key, values in found.items()} | {
+        key: [median(values)] for key, values in numbers.items()
+    }
+
+
+def _differences(one: Values, two: Values) -> list[tuple[Circumstance, str]]:
+    """What two sides differ in of all that both tell."""
+    found = [
+        (circumstance, of)
+        for (circumstance, of), values in one.items()
+        if (others := two.get((circumstance, of))) and not _are_alike(circumstance, values, others)
+    ]
+    own = {circumstance.aspect for circumstance, _ in found if not circumstance.is_chosen_by_machine}
+    is_elsewhere = MACHINE in own
+    return [entry for entry in found if is_elsewhere or not entry[0].is_chosen_by_machine]
+
+
+def _are_alike(circumstance: Circumstance, one: Sequence[Value], two: Sequence[Value]) -> bool:
+    if circumstance.is_matched:
+        return not set(one).isdisjoint(two)
+    return all(
+        any(_is_within(value, other, circumstance.tolerance) for other in others)
+        for values, others in ((one, two), (two, one))
+        for value in values
+    )
+
+
+def _is_within(one: Value, two: Value, tolerance: float) -> bool:
+    if isinstance(one, str) or isinstance(two, str):
+        return one == two
+    return abs(one - two) <= tolerance * max(abs(one), abs(two))
+
+
+def _text(circumstance: Circumstance, value: Value) -> str:
+    if not isinstance(value, str):
+        return f"{value:g} {circumstance.unit}".rstrip()
+    words = " ".join(value.split())
+    return words if len(words) <= MOST_SHOWN else f"{words[: MOST_SHOWN - 1]}…"
+
+
+def _figures(listed: Sequence[Configuration]) -> tuple[str, ...]:
+    """The figures that a column's first run has, and the match of tokens."""
+    firsts = [column.runs[0] for column in listed]
+    known = [
+        key for key, read in READERS.items() if any(read(run, run.info.role, END_TO_END) is not None for run in firsts)
+    ]
+    return (*known, *([TOKEN_MATCH] if any(run.tokens for run in firsts) else []))
+
+
+def _depends_on(key: str, listed: Sequence[Configuration]) -> tuple[str, ...]:
+    if key == TOKEN_MATCH:
+        return OF_ANSWER
+    figure, drafts = FIGURES[key], any(mode_of(column.runs[0].info.mode).drafts for column in listed)
+    return (*figure.depends_on, *(figure.with_drafts if drafts else ()))
+
+
+def _unknown(listed: Sequence[Configuration]) -> tuple[int, ...]:
+    told = [any(machine_of(run.info) for run in column.runs) for column in listed]
+    return tuple(place for place, is_told in enumerate(told) if not is_told) if any(told) else ()
+
+
+def _titles(figures: Sequence[str], kept: Sequence[str]) -> list[str]:
+    """The figures of `kept` in words: a whole section by its name."""
+    titles = ["answers"] if TOKEN_MATCH in kept else []
+    for section in SECTIONS:
+        inside = [key for key in figures if key != TOKEN_MATCH and FIGURES[key].head == section]
+        left = [FIGURES[key].title for key in inside if key in kept]
+        titles += [section.lower()] if len(left) > 1 and len(left) == len(inside) else left
+    return titles
+
+
+def listed_words(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

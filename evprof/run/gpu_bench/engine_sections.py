@@ -1,0 +1,167 @@
+"""Sections that ask an engine for whole runs: parallel prefill, peak memory, a torch trace."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.core.protocols import Engine, StopFlag
+from evprof.core.recording import RecordLog
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.request import RunRequest, TraceSettings
+from evprof.core.run_info import FINISHED
+from evprof.core.run_log import RunBook, RunLog
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.stages import stage_ms
+from evprof.metrics.speculation.parallel_prefill import window_of
+
+Emit = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class EngineBench:
+    """What runs: a pair on a sample, `repeat` measured runs of each mode, of `tokens` tokens."""
+
+    engine: Engine
+    draft: ModelChoice
+    target: ModelChoice
+    sample: Sample
+    repeat: int
+    tokens: int
+    stop: StopFlag
+
+    def request(self, mode: str) -> RunRequest:
+        """One mode, after a warm-up, to the last token."""
+        settings = GenerationSettings(max_new_tokens=self.tokens, ignore_eos=True)
+        return RunRequest(
+            mode, self.sample, self.draft, self.target, settings, warmup=1, repeat=self.repeat, keeps_frames=False
+        )
+
+    def runs(self, requests: Sequence[RunRequest]) -> list[RunLog]:
+        """All runs of them, numbered on. Raises UserError for one that did not finish."""
+        log = RecordLog()
+        book = RunBook(log)
+        for group, request in enumerate(requests, 1):
+            first = max(book.runs, default=0) + 1
+            self.engine.run(replace(request, first_run_id=first, group_id=group), log, self.stop)
+            book.update()
+            latest = [run for run_id, run in book.runs.items() if run_id >= first]
+            for run in latest:
+                if run.info.status != FINISHED:
+                    raise UserError(run.info.error or f"A run in mode {request.mode} was {run.info.status}.")
+            if not latest:
+                raise UserError(f"The engine made no run in mode {request.mode}.")
+        return list(book.runs.values())
+
+
+def measure_parallel_prefill(bench: EngineBench, emit: Emit) -> None:
+    """A row: how long the draft worked inside the target's prefill, what it drafted there, what that cost both."""
+    runs = bench.runs([bench.request(mode) for mode in ("draft", "target", "parallel-prefill")])
+    counted = [run for run in runs if not run.info.warmup]
+    both = [run for run in counted if run.info.mode == "parallel-prefill"]
+    found = [figures for run in both if (figures := window_of(run, counted)) is not None]
+    row: dict[str, Any] = {
+        "figure": "parallel",
+        "runs": len(both),
+        "draft": bench.draft.name,
+        "target": bench.target.name,
+    }
+    for key in ("prefill_ms", "overlap_ms", "left_ms", "drafted", "accepted", "contention_ms", "draft_contention_ms"):
+        row |= _told(key, [value for each in found if (value := getattr(each, key)) is not None])
+    for role in (DRAFT, TARGET):
+        alone = [run for run in counted if run.info.mode == role]
+        row |= _slowdown(f"{role}_prefill", both, alone, partial(stage_ms, name="prefill", role=role))
+    alone = [run for run in counted if run.info.mode == DRAFT]
+    row |= _slowdown("draft_step", both, alone, _draft_step_ms)
+    facts = both[0].info.speculation if both else None
+    emit(row | {"concurrency": facts.concurrency if facts else None})
+
+
+def _draft_step_ms(run: RunLog) -> float | None:
+    """Time of a drafted token: of the hidden block, or of a plain step where the draft answers alone."""
+    if run.info.role == DRAFT:
+        return decode_ms_per_token(run)
+    hidden = [entry for entry in run.rounds if entry.hidden and entry.drafted]
+    drafted = sum(entry.drafted for entry in hidden)
+    return sum(entry.draft_ns for entry in hidden) / 1e6 / drafted if drafted else None
+
+
+def _slowdown(
+    name: str, both: Sequence[RunLog], alone: Sequence[RunLog], read: Callable[[RunLog], float | None]
+) -> dict[str, Any]:
+    """Median time together over the median alone, and both medians."""
+    sides = [[value for run in runs if (value := read(run)) is not None] for runs in (both, alone)]
+    together_ms, alone_ms = (median(side) if side else None for side in sides)
+    return {
+        f"{name}_together_ms": together_ms,
+        f"{name}_alone_ms": alone_ms,
+        f"{name}_slowdown": together_ms / alone_ms if together_ms and alone_ms else None,
+    }
+
+
+def _told(name: str, values: Sequence[float]) -> dict[str, Any]:
+    return {
+        name: median(values) if values else None,
+        f"{name}_least": min(values, default=None),
+        f"{name}_most": max(values, default=None),
+    }
+
+
+def measure_memory(
+    bench: EngineBench, need: Callable[[ModelChoice, str, RunRequest], dict[str, int]], emit: Emit
+) -> None:
+    """A row for each model alone: what `need` says it takes (bytes by part), and what its run took at most."""
+    for role, choice in ((TARGET, bench.target), (DRAFT, bench.draft)):
+        bench.engine.close()
+        request = bench.request(role)
+        planned = need(choice, role, request)
+        run = bench.runs([request])[-1]
+        took = run.info.memory.peak_allocated_bytes
+        emit(
+            {
+                "figure": "memory",
+                "role": role,
+                "model": run.info.models[role].name,
+                **{f"planned_{part}_bytes": count for part, count in planned.items()},
+                "weight_bytes": run.info.models[role].weight_bytes,
+                "kv_bytes": run.info.kv[role].reserved_bytes,
+                "peak_allocated_bytes": took,
+                "peak_reserved_bytes": run.info.memory.peak_reserved_bytes,
+                "peak_rss_bytes": run.info.memory.peak_rss_bytes,
+                "peak_vs_plan": took / planned["total"] if took else None,
+                "reason": None if took else "only a GPU's allocator counts what tensors take",
+            }
+        )
+
+
+def measure_trace(bench: EngineBench, folder: Path, emit: Emit, *, is_cuda: bool) -> None:
+    """A row with the events of an exported trace. Raises UserError where it holds no operators, on CUDA no kernels."""
+    request = replace(bench.request(TARGET), repeat=1, trace=TraceSettings(str(folder), tokens=4))
+    traced = [run for run in bench.runs([request]) if run.info.profiled]
+    path = traced[-1].info.trace_path if traced else None
+    if path is None:
+        raise UserError("The traced run left no trace.")
+    found = categories_of(Path(path))
+    kernels = found.get("kernel", 0)
+    row = {"figure": "trace", "operators": found.get("cpu_op", 0), "kernels": kernels if is_cuda else None}
+    row |= {"copies": sum(found.get(name, 0) for name in ("gpu_memcpy", "gpu_memset")) if is_cuda else None}
+    emit(row | {"bytes": Path(path).stat().st_size, "model": bench.target.name})
+    if not row["operators"] or (is_cuda and not kernels):
+        raise UserError(f"The trace holds {row['operators']} operators and {kernels} kernels.")
+
+
+def categories_of(path: Path) -> Counter[str]:
+    """How many events of each category a trace of torch's profiler holds."""
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        events = json.load(stream)["traceEvents"]
+    return Counter(event["cat"] for event in events if "cat" in event)

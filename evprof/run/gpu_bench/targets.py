@@ -1,0 +1,141 @@
+"""What a GPU bench comes to: the summary, and each promised figure as met, missed or not measured.
+
+It reads rows and runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from operator import itemgetter
+from typing import Any
+
+from evprof.run.gpu_bench.plan import FAILED, OUT_OF_TIME
+
+Rows = Sequence[Mapping[str, Any]]
+
+MET, MISSED, NOT_MEASURED = "met", "missed", "not measured"
+
+FULL_SIZE = "7b"
+"""The size that promises are about."""
+
+NEAR_LIMIT = {640: 0.85, 4643: 0.80}
+"""Least share of the measured bandwidth by positions."""
+
+LEAST_SPEED = 3.0
+"""Times transformers' eager step."""
+
+MOST_OVERHEAD = 1.01
+LEAST_SAME = 0.99
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One promise: `value` is what it is judged by, of `n` turns, pairs or positions with quartiles or interval
+    `low` to `high` where there is one; `subject` is what was measured."""
+
+    target: str
+    verdict: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    subject: str = ""
+
+
+def judged(rows: Rows, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every promise. They are about 7B shapes on a GPU: of anything else they are not measured."""
+    counts = settings.get("device_type") == "cuda" and settings.get("size") == FULL_SIZE
+    known = rows if counts else ()
+    return [asdict(verdict) for verdict in _verdicts(known)]
+
+
+def _verdicts(rows: Rows) -> Iterable[Verdict]:
+    for context, least in NEAR_LIMIT.items():
+        yield _bandwidth(rows, context, least)
+    yield _speed(rows)
+    yield _instrumentation(rows)
+    yield _same_tokens(rows)
+
+
+def _bandwidth(rows: Rows, context: int, least: float) -> Verdict:
+    target = f"decode reads at {least:.0%} of the measured bandwidth or more, {context} positions"
+    best = fastest(rows, context, "mbu")
+    if best is None:
+        return Verdict(target, NOT_MEASURED)
+    share = best["mbu"]
+    # The share goes with one over the time: the quartiles change places.
+    low, high = (share * best["ms"] / best[key] for key in ("ms_high", "ms_low"))
+    return Verdict(target, _met(share >= least), share, low, high, best["turns"], best["contender"])
+
+
+def _speed(rows: Rows) -> Verdict:
+    target = f"decode is {LEAST_SPEED:g} times as fast as transformers' eager step or more, 640 positions"
+    best = fastest(rows, 640, "vs_hf_eager")
+    if best is None:
+        return Verdict(target, NOT_MEASURED)
+    ratio, low, high = (best[f"vs_hf_eager{end}"] for end in ("", "_low", "_high"))
+    return Verdict(target, _met(ratio >= LEAST_SPEED), ratio, low, high, best["turns"], best["contender"])
+
+
+def _instrumentation(rows: Rows) -> Verdict:
+    target = "the instrumentation costs 1 % of a decoded token or less"
+    found = next((row for row in rows if row.get("figure") == "overhead"), None)
+    if found is None:
+        return Verdict(target, NOT_MEASURED)
+    ratio, low, high = (found[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high"))
+    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, found["pairs"], str(found["shape"]))
+
+
+def _same_tokens(rows: Rows) -> Verdict:
+    """Of all our steps but the eager one, position by position; the worst row decides."""
+    target = "99 % of positions or more have the eager step's token, the others are near-ties"
+    found = [
+        row
+        for row in _decoding(rows)
+        if is_ours(row) and row["contender"] != "ours" and row.get("is_forced") and row.get("compared_positions")
+    ]
+    if not found:
+        return Verdict(target, NOT_MEASURED)
+    worst = min(found, key=lambda row: row["same_tokens"])
+    are_near = all(row["near_ties"] == row["divergences"] for row in found)
+    positions = sum(row["compared_positions"] for row in found)
+    subject = f"worst of {len(found)}: {worst['contender']} at {worst['context']} positions"
+    verdict = _met(worst["same_tokens"] >= LEAST_SAME and are_near)
+    return Verdict(target, verdict, worst["same_tokens"], n=positions, subject=subject)
+
+
+def _met(holds: bool) -> str:
+    return MET if holds else MISSED
+
+
+def is_ours(row: Mapping[str, Any]) -> bool:
+    """Whether a row of a step is of one of ours."""
+    return str(row["contender"]).startswith("ours")
+
+
+def _decoding(rows: Rows) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row.get("figure") == "step" and row["phase"] == "decode" and row["turns"]]
+
+
+def fastest(rows: Rows, context: int, key: str) -> Mapping[str, Any] | None:
+    """Our fastest step at a context among those whose `key` is known."""
+    found = [row for row in _decoding(rows) if is_ours(row) and row["context"] == context and row[key] is not None]
+    return min(found, key=itemgetter("ms"), default=None)
+
+
+def summary_of(sections: Rows, rows: Rows, *, is_complete: bool) -> dict[str, Any]:
+    """The promised keys; figures are of our fastest step, None where they were not measured at that context."""
+
+    def value(context: int, key: str) -> Any:
+        best = fastest(rows, context, key)
+        return None if best is None else best[key]
+
+    return {
+        "sections": len(sections),
+        "failed": sum(section["status"] in (FAILED, OUT_OF_TIME) for section in sections),
+        "decode_mbu_640": value(640, "mbu"),
+        "decode_mbu_4643": value(4643, "mbu"),
+        "ours_vs_hf_eager": value(640, "vs_hf_eager"),
+        "is_complete": is_complete,
+    }

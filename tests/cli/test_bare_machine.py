@@ -1,0 +1,91 @@
+"""What a machine without window, video and format libraries still does, as a GPU machine may be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ABSENT = (
+    *("platformdirs", "PySide6", "shiboken6", "pyqtgraph", "av", "ijson", "hdf5plugin", "aedat", "lz4"),
+    *("tensorboard", "torch_tb_profiler", "pynvml", "nvidia_ml_py", "torchao", "bitsandbytes", "hqq", "torchcodec"),
+)
+
+WITHOUT_THEM = f"""
+import sys
+from importlib.machinery import PathFinder
+
+ABSENT = {ABSENT!r}
+
+class Bare(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in ABSENT else super().find_spec(name, path, target)
+
+    @classmethod
+    def find_distributions(cls, *args, **more):
+        return [one for one in super().find_distributions(*args, **more) if one.name.replace("-", "_") not in ABSENT]
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Bare
+"""
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that lack these modules and their versions."""
+    folder = tmp_path_factory.mktemp("bare")
+    (folder / "sitecustomize.py").write_text(WITHOUT_THEM)
+    paths = os.pathsep.join(map(str, (folder, ROOT)))
+    own = {name: str(folder / name) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")}
+    return {**os.environ, **own, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def evprof(words: list[str], environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "evprof", *words],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_events_are_run_and_saved(bare: dict[str, str], tmp_path: Path) -> None:
+    events = ROOT / "assets/samples/bus-approaching/events.npy"
+    words = ["run", "--events", str(events), "--mode", "draft", "--max-new-tokens", "3", "--vision-cache", "disk"]
+    done = evprof([*words, "-o", "a.evprof"], bare, tmp_path)
+    assert (done.returncode, "defect" in done.stderr) == (0, False), done.stderr
+    assert (tmp_path / "a.evprof").is_file()
+    assert list((Path(bare["XDG_CACHE_HOME"]) / "evprof" / "vision").iterdir())
+
+
+def test_a_tiny_engine_is_measured(bare: dict[str, str], tmp_path: Path) -> None:
+    words = ["bench", "engine", "--shape", "tiny", "--context", "20", "--tokens", "4", "--repeat", "1", "--json"]
+    done = evprof([*words, "--contenders", "ours,hf_eager"], bare, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {row["status"] for row in json.loads(done.stdout)["rows"]} == {"measured"}
+
+
+def test_a_video_file_says_what_it_needs(bare: dict[str, str], tmp_path: Path) -> None:
+    done = evprof(["run", "--sample", str(ROOT / "assets/samples/bus-approaching")], bare, tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(
+        "video.mp4: reading video files needs the package av; install it (pip install av), or give a folder of "
+        "pictures."
+    )
+
+
+def test_models_and_doctor_answer(bare: dict[str, str], tmp_path: Path) -> None:
+    assert evprof(["models"], bare, tmp_path).returncode == 0
+    done = evprof(["doctor", "--json"], bare, tmp_path)
+    found = json.loads(done.stdout)
+    assert found["folders"]["sessions"]["path"] == str(Path(bare["XDG_DATA_HOME"]) / "evprof" / "sessions")
+    assert "The package av is not installed." in [problem["problem"] for problem in found["problems"]]

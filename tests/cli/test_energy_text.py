@@ -1,0 +1,65 @@
+"""What people read of energy: `show`, `compare`, `doctor`, and a suite's progress and table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evprof.cli import doctor
+from evprof.cli.sessions.comparison_text import figure_text
+from evprof.run.meters import rapl_meter
+from fake_nvml import powered_session
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    return powered_session(tmp_path / "powered.evprof")
+
+
+def test_show_tells_energy_and_warns_of_slowdowns(evprof, session) -> None:
+    quiet, hot = evprof("show", session).output.split("\n\n")
+    assert "energy                1187 J of cuda:0" in quiet
+    assert "energy by stage       load 33.7 J, preprocess 78 J, vision 117 J, prefill 156 J, decode 781 J" in quiet
+    assert "energy per token      19.5 J" in quiet
+    assert "power mean / peak     457 W / 610 W" in quiet
+    assert "Slowed down" not in quiet
+    assert "warning: Slowed down: cuda:0 by thermal slowdown (software) in 38% of its samples." in hot
+
+
+def test_show_prints_energy_as_json(evprof, session) -> None:
+    quiet, hot = evprof("show", session, "--json").document["runs"]
+    assert (quiet["throttled"], hot["throttled"]) == (False, True)
+    parts = [*hot["energy"]["stages"].values(), hot["energy"]["unattributed_j"]]
+    assert sum(parts) == pytest.approx(hot["energy"]["energy_j"])
+
+
+def test_compare_has_rows_of_energy_and_a_note_of_slowdowns(evprof, session) -> None:
+    found = evprof("compare", session)
+    assert "energy_per_answer_j" in found.output
+    assert "the GPU was slowed down in 1 of 1 runs; their times are not what it can do." in found.output
+    rows = {row["metric"]: row for row in evprof("compare", session, "--json").document["rows"]}
+    assert rows["energy_per_answer_j"]["values"] == pytest.approx([1187.2, 2474.2])
+    assert rows["mean_power_w"]["lower_is_better"] is None
+
+
+@pytest.mark.parametrize(("value", "said"), [
+    (None, "n/a"), (0.0213, "0.0213 J"), (19.52, "19.5 J"), (1187.2, "1187 J"),
+])  # fmt: skip
+def test_small_energies_are_not_rounded_to_nothing(value, said) -> None:
+    assert figure_text(value, "J") == said
+
+
+def test_doctor_says_who_may_read_the_processors_counters(tmp_path, monkeypatch) -> None:
+    zone = tmp_path / "intel-rapl:0"
+    zone.mkdir()
+    (zone / "name").write_text("package-0\n")
+    monkeypatch.setattr(rapl_meter, "FOLDER", tmp_path)
+    problems: list[doctor.Problem] = []
+    assert not [name for name in doctor._energy(problems) if name.startswith("cpu")]
+    assert problems == [
+        doctor.Problem(
+            f"The processor's energy is not measured: only root may read {zone}/energy_uj.",
+            f"until the next start: sudo chmod a+r {zone}/energy_uj",
+        )
+    ]

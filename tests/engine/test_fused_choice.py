@@ -1,0 +1,158 @@
+"""When the fused step is taken, without its kernels: what is refused, what follows it, where it was proven."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from engines.decoder import step_choice
+from engines.decoder.fused_proof import is_proven, note_proven, proof_file
+from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.step_choice import DecodeSteps, StepPlan
+from engines.kernels.availability import kernels_problem
+from evprof.core.errors import UserError
+from evprof.core.vocabulary.setting import Situation, settings_in
+from evprof.core.vocabulary.switches import Switches
+
+CPU = torch.device("cpu")
+PLAN = StepPlan((1,), 20, 64)
+
+
+class Made:
+    """A step that is ready, or fails as `says`."""
+
+    def __init__(self, kind: str, says: str = "") -> None:
+        self.kind, self.says = kind, says
+        self.problem: str | None = None
+
+    def compile_for(self, blocks: Any, *, batch: int = 1) -> float:
+        if self.says:
+            raise RuntimeError(self.says)
+        return 5.0
+
+
+class Graphs(Made):
+    """What is taken where nothing is fused."""
+
+    def __init__(self, _: Any) -> None:
+        super().__init__("graphs")
+
+    def release(self) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def on_cuda(make_llama: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Steps of a model that says it is on a GPU; the fused one fails as told."""
+    decoder = LlamaDecoder.take_over(make_llama(1))
+
+    def steps(*, says: str = "", proven: bool = False, problem: str = "") -> DecodeSteps:
+        monkeypatch.setattr(LlamaDecoder, "device", torch.device("cuda:0"))
+        monkeypatch.setattr(step_choice, "FusedGraphs", lambda _: Made("fused", says))
+        monkeypatch.setattr(step_choice, "GraphStep", Graphs)
+        monkeypatch.setattr(step_choice, "_prepare", lambda step, plan: step.compile_for(plan.blocks))
+        monkeypatch.setattr(step_choice, "is_proven", lambda _: proven)
+        monkeypatch.setattr(step_choice, "fusing_problem", lambda _: problem)
+        return DecodeSteps(decoder)
+
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("asked", "how", "taken", "sentence"),
+    [
+        ("fused", {}, "fused", None),
+        ("auto", {}, "graphs", None),
+        ("auto", {"proven": True}, "fused", None),
+        ("auto", {"proven": True, "problem": "it has no Triton"}, "graphs", None),
+        ("fused", {"problem": "it has no Triton"}, "graphs", "it has no Triton"),
+        ("fused", {"says": "its logits are wrong."}, "graphs", "its logits are wrong"),
+        ("auto", {"proven": True, "says": "its logits are wrong."}, "graphs", "its logits are wrong"),
+        ("graphs", {"proven": True}, "graphs", None),
+        ("eager", {"proven": True}, "eager", None),
+    ],
+)
+def test_fused_is_taken_where_asked_for_or_proven(
+    on_cuda: Any, asked: str, how: Any, taken: str, sentence: str | None
+) -> None:
+    chosen = on_cuda(**how).choose(Switches(step=asked), PLAN)
+    assert chosen.kind == taken
+    because = f"The decode step is not fused but captured as a CUDA graph: {sentence}."
+    assert chosen.sentence == (because if sentence else None)
+
+
+def test_attention_asked_for_is_not_overruled(on_cuda: Any) -> None:
+    for asked in ("fused", "auto"):
+        chosen = on_cuda(proven=True).choose(Switches(step=asked, attention="sdpa"), PLAN)
+        assert chosen.kind == "graphs"
+        assert ("attention sdpa was asked for" in (chosen.sentence or "")) is (asked == "fused")
+
+
+def test_a_cpu_is_told_to_compile(make_llama: Any) -> None:
+    steps = DecodeSteps(LlamaDecoder.take_over(make_llama(1)))
+    with pytest.raises(UserError, match=r"needs a CUDA device, the model is on cpu; choose --step compiled\.") as error:
+        steps.choose(Switches(step="fused"), PLAN)
+    assert error.value.exit_code == 2
+    assert steps.choose(Switches(), PLAN).kind == "eager"
+
+
+def test_kernels_need_a_gpu_and_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels_problem(CPU) == "its kernels need a CUDA device, and the model is on cpu"
+    monkeypatch.setitem(__import__("sys").modules, "triton", None)
+    assert kernels_problem(torch.device("cuda:0")) == "Triton, in which its kernels are written, is not installed"
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr("engines.decoder.fused_proof.cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    return tmp_path
+
+
+def test_a_proof_holds_for_one_device_and_one_set_of_versions(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = torch.device("cuda:0"), torch.device("cuda:1")
+    assert not is_proven(first)
+    assert note_proven(first) == proof_file()
+    assert (is_proven(first), is_proven(second), is_proven(CPU)) == (True, False, False)
+    note_proven(second)
+    assert (is_proven(first), is_proven(second)) == (True, True)
+    monkeypatch.setattr(torch, "__version__", "9.9")
+    assert not is_proven(first)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": 1}', "[1, null]", "[" * 100_000, "\udcff"])
+def test_a_spoilt_file_proves_nothing(own_cache: Path, text: str) -> None:
+    proof_file().parent.mkdir()
+    proof_file().write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert not is_proven(torch.device("cuda:0"))
+    note_proven(torch.device("cuda:0"))
+    assert is_proven(torch.device("cuda:0"))
+
+
+@pytest.mark.parametrize(
+    ("values", "has_cuda", "reason"),
+    [
+        ({}, True, ""),
+        ({}, False, "The fused step needs a model on a CUDA device."),
+        ({"attention": "flash"}, True, "It computes attention with a kernel of its own: choose attention auto"),
+        ({"cache": "fp8"}, True, "It needs a cache that is written in place"),
+        ({"early_exit": 3}, True, "Early exit decides token by token how far to go."),
+    ],
+)
+def test_the_window_refuses_what_the_engine_would(values: Any, has_cuda: bool, reason: str) -> None:
+    (step,) = (one for one in settings_in(Switches) if one.key == "step")
+    here = Situation("target", {**asdict(Switches()), **values}, has_cuda=has_cuda)
+    told = step.refuses(here, "fused")
+    assert told.startswith(reason)
+    assert bool(told) is bool(reason)
+
+
+def test_bits_of_a_tree_say_what_its_mask_says() -> None:
+    shape = BlockShape((-1, 0, 0, 1, 2, 4), CPU)
+    assert shape.bits.tolist() == [0b1, 0b11, 0b101, 0b1011, 0b10101, 0b110101]
+    told = (shape.bits[:, None] >> torch.arange(6)) & 1
+    assert torch.equal(told.bool(), shape.mask(0)[0, 0])

@@ -1,0 +1,206 @@
+"""The measurements behind `bench gpu`: launches counted, tokens compared position by position, blocks timed."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from engines.bench import generate, ours
+from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure_block_costs
+from engines.bench.language_steps import StepsPlan, measure_steps
+from engines.bench.launches import count_launches, counts_of
+from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
+from engines.bench.turns import DECODE_BEGINS
+from engines.bench.workload import Workload, make_workload
+from engines.loading.shapes import TINY_NETWORK, bench_shape
+from evprof.core.errors import UserError
+from evprof.core.vocabulary.settings import choices_of
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return make_workload(bench_shape("tiny"), 12, LONGEST + 4, CPU, torch.float32)
+
+
+def event(name: str, start: float, place: str = "CPU", parent: Any = None, *, is_note: bool = False) -> Any:
+    """As torch's profiler hands them out."""
+    return SimpleNamespace(
+        name=name,
+        time_range=SimpleNamespace(start=start),
+        device_type=SimpleNamespace(name=place),
+        cpu_parent=parent,
+        is_user_annotation=is_note,
+    )
+
+
+def test_kernels_and_launches_are_counted_per_token_after_the_prefill() -> None:
+    linear = event("aten::linear", 20)
+    events = [
+        event("prefill_gemm", 5, "CUDA"),
+        event("cudaLaunchKernel", 4),
+        event(DECODE_BEGINS, 10, is_note=True),
+        event(DECODE_BEGINS, 10.5, "CUDA", is_note=True),
+        linear,
+        event("aten::addmm", 21, parent=linear),
+        event("cudaLaunchKernelExC", 22),
+        event("cuLaunchKernelEx", 23),
+        event("cudaGraphLaunch", 24),
+        event("cudaMemcpyAsync", 25),
+        event("cudaStreamSynchronize", 26),
+        *(event(f"kernel {number}", 30 + number, "CUDA") for number in range(14)),
+        event("Memcpy DtoH (Device -> Pinned)", 50, "CUDA"),
+        event("Memset (Device)", 51, "CUDA"),
+        event("decode", 52, "CUDA", is_note=True),
+    ]
+    found = counts_of(events, 2, is_cuda=True)
+    assert found.to_json() == {"operators_per_token": 0.5, "kernels_per_token": 7, "launches_per_token": 1.5}
+    assert counts_of(events, 2, is_cuda=False).kernels_per_token is None
+
+
+def test_a_trace_without_the_mark_is_refused() -> None:
+    with pytest.raises(UserError, match="where decoding begins"):
+        counts_of([event("aten::mm", 1)], 1, is_cuda=False)
+
+
+def test_operators_of_real_turns_hardly_depend_on_their_length(workload) -> None:
+    for runner in (ours.eager(workload), generate.eager(workload)):
+        few, many = (count_launches(runner.shortened(tokens), CPU) for tokens in (3, 9))
+        assert few.operators_per_token == pytest.approx(many.operators_per_token, rel=0.1)
+        assert few.operators_per_token > 20
+        assert few.kernels_per_token is None
+
+
+def test_shortened_turns_keep_their_answer(workload) -> None:
+    for runner in (ours.eager(workload), generate.eager(workload)):
+        assert runner.shortened(5)().ids == runner().ids[:5]
+
+
+class _Shifted:
+    """A step that is right but at one position, where another token wins by `gap`."""
+
+    kind = "shifted"
+    problem = None
+    gives_features = False
+
+    def __init__(self, decoder: Any, place: int, gap: float) -> None:
+        self._decoder, self._place, self._gap, self._calls = decoder, place, gap, 0
+
+    def __call__(self, ids: torch.Tensor, cache: Any, keep: int) -> torch.Tensor:
+        logits = self._decoder(self._decoder.embed(ids), cache, keep=keep).clone()
+        self._calls += 1
+        if self._calls == self._place:
+            best = logits[0, -1].topk(2).indices
+            logits[0, -1, best[1]] = logits[0, -1, best[0]] + self._gap
+        return logits
+
+
+def test_one_other_token_is_one_position(workload) -> None:
+    """Forced, what follows a divergence is compared as well; running freely, everything after it differs."""
+    plain = ours.eager(workload)
+    answer = plain().ids
+    expected = forced_logits(plain, answer)
+    other = ours.eager(workload)
+    other.cached.own_step = _Shifted(workload.decoder, 4, 0.5)
+    found = same_when_forced(expected, forced_logits(other, answer))
+    row = found.to_json()
+    assert (row["compared_positions"], row["same_positions"], row["divergences"]) == (len(answer), len(answer) - 1, 1)
+    assert row["widest_gap_ulps"] > 0
+    assert same_when_forced(expected, forced_logits(plain, answer)).to_json()["same_tokens"] == 1.0
+
+
+def test_gaps_tell_near_ties_from_faults() -> None:
+    reference = torch.tensor([[1.0, 0.996, 0.0], [1.0, 0.5, 0.0]], dtype=torch.bfloat16)
+    chosen = torch.tensor([[1.0, 2.0, 0.0], [1.0, 2.0, 0.0]], dtype=torch.bfloat16)
+    row = same_when_forced(reference, chosen).to_json()
+    assert (row["divergences"], row["near_ties"]) == (2, 1)
+    assert row["widest_gap_ulps"] == pytest.approx(64)
+
+
+def test_answers_that_ran_freely_are_judged_where_they_part(workload) -> None:
+    plain = ours.eager(workload)
+    answer = plain().ids
+    assert same_running_freely(plain, answer, answer) == SameTokens(len(answer), len(answer), (), is_forced=False)
+    other = (*answer[:5], (answer[5] + 1) % 512, *answer[6:])
+    found = same_running_freely(plain, answer, other)
+    assert (found.equal, len(found.gaps_ulps)) == (len(answer) - 1, 1)
+
+
+def test_every_kind_of_step_takes_part() -> None:
+    """The vocabulary says which there are; what is added there is measured."""
+    from engines.bench.contenders import CONTENDERS
+
+    names = {one.name for one in CONTENDERS}
+    assert {f"ours_{kind}" for kind in choices_of("step") if kind not in ("auto", "eager")} <= names
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    plan = StepsPlan(TINY_NETWORK, (10, 14), 9, 2, CPU, torch.float32, scale=0.05)
+    measure_steps(plan, found.append, lambda _: None, lambda: 300.0)
+    return found
+
+
+def test_rows_of_every_context_phase_and_contender(rows) -> None:
+    steps = [row for row in rows if row.get("figure") == "step"]
+    assert {(row["contender"], row["phase"], row["context"]) for row in steps} == {
+        ("ours", "vision", None),
+        *((name, phase, at) for name in ("ours", "hf_eager") for phase in ("decode", "prefill") for at in (10, 14)),
+    }
+    assert all((row["status"], row["turns"]) == ("measured", 2) for row in steps)
+    for row in steps:
+        if row["phase"] == "decode":
+            assert row["operators_per_token"] > 20
+            assert row["kernels_per_token"] is None
+            assert (row["same_positions"], row["compared_positions"], row["divergences"]) == (9, 9, 0)
+            assert row["is_forced"] == (row["contender"] == "ours")
+    assert rows[0]["figure"] == "ceilings"
+    assert rows[0]["bandwidth_bytes_s"] == max(rows[0]["copy_bytes_s"], rows[0]["read_bytes_s"])
+
+
+def test_what_there_is_no_time_to_compile_says_so() -> None:
+    found: list[dict[str, Any]] = []
+    plan = StepsPlan("tiny", (10,), 5, 1, CPU, torch.float32, scale=0.05, are_compiled=True)
+    measure_steps(plan, found.append, lambda _: None, lambda: 20.0)
+    steps = [row for row in found if row.get("figure") == "step"]
+    assert {row["contender"] for row in steps} == {"ours_compiled", "hf_static_compiled"}
+    assert {row["reason"] for row in steps} == {"only 20 s of the section's time were left"}
+    refused = dataclasses.replace(plan, no_compiling="no compiler here")
+    found.clear()
+    measure_steps(refused, found.append, lambda _: None, lambda: 300.0)
+    assert {row["reason"] for row in found if row.get("figure") == "step"} == {"no compiler here"}
+
+
+def test_blocks_of_every_length_and_both_drafts(workload) -> None:
+    found: list[dict[str, Any]] = []
+    measure_block_costs(BlockCosts(workload, 8, 3), found.append, lambda _: None, lambda: 300.0)
+    blocks = {row["drafted"]: row for row in found if row["figure"] == "block"}
+    assert list(blocks) == list(range(LONGEST + 1))
+    assert all((row["step"], row["status"], row["turns"]) == ("eager", "measured", 3) for row in blocks.values())
+    assert blocks[0]["in_steps"] == blocks[0]["in_steps_low"] == 1.0
+    assert all(row["in_steps_low"] <= row["in_steps"] <= row["in_steps_high"] for row in blocks.values())
+    assert [row["draft"] for row in found if row["figure"] == "draft"] == [MODEL, EAGLE]
+
+
+def test_timed_blocks_leave_the_prompt_as_it_was(workload, monkeypatch) -> None:
+    from engines.bench import block_costs
+
+    turns = block_costs._prefilled(workload, "eager", (1,))
+    fed: list[tuple[int, int]] = []
+    step = turns.cached.step
+
+    def watched(ids: torch.Tensor, keep: int) -> torch.Tensor:
+        fed.append((turns.cached.length, ids.shape[1]))
+        return step(ids, keep)
+
+    monkeypatch.setattr(turns.cached, "step", watched)
+    for tokens in (1, 5, 2):
+        block_costs._block_turn(turns, tokens)()
+    assert fed == [(workload.prompt, tokens) for tokens in (1, 5, 2)]
+    assert turns.cached.length == workload.prompt

@@ -1,0 +1,177 @@
+"""Memory that runs out, wherever it does: a failed run that says where and what to do, and the next one works."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from engines.decoder.decoding import CachedModel
+from engines.decoder.step_choice import DecodeSteps
+from engines.engine import LocalEngine
+from engines.families.event_model import EventLanguageModel
+from engines.families.video_model import VideoLanguageModel
+from engines.modes.measured_run import MeasuredRun
+from engines.modes.memory_failure import is_memory_failure, memory_sentence
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.core.run_log import RunBook, RunLog
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
+
+DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
+
+FULL = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 139.72 GiB of which 1.10 GiB is "
+    "free. Including non-PyTorch memory, this process has 138.60 GiB memory in use."
+)
+AMOUNTS = ": 2.00 GiB were asked for and 1.10 GiB were free"
+
+
+def carry_out(engine: LocalEngine, mode: str, sample: Any, **asked: Any) -> RunLog:
+    settings = GenerationSettings(max_new_tokens=8, speculation=SpeculationSettings(**asked))
+    recording = RecordLog()
+    engine.run(RunRequest(mode, sample, DRAFT, TARGET, settings), recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    return list(book.runs.values())[-1]
+
+
+class Full:
+    """Takes some memory and runs out of it, the `nth` time it is asked and from then on."""
+
+    def __init__(self, inner: Callable[..., Any], nth: int = 1) -> None:
+        self._inner, self._nth, self.asked = inner, nth, 0
+        self.taken: list[weakref.ref[torch.Tensor]] = []
+
+    def __get__(self, owner: Any, kind: Any = None) -> Callable[..., Any]:
+        return lambda *words, **named: self(owner, *words, **named)
+
+    def __call__(self, *words: Any, **named: Any) -> Any:
+        self.asked += 1
+        if self.asked < self._nth:
+            return self._inner(*words, **named)
+        held = torch.zeros(64)
+        self.taken.append(weakref.ref(held))
+        raise torch.OutOfMemoryError(FULL)
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "method", "nth", "where"),
+    [
+        ("target", DecodeSteps, "choose", 1, "while the decode step of the target was made"),
+        ("target", VideoLanguageModel, "make_ready", 1, "while the target was made ready"),
+        ("target", VideoLanguageModel, "load", 1, "in stage load of the target"),
+        ("target", VideoLanguageModel, "preprocess", 1, "in stage preprocess of the target"),
+        ("target", VideoLanguageModel, "encode_vision", 1, "in stage vision of the target"),
+        ("target", CachedModel, "prefill", 1, "in stage prefill of the target"),
+        ("target", CachedModel, "step", 3, "in stage decode of the target"),
+        ("speculative", CachedModel, "step", 3, "in stage decode of the target"),
+        ("parallel-prefill", EventLanguageModel, "encode_vision", 1, "in stage vision of the draft"),
+        ("parallel-prefill", CachedModel, "step", 1, "in stage decode of the draft"),
+        ("target", MeasuredRun, "_tell_inputs", 1, "after its last stage"),
+    ],
+)
+def test_a_run_that_runs_out_says_where_and_the_next_one_works(
+    engine: LocalEngine,
+    sample: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    mode: str,
+    owner: Any,
+    method: str,
+    nth: int,
+    where: str,
+) -> None:
+    asked = {"hidden": 4} if mode == "parallel-prefill" else {}
+    expected = carry_out(engine, mode, sample, **asked)
+    full = Full(getattr(owner, method), nth)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, full)
+        failed = carry_out(engine, mode, sample, **asked).info
+    assert (failed.status, full.asked >= nth) == ("failed", True)
+    assert failed.error.startswith(f"Memory ran out on cuda:1 {where}{AMOUNTS}, with ")
+    assert "; choose " in failed.error
+    assert [taken() for taken in full.taken] == [None] * len(full.taken)
+    again = carry_out(engine, mode, sample, **asked)
+    assert (again.info.status, again.info.error) == ("finished", None)
+    assert [token.token_id for token in again.tokens] == [token.token_id for token in expected.tokens]
+
+
+def test_weights_that_do_not_fit(tiny_models: Any, sample: Any) -> None:
+    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
+    full = Full(tiny_models)
+    engine._tools.warm._loader = full
+    failed = carry_out(engine, "target", sample).info
+    assert failed.error == (
+        f"Memory ran out on cuda:1 while the weights of the target were loaded{AMOUNTS}; choose a smaller model or "
+        "dtype, fewer frames or fewer new tokens."
+    )
+    assert [taken() for taken in full.taken] == [None]
+    engine._tools.warm._loader = tiny_models
+    assert carry_out(engine, "target", sample).info.status == "finished"
+
+
+def test_captured_steps_give_their_caches_back(
+    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out(engine, "target", sample)
+    released: list[bool] = []
+    monkeypatch.setattr(DecodeSteps, "release", lambda self, kept=None: released.append(True))
+    monkeypatch.setattr(CachedModel, "prefill", Full(CachedModel.prefill))
+    assert carry_out(engine, "target", sample).info.status == "failed"
+    assert released
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        torch.OutOfMemoryError("no more"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 17179869184 bytes."),
+        RuntimeError(
+            "DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes. Error code 12"
+        ),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    ],
+)
+def test_every_shape_of_it_is_known(problem: Exception) -> None:
+    assert is_memory_failure(problem)
+    said = memory_sentence(problem, doing="between two stages", devices={"target": "cpu"}, held_bytes=13 << 30)
+    amount = ": 16.00 GiB were asked for" if "17179869184" in str(problem) else ""
+    assert said == (
+        f"Memory ran out on cpu between two stages{amount}, with 13.00 GiB of weights loaded; choose a smaller model "
+        "or dtype, fewer frames or fewer new tokens."
+    )
+
+
+def test_a_gpu_that_failed_is_told_of_and_its_run_ends(
+    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing can be asked of it any more, and it says so at every turn."""
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise torch.AcceleratorError(
+            "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be"
+        )
+
+    monkeypatch.setattr(VideoLanguageModel, "encode_vision", fail)
+    monkeypatch.setattr("engines.modes.memory_failure.free_memory", fail)
+    failed = carry_out(engine, "target", sample).info
+    assert failed.status == "failed"
+    assert failed.error == (
+        "The GPU failed (an illegal memory access was encountered), and this process cannot use it any more; start "
+        "evprof again."
+    )
+    assert "encode_vision" in capsys.readouterr().err
+
+
+def test_what_else_goes_wrong_is_no_lack_of_memory() -> None:
+    assert not is_memory_failure(RuntimeError("shapes do not match"))
+    assert not is_memory_failure(ValueError("out of memory"))

@@ -1,0 +1,170 @@
+"""On a GPU that is not there: between drafting and the round's one read nothing makes the host wait for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from engines.adapters.eagle import EagleHead, EagleShape
+from engines.adapters.hidden import AdaptedDecoder, HiddenAdapter, HiddenSizes
+from engines.adapters.ngram import NgramCounts
+from engines.decoder.decoding import CachedModel, Limits
+from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.sampling import distribution
+from engines.drafters.drafter import Drafter, Proposal
+from engines.drafters.eagle_drafter import EagleDrafter
+from engines.drafters.hidden_drafter import HiddenDrafter
+from engines.drafters.lookup_drafter import LookupDrafter
+from engines.drafters.model_drafter import ModelDrafter
+from engines.drafters.ngram_drafter import NgramDrafter
+from engines.drafters.self_drafter import SelfDrafter
+from engines.measuring.timing import StageClock
+from engines.speculation.verification import Verifier
+from engines.tokens.vocabulary_alignment import Alignment, first_shared
+from evprof.core.records import RoundRecord
+from evprof.core.vocabulary.generation import GenerationSettings
+from pretended_cuda import GPU, PretendedCuda
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+ROWS = 64
+NEVER = threading.Event()
+Make = Callable[[CachedModel], Drafter]
+KINDS = (
+    *("model", "model, drawn", "mapped", "hidden", "hidden, mapped"),
+    *("chain", "chain, drawn", "tree", "lookup", "ngram", "self"),
+)
+
+
+class Rounds(StageClock):
+    """Notes what was waited for before the first round."""
+
+    def __init__(self, sink: Any, pretended: PretendedCuda) -> None:
+        super().__init__(sink, 1)
+        self._pretended = pretended
+        self.before: int | None = None
+
+    def begin_step(self, kind: str = "token") -> None:
+        if self.before is None:
+            self.before = len(self._pretended.waits)
+
+
+@pytest.fixture(scope="module")
+def decoders(make_llama: Any) -> tuple[LlamaDecoder, LlamaDecoder]:
+    target, draft = (LlamaDecoder.take_over(make_llama(seed, vocabulary=ROWS)) for seed in (1, 2))
+    return target, draft
+
+
+def prefilled(decoder: LlamaDecoder, prompt: torch.Tensor) -> CachedModel:
+    one = CachedModel.over(decoder, "draft")
+    one.prefill(decoder.embed(prompt), NEVER)
+    return one
+
+
+def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn: dict[str, Any]) -> dict[str, Make]:
+    def model(one: CachedModel, alignment: Alignment, **more: Any) -> ModelDrafter:
+        return ModelDrafter("draft", prefilled(draft, prompt), alignment, frozenset(), target_rows=ROWS, **more)
+
+    def eagle(one: CachedModel, **more: Any) -> EagleDrafter:
+        assert isinstance(one.decoder, LlamaDecoder)
+        head = EagleHead(EagleShape.like(one.decoder.config, window=4)).requires_grad_(False)
+        return EagleDrafter("head", head, one, frozenset(), **more)
+
+    def hidden(one: CachedModel, alignment: Alignment) -> HiddenDrafter:
+        assert isinstance(one.decoder, LlamaDecoder)
+        adapted = AdaptedDecoder(draft, one.decoder, HiddenAdapter(HiddenSizes(64, 64, 8)).requires_grad_(False))
+        return HiddenDrafter("d", prefilled(draft, prompt), adapted, alignment, frozenset(), target_rows=ROWS)
+
+    turned = Alignment([*range(1, ROWS), 0], [ROWS - 1, *range(ROWS - 1)], ROWS, is_prefix=False)
+    counts = NgramCounts.of([expected, expected[5:]], order=3)
+    return {
+        "model": partial(model, alignment=first_shared(ROWS)),
+        "model, drawn": partial(model, alignment=first_shared(ROWS), **drawn),
+        "mapped": partial(model, alignment=turned),
+        "hidden": partial(hidden, alignment=first_shared(ROWS)),
+        "hidden, mapped": partial(hidden, alignment=turned),
+        "chain": eagle,
+        "chain, drawn": partial(eagle, **drawn),
+        "tree": partial(eagle, widths=(4, 2, 1)),
+        "lookup": lambda one: LookupDrafter(one.device),
+        "ngram": lambda one: NgramDrafter("counts", counts, one.device, least=0.1),
+        "self": SelfDrafter,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_round_waits_once(kind: str, decoders: Any, sink: Any, played_rounds: ModuleType) -> None:
+    target, draft = decoders
+    prompt = played_rounds.prompt_of(1, vocabulary=ROWS)
+    expected = played_rounds.plain(target, prompt, Limits(24), sink)
+    verifier, drawn = Verifier(), {}
+    if "drawn" in kind:
+        law = partial(distribution, settings=GenerationSettings(temperature=0.8))
+        drawn = {"law": law, "generator": torch.Generator().manual_seed(3)}
+        verifier = Verifier(law, torch.Generator().manual_seed(4))
+    with PretendedCuda() as pretended:
+        clock = Rounds(sink, pretended)
+        make = makers(draft, prompt, expected, drawn)[kind]
+        sink.records.clear()
+        one = CachedModel.over(target, "target")
+        assert one.device == GPU
+        played = played_rounds.play(one, make, prompt, Limits(24), sink, gamma=3, clock=clock, verifier=verifier)
+        assert pretended.waits[clock.before :] == ["tolist"] * len(sink.of(RoundRecord))
+    assert len(sink.of(RoundRecord)) > 1
+    assert max(record.drafted for record in sink.of(RoundRecord)) > 0
+    if "drawn" not in kind:
+        assert played.ids == expected
+
+
+def test_what_the_host_drafted_reaches_the_device_with_its_laws() -> None:
+    with PretendedCuda() as pretended:
+        proposal = Proposal(torch.tensor([3, 4]), torch.tensor([[0.5, 0.5], [1.0, 0.0]]), parents=(-1, 0))
+        brought = proposal.on(GPU)
+        assert (brought.ids.device, brought.laws.device, brought.parents) == (GPU, GPU, (-1, 0))
+        assert pretended.waits == []
+        assert brought.on(GPU) is brought
+
+
+def test_the_pretence_sees_what_waits() -> None:
+    with PretendedCuda() as pretended:
+        made = torch.tensor([1, 2, 3], device=GPU)
+        made.to("cuda:0")
+        torch.tensor([1]).to(GPU, non_blocking=True)
+        torch.tensor([1], pin_memory=True).to(GPU)
+        made[[0, 2]]
+        made.cpu()
+        made.sum().item()
+        assert pretended.waits == [
+            "a tensor made on the device",
+            "a copy to the device",
+            "a copy to the device",
+            "__getitem__ with a list",
+            "cpu",
+            "item",
+        ]
+        with pytest.raises(RuntimeError, match="on the host"):
+            torch.cat([made, torch.tensor([1])])
+
+
+def test_trees_of_one_shape_share_what_is_made_of_it(decoders: Any, sink: Any, played_rounds: ModuleType) -> None:
+    target, draft = decoders
+    made: list[tuple[int, ...]] = []
+
+    class Counted(BlockShape):
+        def __init__(self, parents: Any, device: torch.device) -> None:
+            made.append(tuple(parents))
+            super().__init__(parents, device)
+
+    prompt = played_rounds.prompt_of(1, vocabulary=ROWS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engines.speculation.rounds.BlockShape", Counted)
+        make = makers(draft, prompt, [1] * 9, {})["tree"]
+        played_rounds.play(CachedModel.over(target, "target"), make, prompt, Limits(24), sink, gamma=3)
+    assert len(sink.of(RoundRecord)) > len(made)
+    assert len(made) == len(set(made))

@@ -1,0 +1,75 @@
+"""Energy and power in tables, traces and reports."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from evprof.core.run_log import RunBook, RunLog
+from evprof.export.report.data import Source, gather
+from evprof.export.report.parts import Bullets, Table
+from evprof.export.report.sections.runs import energy
+from evprof.view.power_line import power_line
+from exported import chrome_trace, tables
+from fake_nvml import MS, powered_recording
+
+
+@pytest.fixture
+def runs() -> list[RunLog]:
+    book = RunBook(powered_recording())
+    book.update()
+    return list(book.runs.values())
+
+
+def test_every_sample_is_a_row_and_what_was_not_told_is_empty(runs: list[RunLog]) -> None:
+    quiet, hot = tables(runs)["runs"]
+    runs[0].power["cuda:0"][0] = runs[0].power["cuda:0"][0]._replace(energy_uj=-1, busy_percent=-1)
+    rows = tables(runs)["power"]
+    assert len(rows) == sum(len(run.power["cuda:0"]) for run in runs)
+    first = rows[0]
+    assert (first["device"], first["time_ms"], first["power_mw"], first["sm_mhz"]) == ("cuda:0", -20.0, 80_000, 345)
+    assert first["energy_uj"] is first["busy_percent"] is None
+    assert (quiet["throttled"], hot["throttled"]) == (False, True)
+    assert quiet["energy_per_answer_j"] == pytest.approx(1187.2)
+    assert quiet["peak_power_w"] == 610
+
+
+def test_power_is_a_counter_track_of_the_trace(runs: list[RunLog]) -> None:
+    counted = [entry for entry in chrome_trace(runs[:1])["traceEvents"] if entry["name"] == "power cuda:0"]
+    times, watts = power_line(runs[0].power["cuda:0"])
+    # The first sample lies before the run's zero.
+    assert [entry["args"]["watts"] for entry in counted] == watts[1:].tolist()
+    assert {entry["ph"] for entry in counted} == {"C"}
+    gaps_us = [later["ts"] - sooner["ts"] for sooner, later in itertools.pairwise(counted)]
+    assert gaps_us == pytest.approx([gap / 1000 for gap in times[2:] - times[1:-1]])
+
+
+def test_power_of_a_processor_is_the_mean_between_two_steps_of_its_counter(runs: list[RunLog]) -> None:
+    joules = [0, 0, 5, 5, 30]
+    template = runs[0].power["cuda:0"][0]
+    records = [
+        template._replace(device="cpu:0", t_ns=place * 100 * MS, power_mw=-1, energy_uj=value * 1_000_000)
+        for place, value in enumerate(joules)
+    ]
+    times, watts = power_line(records)
+    assert times.tolist() == [0, 200 * MS]
+    assert watts.tolist() == [25.0, 125.0]
+    assert len(power_line(records[:2])[0]) == len(power_line([])[0]) == 0
+
+
+def test_the_report_tells_energy_and_which_runs_were_slowed_down(runs: list[RunLog]) -> None:
+    found = energy.section(gather([Source(Path("s.evprof"), runs)]))
+    figures, stages = (block for block in found.blocks if isinstance(block, Table))
+    assert [row[-1].text for row in figures.rows] == ["0 of 1 runs", "1 of 1 runs"]
+    assert figures.rows[0][2].text == "1187 J"
+    assert stages.heads == ("configuration", "load", "preprocess", "vision", "prefill", "decode", "unattributed")
+    (said,) = (block for block in found.blocks if isinstance(block, Bullets))
+    assert "thermal slowdown" in str(said)
+
+
+def test_runs_without_samples_have_no_table_of_energy(runs: list[RunLog]) -> None:
+    for run in runs:
+        run.power.clear()
+    assert energy.section(gather([Source(Path("s.evprof"), runs)])).missing

@@ -1,0 +1,182 @@
+"""What tells power: NVML's counters and RAPL's, by a clock of our own and a folder of our own; and who samples them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.messages import RunDescribed, RunEnded
+from evprof.core.recording import RecordLog
+from evprof.core.run_info import FINISHED
+from evprof.run.meters import run_samplers
+from evprof.run.meters.meter import Reading
+from evprof.run.meters.nvml_meter import nvml_meters
+from evprof.run.meters.power_sampler import PowerSampler
+from evprof.run.meters.rapl_meter import RaplMeter, package_zones, rapl_meters, rapl_problem
+from evprof.run.meters.run_samplers import RunSamplers
+from fake_nvml import MS, FakeClock, FakeGpu, FakeNvml, facts_on
+
+QUESTIONS = {
+    "nvmlDeviceGetTotalEnergyConsumption": "energy_uj",
+    "nvmlDeviceGetPowerUsage": "power_mw",
+    "nvmlDeviceGetTemperature": "temperature_c",
+    "nvmlDeviceGetCurrentClocksThrottleReasons": "throttle_bits",
+}
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(1_000 * MS)
+
+
+def test_a_gpu_tells_everything_in_our_units(clock):
+    gpu = FakeGpu(lambda _: 250.0, throttle=lambda _: 0x4)
+    assert FakeNvml([gpu], clock).meters()[0].read() == Reading(
+        5_250_000_000, 250_000, 1980, 3201, 55, 0x4, busy_percent=97, memory_busy_percent=61
+    )
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_a_driver_withholds_is_unknown_and_asked_once(clock, question):
+    nvml = FakeNvml([FakeGpu(withheld={question})], clock)
+    meter = nvml.meters()[0]
+    told = [meter.read() for _ in range(3)]
+    assert {getattr(reading, QUESTIONS[question]) for reading in told} == {-1}
+    assert all(reading.sm_mhz == 1980 for reading in told)
+    assert nvml.calls.count(question) == 1
+
+
+def test_a_gpu_that_is_gone_gives_no_reading(clock):
+    class Gone(FakeNvml):
+        def __getattr__(self, name):
+            def refuse(*_):
+                raise self.NVMLError(15)
+
+            return refuse
+
+    assert Gone([FakeGpu()], clock).meters()[0].read() is None
+
+
+@pytest.mark.parametrize(("shown", "expected"), [
+    (None, ["GPU-a", "GPU-b", "GPU-c"]),
+    ("2,0", ["GPU-c", "GPU-a"]),
+    ("GPU-b", ["GPU-b"]),
+    ("1,-1,0", ["GPU-b"]),
+    ("", []),
+    ("0,7,1", ["GPU-a"]),
+    ("GPU-", []),
+])  # fmt: skip
+def test_gpus_are_numbered_as_cuda_shows_them(clock, monkeypatch, shown, expected):
+    nvml = FakeNvml([FakeGpu(uuid=f"GPU-{letter}") for letter in "abc"], clock)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    meters = nvml_meters({} if shown is None else {"CUDA_VISIBLE_DEVICES": shown})
+    assert [meter.device for meter in meters] == [f"cuda:{number}" for number in range(len(expected))]
+    handles = [nvml.gpus[["GPU-a", "GPU-b", "GPU-c"].index(name)] for name in expected]
+    for meter, gpu in zip(meters, handles, strict=True):
+        gpu.clock_mhz = lambda _: 777
+        assert meter.read().sm_mhz == 777
+        gpu.clock_mhz = lambda _: 1980
+
+
+def test_without_nvml_there_are_no_gpus(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert nvml_meters() == []
+
+
+def zone(folder: Path, name: str, label: str, energy_uj: int | None, range_uj: int = 262_143_328_850) -> Path:
+    place = folder / name
+    place.mkdir(parents=True)
+    (place / "name").write_text(f"{label}\n")
+    (place / "max_energy_range_uj").write_text(f"{range_uj}\n")
+    if energy_uj is None:
+        (place / "energy_uj").mkdir()  # cannot be read, whoever asks
+    else:
+        (place / "energy_uj").write_text(f"{energy_uj}\n")
+    return place
+
+
+def test_packages_are_read_and_their_parts_are_not(tmp_path):
+    zone(tmp_path, "intel-rapl:1", "package-1", 2_000)
+    zone(tmp_path, "intel-rapl:0", "package-0", 1_000)
+    zone(tmp_path, "intel-rapl:0:0", "core", 5)
+    zone(tmp_path, "intel-rapl:2", "psys", 9_000)
+    zone(tmp_path, "intel-rapl-mmio:0", "package-0", 7)
+    assert [(meter.device, meter.read()) for meter in rapl_meters(tmp_path)] == [
+        ("cpu:0", Reading(energy_uj=1_000)),
+        ("cpu:1", Reading(energy_uj=2_000)),
+    ]
+    assert rapl_problem(tmp_path) is None
+
+
+def test_a_counter_that_only_root_may_read_is_a_sentence_and_never_0(tmp_path):
+    place = zone(tmp_path, "intel-rapl:0", "package-0", None)
+    assert rapl_meters(tmp_path) == []
+    assert RaplMeter(place, "cpu:0").read() is None
+    assert rapl_problem(tmp_path) == f"The processor's energy is not measured: only root may read {place}/energy_uj."
+
+
+def test_a_machine_without_counters_has_no_problem(tmp_path):
+    assert package_zones(tmp_path / "nowhere") == rapl_meters(tmp_path / "nowhere") == []
+    assert rapl_problem(tmp_path / "nowhere") is None
+
+
+@given(st.lists(st.integers(0, 999_999), min_size=1, max_size=30), st.integers(0, 999_999))
+def test_a_counter_goes_on_where_the_kernels_begins_again(tmp_path_factory, steps, start):
+    """Any number of overflows, fewer than one between two readings."""
+    place = zone(tmp_path_factory.mktemp("rapl"), "intel-rapl:0", "package-0", start, range_uj=1_000_000)
+    meter = RaplMeter(place, "cpu:0")
+    first = meter.read().energy_uj
+    for true_uj in itertools.accumulate(steps):
+        (place / "energy_uj").write_text(str((start + true_uj) % 1_000_000))
+        assert meter.read().energy_uj - first == true_uj
+
+
+def described(*devices: str) -> RunDescribed:
+    return RunDescribed(1, {"models": {str(place): facts_on(device) for place, device in enumerate(devices)}})
+
+
+def devices_of(records) -> list[str]:
+    return [record.device for record in records]
+
+
+def test_ten_samples_a_second_of_every_device(clock):
+    sampler = PowerSampler(FakeNvml([FakeGpu()], clock).meters(), clock=clock)
+    found = []
+    for step in range(1000):
+        clock.now_ns = (1000 + 3 * step) * MS
+        found += sampler.sample_if_due(7)
+    assert len(found) == 30
+    assert {(record.run_id, record.device) for record in found} == {(7, "cuda:0")}
+
+
+def test_only_gpus_that_hold_a_model_are_read_once_that_is_known(clock):
+    nvml = FakeNvml([FakeGpu(), FakeGpu(), FakeGpu()], clock)
+    sampler = PowerSampler(nvml.meters(), clock=clock)
+    assert devices_of(sampler.sample(1)) == ["cuda:0", "cuda:1", "cuda:2"]
+    sampler.note(described("cuda:2", "cpu"))
+    assert devices_of(sampler.sample(1)) == ["cuda:2"]
+    sampler.note(described("cuda"))
+    assert devices_of(sampler.sample(1)) == ["cuda:0", "cuda:2"]
+
+
+def test_without_devices_there_is_no_sample(clock):
+    assert PowerSampler([], clock=clock).sample_if_due(1) == PowerSampler([], clock=clock).sample(1) == []
+
+
+def test_a_run_ends_with_a_sample_before_the_message_that_ends_it(clock, monkeypatch):
+    meters = FakeNvml([FakeGpu()], clock).meters()
+    monkeypatch.setattr(run_samplers, "PowerSampler", lambda clock: PowerSampler(meters, clock=clock))
+    recording, samplers = RecordLog(), RunSamplers(1 << 22, clock=clock)
+    samplers.sample((1,), recording)
+    clock.now_ns += 20 * MS
+    samplers.sample((1,), recording)
+    assert len(recording.streams["power"]) == 1
+    samplers.note(RunEnded(1, FINISHED, None, {}), recording)
+    assert [record.t_ns for record in recording.streams["power"].rows()] == [1_000 * MS, 1_020 * MS]
+    samplers.sample((), recording)
+    assert len(recording.streams["power"]) == 2
