@@ -185,7 +185,9 @@ def _weighed(scores: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """[B, h, R, K] @ [B, h, K, C], added up and kept in float32 without a copy of what CUDA reads in half precision."""
-    if left.is_cuda and left.dtype != torch.float32:
+    # inductor turns a product of one row into a sum, which reads half precision and forgets what it is to give.
+    is_sum = torch.compiler.is_compiling() and left.shape[2] == 1
+    if left.is_cuda and left.dtype != torch.float32 and not is_sum:
         flat = torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out_dtype=torch.float32)
         return flat.view(*left.shape[:2], *flat.shape[1:])
     return left.float() @ right.float()

@@ -149,14 +149,14 @@ class StageClock:
         self._settled: list[OpenSpan] = []
         self.device_clocks: dict[str, ClockFacts] = {}
         # One call into C, so that two threads never get the same number.
-        self._ids = count() if ids is None else ids
+        self.ids = count() if ids is None else ids
 
     def branch(self, sink: Sink, timers: dict[str, DeviceTimer] | None = None) -> StageClock:
         """A clock for another thread of the same run: spans of its own, numbered with these ones.
 
         Neither its timers nor their events are to be shared with another thread; it is finished before this one.
         """
-        return StageClock(sink, self.run_id, timers=timers, now=self.now, ids=self._ids)
+        return StageClock(sink, self.run_id, timers=timers, now=self.now, ids=self.ids)
 
     @property
     def is_inside(self) -> bool:
@@ -176,8 +176,8 @@ class StageClock:
         """A part of the innermost open span whose work runs on a device of its own."""
         return OpenSpan(self, name, role, self._timers.get(str(device)))
 
-    def begin_step(self) -> None:
-        """Called before each token or round of stage decode; traces mark their steps here."""
+    def begin_step(self, kind: str = "token") -> None:
+        """Called before each token or "round" of stage decode; traces mark their steps here."""
 
     def end_step(self) -> None:
         """Called after each token or round."""
@@ -214,7 +214,7 @@ class StageClock:
 
     def open(self, span: OpenSpan) -> None:
         """Begins a span; called by the span itself."""
-        span.span_id = next(self._ids)
+        span.span_id = next(self.ids)
         if self._open:
             span.parent_id = self._open[-1].span_id
         self._open.append(span)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import torch
 from engines.decoder.attention import CUDNN, attend, attention_backends, choosing_kernel, kernel_of
 from engines.hardware.environment import describe_environment
 from engines.measuring.device_timer import CudaTimer, make_timers
+from engines.measuring.memory_snapshot import MemorySnapshot
+from engines.measuring.nvtx_ranges import RangedClock
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
 from evprof.core.clock import monotonic_ns
@@ -144,3 +147,23 @@ def test_the_card_is_told() -> None:
     assert len(found["gpu_id"]) == 12
     assert found["cudnn"].count(".") == 2
     assert set(found["attention_backends"]["order"]) == {"flash", "efficient", "math", "cudnn"}
+
+
+def test_a_memory_snapshot_holds_what_was_allocated(tmp_path: Path) -> None:
+    snapshot = MemorySnapshot(tmp_path / "mem.pickle")
+    with snapshot:
+        held = torch.empty(32 << 20, dtype=torch.uint8, device=GPU)
+    assert held.numel() == 32 << 20
+    assert (tmp_path / "mem.pickle").stat().st_size > 1000
+    assert snapshot.facts() == {"snapshot_path": str(tmp_path / "mem.pickle")}
+    assert [path.name for path in tmp_path.iterdir()] == ["mem.pickle"]
+
+
+def test_ranges_can_be_opened_with_a_cuda_build(sink: Any) -> None:
+    clock = RangedClock(sink, 1, timers=make_timers([GPU], {}))
+    with clock.stage("decode", "target", GPU):
+        clock.begin_step()
+        work(1)
+        clock.end_step()
+    clock.finish()
+    assert clock.device_clocks

@@ -50,12 +50,11 @@ def print_run(
     console.print(heading(run))
     if run.info.error:
         console.print(f"  {run.info.error}")
-    for warning in run.info.warnings:
+    for warning in (*run.info.warnings, *filter(None, [throttle_sentence(run)])):
         console.print(f"  warning: {warning}")
-    if slowed := throttle_sentence(run):
-        console.print(f"  warning: {slowed}")
-    if run.info.trace_path:
-        console.print(f"  torch trace: {run.info.trace_path}")
+    for what, path in (("torch trace", run.info.trace_path), ("memory snapshot", run.info.snapshot_path)):
+        if path:
+            console.print(f"  {what}: {path}")
     sample = run.info.sample
     if sample.is_clip:
         console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
