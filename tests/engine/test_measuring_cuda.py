@@ -183,7 +183,7 @@ def test_a_whole_run_tells_its_clock_its_kernels_and_its_peaks(make_model: Any, 
     log = RecordLog()
     target = ModelChoice("tiny-target", device="cuda:0")
     settings = GenerationSettings(max_new_tokens=16)
-    more = {"snapshot": str(tmp_path / "mem.pickle"), "nvtx": True}
+    more: dict[str, Any] = {"snapshot": str(tmp_path / "mem.pickle"), "nvtx": True}
     engine.run(RunRequest("target", sample, None, target, settings, warmup=1, **more), log, threading.Event())
     engine.close()
     book = RunBook(log)
