@@ -44,10 +44,12 @@ def vicuna(
         max_position_embeddings=8192,
     )
     with META:
-        decoder = LlamaDecoder.take_over(LlamaForCausalLM(config).to(dtype))
-        for layer in decoder.layers if quant else ():
-            for name in PROJECTIONS:
-                setattr(layer, name, packer(quant)(getattr(layer, name), META))
+        source: Any = LlamaForCausalLM(config)
+        decoder = LlamaDecoder.take_over(source.to(dtype))
+        if quant is not None:
+            for layer in decoder.layers:
+                for name in PROJECTIONS:
+                    setattr(layer, name, packer(quant)(getattr(layer, name), META))
     return decoder
 
 
@@ -127,7 +129,7 @@ class _Operations(TorchDispatchMode):
 @torch.inference_mode()
 def operations_of_a_layer() -> Counter[str]:
     """Of the eager step, views left out: on a GPU each is a launch at least."""
-    counted = []
+    counted: list[Counter[str]] = []
     for layers in (1, 2):
         decoder = vicuna(layers)
         cache = StaticKv(decoder.config, 704, device=META, dtype=torch.bfloat16)

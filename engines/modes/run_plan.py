@@ -97,7 +97,7 @@ def block_sizes(role: str, settings: GenerationSettings, *, is_speculative: bool
     if role == DRAFT:
         return (1, 2)
     longest = draft_length(settings.speculation.length, settings.gamma).most
-    return tuple(sorted({1, settings.gamma + 1, longest + 1}))
+    return tuple(sorted({1, settings.gamma + 1, longest + 1, settings.speculation.nodes + 1}))
 
 
 def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:

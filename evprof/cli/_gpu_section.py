@@ -136,7 +136,7 @@ class SectionProcess:
 
         device = self.device
         if device.type == "cpu":
-            use_threads(())  # one: what is tiny gains nothing by more
+            use_threads(())  # one: what is measured on a CPU is small
         name = next(name for name, size in SIZES.items() if size is self.size)
         settings = {"device": str(device), "device_type": device.type, "dtype": dtype_name(self.dtype), "size": name}
         self.say(environment=describe_environment(device), settings=settings)
