@@ -105,7 +105,7 @@ class _Bench:
         left = self.left_s()
         reason = None
         if one.only_on not in (None, workload.device.type):
-            reason = f"it needs a {one.only_on} device"
+            reason = f"it needs a {str(one.only_on).upper()} device"
         elif one.group == COMPILED and self.plan.no_compiling:
             reason = self.plan.no_compiling
         elif left < self.plan.least_left_s:

@@ -69,7 +69,7 @@ def test_each_section_left_what_it_measures(document) -> None:
     steps = [row for row in rows_of(document, "step") if row["phase"] == "decode" and row["turns"]]
     assert {row["contender"] for row in steps} == {"ours", "hf_eager"}
     away = {row["contender"]: row["reason"] for row in rows_of(document, "step") if not row["turns"]}
-    assert {name for name, reason in away.items() if reason == "it needs a cuda device"} == {
+    assert {name for name, reason in away.items() if reason == "it needs a CUDA device"} == {
         "ours_graphs",
         "ours_fused",
     }

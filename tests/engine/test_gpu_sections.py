@@ -163,7 +163,7 @@ def rows() -> list[dict[str, Any]]:
 def test_rows_of_every_context_phase_and_contender(rows) -> None:
     steps = [row for row in rows if row.get("figure") == "step"]
     away = [row for row in steps if not row["turns"]]
-    assert {(row["contender"], row["reason"]) for row in away} == {("ours_graphs", "it needs a cuda device")}
+    assert {(row["contender"], row["reason"]) for row in away} == {("ours_graphs", "it needs a CUDA device")}
     steps = [row for row in steps if row["turns"]]
     assert {(row["contender"], row["phase"], row["context"]) for row in steps} == {
         ("ours", "vision", None),

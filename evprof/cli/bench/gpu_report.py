@@ -185,12 +185,11 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
             "logits are at most 4 last places apart. Kernels, launches and operators are counted per token in a trace."
         )
         yield ""
-    left_out = dict.fromkeys(
-        f"- {row['contender']}, {row['context']} positions: {row['reason']}."
-        for row in _of(rows, "step")
-        if row["reason"] is not None
-    )
-    yield from left_out
+    left_out: dict[tuple[str, str], list[str]] = {}
+    for row in _of(rows, "step"):
+        if row["reason"] is not None and row["phase"] == "decode":
+            left_out.setdefault((row["contender"], row["reason"]), []).append(str(row["context"]))
+    yield from (f"- {who}, {', '.join(at)} positions: {why}." for (who, why), at in left_out.items())
     if left_out:
         yield ""
 

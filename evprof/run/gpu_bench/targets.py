@@ -62,7 +62,7 @@ def _verdicts(rows: Rows) -> Iterable[Verdict]:
 
 
 def _bandwidth(rows: Rows, context: int, least: float) -> Verdict:
-    target = f"decode reads at {least:.0%} of the measured bandwidth or more, {context} positions"
+    target = f"decode reads at {100 * least:.0f} % of the measured bandwidth or more, {context} positions"
     best = fastest(rows, context, "mbu")
     if best is None:
         return Verdict(target, NOT_MEASURED)
