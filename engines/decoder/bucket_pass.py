@@ -176,7 +176,8 @@ def _whole_part(rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) ->
 
 def _scores(rows: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """Rounded to bfloat16, a score of 10 would be off by up to 0.03, and its weight by 3 %."""
-    return _product(rows, keys.transpose(-1, -2)) * rows.shape[-1] ** -0.5
+    scores: torch.Tensor = _product(rows, keys.transpose(-1, -2)) * rows.shape[-1] ** -0.5
+    return scores
 
 
 def _weighed(scores: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
