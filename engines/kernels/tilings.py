@@ -122,6 +122,9 @@ def _for_several(product: Product) -> Tiling:
     rows = 64 // product.matrices
     while rows > 32 // product.matrices and product.rows < enough * rows:
         rows //= 2
+    if rows * product.matrices > 32:
+        # 99 KiB of shared memory are all that a GeForce grants.
+        stages = min(stages, 5)
     return Tiling(rows, columns, 4, stages)
 
 
