@@ -41,9 +41,9 @@ class FakeGraph:
                     old.copy_(new)
 
 
-class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Recording(TorchDispatchMode):
     def __init__(self, done: list[Any], fresh: list[StorageWeakRef]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._done, self._fresh = done, fresh
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -51,7 +51,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         given = {tensor.untyped_storage().data_ptr() for tensor in tensors([args, kwargs])}
         for tensor in tensors(made):
             if tensor.untyped_storage().data_ptr() not in given:
-                self._fresh.append(StorageWeakRef(tensor.untyped_storage()))  # type: ignore[no-untyped-call]
+                self._fresh.append(StorageWeakRef(tensor.untyped_storage()))
         self._done.append((function, args, kwargs or {}, made))
         return made
 
@@ -65,7 +65,7 @@ class FakePool:
 
     @property
     def is_held(self) -> bool:
-        return any(not held.expired() for held in self.held)  # type: ignore[no-untyped-call]
+        return any(not held.expired() for held in self.held)
 
 
 class FakeCuda:

@@ -141,7 +141,9 @@ def compiled(function: Callable[..., Made], *, is_tuned: bool = False) -> Callab
 
     On CUDA a tuned one has products with one row written as sums and its kernels' sizes tried out, one after the other.
     """
-    options = {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
+    options: dict[str, Any] | None = (
+        {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
+    )
     made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True, options=options)
     return made
 

@@ -24,6 +24,6 @@ class RangedClock(SteppedClock):
     def __init__(self, sink: Sink, run_id: int, *, timers: dict[str, DeviceTimer] | None = None, **named: Any) -> None:
         super().__init__(sink, run_id, timers=timers, annotation=_range, **named)
 
-    def branch(self, sink: Sink, timers: dict[str, DeviceTimer] | None = None) -> StageClock:
+    def another(self, sink: Sink, timers: dict[str, DeviceTimer] | None) -> StageClock:
         """Its ranges are its own thread's."""
         return RangedClock(sink, self.run_id, timers=timers, now=self.now, ids=self.ids)

@@ -129,14 +129,13 @@ class SectionProcess:
 
     def describe(self) -> None:
         """Tells the machine as it is now, and what is measured."""
-        import torch
-
         from engines.hardware.device import dtype_name
         from engines.hardware.environment import describe_environment
+        from engines.hardware.threads import use_threads
 
         device = self.device
         if device.type == "cpu":
-            torch.set_num_threads(1)  # steps so small are all waiting with more
+            use_threads(())  # one: what is measured on a CPU is small
         name = next(name for name, size in SIZES.items() if size is self.size)
         settings = {"device": str(device), "device_type": device.type, "dtype": dtype_name(self.dtype), "size": name}
         self.say(environment=describe_environment(device), settings=settings)

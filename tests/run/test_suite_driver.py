@@ -25,6 +25,7 @@ from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.suites import suite as suite_module
+from evprof.run.suites.cooldown import CoolingPause
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, suite_fact
 from evprof.run.suites.spec import parse_suite
@@ -359,7 +360,7 @@ def test_every_row_but_the_first_comes_after_a_rest(tmp_path: Path, monkeypatch:
     def rest(_: object) -> None:
         rests.append(len(heard.ended))
 
-    monkeypatch.setattr(suite_module.CoolingPause, "rest", rest)
+    monkeypatch.setattr(CoolingPause, "rest", rest)
     plan = plan_of(repeat=1, grid={**GRID, "cooldown": 30})
     assert drive(plan, tmp_path / "s.evprof", watcher=heard).measured == len(plan.rows)
     assert rests == list(range(1, len(plan.rows)))
@@ -368,7 +369,7 @@ def test_every_row_but_the_first_comes_after_a_rest(tmp_path: Path, monkeypatch:
 
 
 def test_a_stop_while_resting_measures_no_further_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_module.CoolingPause, "rest", lambda _: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(CoolingPause, "rest", lambda _: signal.raise_signal(signal.SIGINT))
     heard = Listening()
     end = drive(plan_of(), tmp_path / "s.evprof", watcher=heard)
     assert end.is_stopped
