@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from engines.fit.making_room import make_room
+from engines.hardware.device import choose_device
 from engines.hardware.environment import describe_environment
 from engines.loading.warm_models import Loader, WarmModels
 from engines.loading.weights import load_model
 from engines.modes.measured_run import MeasuredRun
-from engines.modes.run_plan import TRACE, RunPlan, RunTools, way_of
+from engines.modes.run_plan import RANGES, SNAPSHOT, TRACE, RunPlan, RunTools, way_of
+from evprof.core.errors import USAGE, UserError
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.request import RunRequest
@@ -43,6 +46,7 @@ class LocalEngine:
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
         """Carries a request out. Raises UserError when it means nothing; what happens to runs is their status."""
         request.validate()
+        check_gpu(request)
         failed: set[str] = set()
         for plan in plan_runs(request, lambda role: self._is_warm(request, role)):
             if plan.role in failed:
@@ -67,6 +71,15 @@ class LocalEngine:
 
             trace = TorchTrace(trace_folder(request.trace.folder, plan.run_id, f"{request.mode}-{plan.role}"))
             return replace(self._tools, make_clock=trace.make_clock, wrap=trace, end_facts=trace.facts)
+        if plan.extra == SNAPSHOT and request.snapshot is not None:
+            from engines.measuring.memory_snapshot import MemorySnapshot
+
+            snapshot = MemorySnapshot(snapshot_file(request, plan.role))
+            return replace(self._tools, wrap=snapshot, end_facts=snapshot.facts)
+        if plan.extra == RANGES:
+            from engines.measuring.nvtx_ranges import RangedClock
+
+            return replace(self._tools, make_clock=RangedClock)
         return self._tools
 
     def close(self) -> None:
@@ -85,9 +98,28 @@ def plan_runs(request: RunRequest, is_warm: Callable[[str], bool]) -> Iterator[R
         number = repeat if repeat < 0 else request.first_repeat + repeat
         yield RunPlan(run_id, role, number, request.settings)
         run_id += 1
+    extras = {SNAPSHOT: request.settings} if request.snapshot is not None else {}
+    if request.nvtx:
+        extras[RANGES] = request.settings
     if request.trace is not None:
         # Decode covers tokens 2…n: so many decode steps are one token more.
         count = min(request.settings.max_new_tokens, request.trace.tokens + 1)
+        extras[TRACE] = replace(request.settings, max_new_tokens=count)
+    for extra, settings in extras.items():
         for role in mode_of(request.mode).answering:
-            yield RunPlan(run_id, role, 0, replace(request.settings, max_new_tokens=count), TRACE)
+            yield RunPlan(run_id, role, 0, settings, extra)
             run_id += 1
+
+
+def check_gpu(request: RunRequest) -> None:
+    """Raises UserError (exit code 2) for what only CUDA tells when no model of the request runs there."""
+    asked = [name for name, is_asked in (("--memory-snapshot", request.snapshot), ("--nvtx", request.nvtx)) if is_asked]
+    choices = [choice for choice in map(request.choice_of, request.roles) if choice is not None]
+    if asked and not any(choose_device(choice.device).type == "cuda" for choice in choices):
+        raise UserError(f"{asked[0]} needs a model on a CUDA device, and here all run on the CPU.", exit_code=USAGE)
+
+
+def snapshot_file(request: RunRequest, role: str) -> Path:
+    """The file as named; where a mode has several answers, with the role in its name."""
+    path = Path(request.snapshot or "")
+    return path if len(mode_of(request.mode).answering) == 1 else path.with_stem(f"{path.stem}-{role}")

@@ -66,7 +66,7 @@ def stepping(workload: Workload, kind: str, blocks: tuple[int, ...] = (1,)) -> O
     except UserError as error:
         raise UnavailableError(str(error)) from None
     step = chosen.step
-    if step is None:
+    if step is None or chosen.kind != kind:
         raise UnavailableError(chosen.sentence or f"there is no step '{kind}'")
     cache = _kept_cache(step, workload.capacity) or _cache_of(workload)
     return OurTurns(CachedModel(decoder, TARGET, workload.device, decoder.rows, cache=cache, own_step=step), workload)

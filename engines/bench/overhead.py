@@ -3,6 +3,8 @@
 "Off" is the very same loop with a null clock and an answer that keeps no records. Beside the ratio stands the A/A
 ratio, off against off in the same minutes: what this machine's noise alone makes of equal things. The engine thread's
 part is measured, which ends at the queue; what sending to a window adds is `windowed_vs_headless`, not measured here.
+All three continue one answer at the same positions of one cache, which is cut back in between. On a GPU the step is the
+one that runs take there, spans have device times, and a turn is longer: its end waits for the device.
 """
 
 from __future__ import annotations
@@ -16,23 +18,32 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from engines.decoder.decoding import CachedModel, Limits, decode
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import CachedModel, Limits, decode, make_reader
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
+from engines.decoder.step_choice import DecodeSteps, StepPlan
+from engines.hardware.device import choose_device, choose_dtype
 from engines.hardware.environment import describe_environment
 from engines.loading.shapes import LANGUAGE_SHAPES, SEED, build_language_model, language_config
+from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import NullClock, StageClock
 from engines.tokens.answer import Answer, SilentAnswer
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import TARGET
 from evprof.core.units import NS_PER_S
+from evprof.core.vocabulary.switches import Switches
 from evprof.run.processes.queue_sink import QueueSink
 
-TOKENS, TURNS = 4, 6
-"""Decode steps in a row, and how often each kind gets its turn within a pair: the finer they alternate, the more of
-the machine's unrest all share."""
+TOKENS, TURNS = {"cpu": 4, "cuda": 32}, 6
+"""Decode steps in a row by kind of device, and how often each side gets its turn within a pair: the finer they
+alternate, the more of the machine's unrest all share."""
+
+PROMPT = range(3, 19)
+"""Token ids of the prompt."""
 
 RESAMPLES = 4000
 
@@ -47,22 +58,32 @@ class Triple:
 
 
 def measure_overhead(
-    shape: str = "dispatch-32", pairs: int = 300, note: Callable[[str], None] = lambda _: None
+    shape: str = "dispatch-32",
+    pairs: int = 300,
+    note: Callable[[str], None] = lambda _: None,
+    *,
+    device: str = "cpu",
+    step: str = "auto",
 ) -> dict[str, Any]:
     """`environment`, `rows` and `summary` of `evprof bench overhead`; `note` hears how far it is.
 
-    One CPU thread, so that dispatch is what is measured. Raises UserError (exit code 2) for an unknown shape.
+    One CPU thread, so that dispatch is what is measured; `step` is a decode step as runs take it, by default a GPU's
+    captured one. Raises UserError (exit code 2) for an unknown shape, and for a device that is not there.
     """
     if shape not in LANGUAGE_SHAPES:
         raise UserError(f"Unknown shape '{shape}'; choose one of {', '.join(LANGUAGE_SHAPES)}.", exit_code=USAGE)
     if pairs < 2:
         raise UserError(f"--pairs must be at least 2, not {pairs}.", exit_code=USAGE)
+    place = choose_device(device)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with torch.inference_mode():
-            triples = _measure(_Loop(_build(shape)), pairs, note)
-            environment = describe_environment(torch.device("cpu"))
+            loop = _Loop(_build(shape, place), step)
+            if loop.sentence is not None:
+                note(loop.sentence)
+            triples = _measure(loop, pairs, note)
+            environment = describe_environment(place)
     finally:
         torch.set_num_threads(before)
     rows = [
@@ -74,7 +95,8 @@ def measure_overhead(
         }
         for index, entry in enumerate(triples)
     ]
-    return {"environment": environment, "rows": rows, "summary": {"shape": shape} | summarise(triples)}
+    where = {"shape": shape, "device": str(place), "step": loop.kind, "tokens_per_pair": loop.tokens * TURNS}
+    return {"environment": environment, "rows": rows, "summary": where | summarise(triples)}
 
 
 def summarise(triples: list[Triple]) -> dict[str, Any]:
@@ -85,7 +107,6 @@ def summarise(triples: list[Triple]) -> dict[str, Any]:
     equal_low, equal_high = median_interval(equal)
     return {
         "pairs": len(triples),
-        "tokens_per_pair": TOKENS * TURNS,
         "off_ms_per_token": statistics.median(entry.off_ns for entry in triples) / 1e6,
         "instrumented_vs_off": float(np.median(ratios)),
         "instrumented_vs_off_ci95_low": low,
@@ -107,49 +128,71 @@ def median_interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[floa
 class _Loop:
     """Makes one answer after another with a small model, with records or without."""
 
-    def __init__(self, model: LlamaDecoder) -> None:
+    def __init__(self, model: LlamaDecoder, step: str) -> None:
         self._model = model
         self._sink = QueueSink()
-        self._embeddings = model.embed(torch.arange(3, 19).unsqueeze(0))
+        self._embeddings = model.embed(torch.tensor([list(PROMPT)], device=model.device))
         self._pieces = [f" {index}" for index in range(model.config.vocab_size)]
+        self._pools: dict[str, list[Any]] = {}
         self._run_id = 0
+        self.tokens = TOKENS[model.device.type]
+        self._capacity = len(PROMPT) + self.tokens * TURNS + 2
+        chosen = DecodeSteps(model).choose(Switches(step=step), StepPlan((1,), len(PROMPT), self._capacity))
+        self._step, self.kind, self.sentence = chosen.step, chosen.kind, chosen.sentence
 
-    def start(self, *, instrumented: bool) -> _Running:
-        """A prefilled run that has its first token."""
+    def start(self) -> dict[str, _Running]:
+        """Three runs over one prefilled prompt, which have their first token; "on" has records."""
         self._sink.take()  # nothing piles up
-        self._run_id += 1
         cached = CachedModel.over(self._model, TARGET, bytes_per_position=1)
-        clock = StageClock(self._sink, self._run_id) if instrumented else NullClock()
-        answer = Answer(self._sink, self._run_id, TARGET, self._pieces) if instrumented else SilentAnswer()
-        answer.add(int(greedy(cached.prefill(self._embeddings, _NEVER))))
-        return _Running(cached, answer, clock)
+        cached.own_step = self._step
+        if isinstance(self._step, GraphStep):
+            cached.cache = self._step.open_cache(self._capacity)
+        first = int(greedy(cached.prefill(self._embeddings, _NEVER)))
+        return {kind: self._running(cached, first, instrumented=kind == "on") for kind in ("on", "off", "again")}
+
+    def _running(self, cached: CachedModel, first: int, *, instrumented: bool) -> _Running:
+        clock: StageClock = NullClock()
+        answer: Answer = SilentAnswer()
+        if instrumented:
+            self._run_id += 1
+            clock = StageClock(self._sink, self._run_id, timers=make_timers([cached.device], self._pools))
+            answer = Answer(self._sink, self._run_id, TARGET, self._pieces)
+        answer.add(first)
+        return _Running(cached, answer, clock, self.tokens)
 
 
 class _Running:
-    """One run's decode stage, advanced a few tokens at a time; `time_ns` is what that took, stage records included."""
+    """One run's decode stage, advanced some tokens at a time; `time_ns` is what that took, stage records included."""
 
-    def __init__(self, cached: CachedModel, answer: Answer, clock: StageClock) -> None:
+    def __init__(self, cached: CachedModel, answer: Answer, clock: StageClock, tokens: int) -> None:
         self._cached = cached
         self._answer = answer
         self._clock = clock
+        self._tokens = tokens
         began_ns = monotonic_ns()
-        self._stage = clock.stage("decode", TARGET)
+        self._stage = clock.stage("decode", TARGET, cached.device)
         self._stage.__enter__()
         self.time_ns = monotonic_ns() - began_ns
 
     def advance(self) -> None:
-        """TOKENS more."""
-        ids = self._answer.ids
-        last, limits = torch.tensor([[ids[-1]]]), Limits(len(ids) + TOKENS)
+        """Some tokens more, from where this run left off."""
+        ids, device = self._answer.ids, self._cached.device
+        self._cached.crop_to(self._answer)
+        last, limits = torch.tensor([[ids[-1]]], device=device), Limits(len(ids) + self._tokens)
+        reader = make_reader(device)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         began_ns = monotonic_ns()
-        decode(self._cached, last, self._answer, limits, sampler=greedy, clock=self._clock, stop=_NEVER)
+        decode(self._cached, last, self._answer, limits, sampler=greedy, clock=self._clock, stop=_NEVER, reader=reader)
         self.time_ns += monotonic_ns() - began_ns
 
     def time_per_token(self) -> float:
         """Ends the stage; ns per token of the whole of it."""
         began_ns = monotonic_ns()
         self._stage.__exit__(None, None, None)
-        return (self.time_ns + monotonic_ns() - began_ns) / (TOKENS * TURNS)
+        spent_ns = self.time_ns + monotonic_ns() - began_ns
+        self._clock.finish()
+        return spent_ns / (self._tokens * TURNS)
 
 
 _NEVER = threading.Event()
@@ -169,9 +212,8 @@ def _measure(loop: _Loop, pairs: int, note: Callable[[str], None]) -> list[Tripl
 
 
 def _triple(loop: _Loop, order: random.Random) -> Triple:
-    kinds = ["on", "off", "again"]
-    order.shuffle(kinds)
-    runs = {kind: loop.start(instrumented=kind == "on") for kind in kinds}
+    runs = loop.start()
+    kinds = list(runs)
     for _ in range(TURNS):
         order.shuffle(kinds)
         for kind in kinds:
@@ -180,5 +222,7 @@ def _triple(loop: _Loop, order: random.Random) -> Triple:
     return Triple(times["on"], times["off"], times["again"])
 
 
-def _build(shape: str) -> LlamaDecoder:
-    return LlamaDecoder.take_over(build_language_model(language_config(LANGUAGE_SHAPES[shape])))
+def _build(shape: str, device: torch.device) -> LlamaDecoder:
+    model = build_language_model(language_config(LANGUAGE_SHAPES[shape]))
+    nn.Module.to(model, device=device, dtype=choose_dtype("auto", device))
+    return LlamaDecoder.take_over(model)

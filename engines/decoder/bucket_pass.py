@@ -77,7 +77,7 @@ def bucket_states(
     mask = _mask(places, front, bucket.end, padding)
     hidden, run = decoder.embed(ids), layer_pass or layer_in_bucket
     kind = JOINED if is_joined else decoder.attention
-    for layer, keys, values in zip(decoder.layers, cache.keys, cache.values, strict=True):
+    for layer, keys, values in zip(decoder.ordered, cache.keys, cache.values, strict=True):
         hidden = run(
             layer, hidden, cos, sin, keys=keys, values=values, places=places, mask=mask, front=front, kind=kind
         )
@@ -168,7 +168,7 @@ def _whole_part(rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) ->
     In half precision on CUDA by the flash kernel, which hands out its log-sum-exp.
     """
     if rows.is_cuda and rows.dtype in (torch.float16, torch.bfloat16) and rows.shape[-1] % 8 == 0:
-        found = torch.ops.aten._scaled_dot_product_flash_attention(rows, keys, values, 0.0, False, False)
+        found: list[torch.Tensor] = torch.ops.aten._scaled_dot_product_flash_attention(rows, keys, values)[:2]
         return found[0].float(), found[1].float()[..., : rows.shape[2]]
     scores = _scores(rows, keys)
     return _weighed(scores, values), scores.logsumexp(dim=-1)
@@ -176,7 +176,8 @@ def _whole_part(rows: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) ->
 
 def _scores(rows: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """Rounded to bfloat16, a score of 10 would be off by up to 0.03, and its weight by 3 %."""
-    return _product(rows, keys.transpose(-1, -2)) * rows.shape[-1] ** -0.5
+    scores: torch.Tensor = _product(rows, keys.transpose(-1, -2)) * rows.shape[-1] ** -0.5
+    return scores
 
 
 def _weighed(scores: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -185,7 +186,9 @@ def _weighed(scores: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """[B, h, R, K] @ [B, h, K, C], added up and kept in float32 without a copy of what CUDA reads in half precision."""
-    if left.is_cuda and left.dtype != torch.float32:
+    # inductor turns a product of one row into a sum, which reads half precision and forgets what it is to give.
+    is_sum = torch.compiler.is_compiling() and left.shape[2] == 1
+    if left.is_cuda and left.dtype != torch.float32 and not is_sum:
         flat = torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out_dtype=torch.float32)
         return flat.view(*left.shape[:2], *flat.shape[1:])
     return left.float() @ right.float()

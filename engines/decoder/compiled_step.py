@@ -7,7 +7,6 @@ is a compilation of its own. What inductor made is kept in the user's cache fold
 from __future__ import annotations
 
 import os
-import sys
 import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -43,7 +42,8 @@ class CompiledStep:
 
     def __init__(self, decoder: LlamaDecoder) -> None:
         self._decoder = decoder
-        self._compiled = compiled(_pure_step(decoder))
+        # One for each kind of attention: of one function, torch compiles no more than eight.
+        self._compiled: dict[str, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {}
         self._ready: set[tuple[str, int, bool, int]] = set()
         self.problem: str | None = None
         self.features: torch.Tensor | None = None
@@ -94,8 +94,12 @@ class CompiledStep:
         # One position to spare: a view of a whole cache would be compiled for separately.
         cache.reserve(start + new + 1)
         rotation = self._decoder.rotation(start, new, cache.padding)
-        with choosing_kernel(self._decoder.attention, cache.padding if new == 1 else ids):
-            told = self._compiled(ids, rotation, start, keys=cache.keys, values=cache.values, padding=cache.padding)
+        attention = self._decoder.attention
+        if attention not in self._compiled:
+            self._compiled[attention] = compiled(_pure_step(self._decoder))
+        step = self._compiled[attention]
+        with choosing_kernel(attention, cache.padding if new == 1 else ids):
+            told = step(ids, rotation, start, keys=cache.keys, values=cache.values, padding=cache.padding)
         cache.advance(new)
         return told
 
@@ -137,7 +141,9 @@ def compiled(function: Callable[..., Made], *, is_tuned: bool = False) -> Callab
 
     On CUDA a tuned one has products with one row written as sums and its kernels' sizes tried out, one after the other.
     """
-    options = {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
+    options: dict[str, Any] | None = (
+        {"coordinate_descent_tuning": True} if is_tuned and torch.cuda.is_available() else None
+    )
     made: Callable[..., Made] = torch.compile(_own_code(function), dynamic=True, fullgraph=True, options=options)
     return made
 
@@ -166,14 +172,13 @@ def check_headers() -> None:
 def keep_compilations() -> Path:
     """Where inductor keeps what it compiled: as the user's TORCHINDUCTOR_CACHE_DIR says, else in their cache folder.
 
-    On a CPU there is one kernel source after the other, so no pool of compiling processes is started.
+    No pool of compiling processes is started: there are few kernels to a layer, and a pool would stay beside what is
+    measured. In a frozen program `sys.executable`, which it starts, is that program.
     """
     import torch._inductor.config as inductor
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    if getattr(sys, "frozen", False) or not torch.cuda.is_available():
-        # A pool's processes are started as `sys.executable`, which in a frozen program is that program.
-        inductor.compile_threads = 1
+    inductor.compile_threads = 1
     # torch writes its own default, a temporary folder, into the variable as soon as it is imported.
     named, default = os.environ.get(_FOLDER_VARIABLE), default_cache_dir()
     if named is not None and Path(named) != Path(default):
@@ -205,4 +210,6 @@ def is_compilers(problem: BaseException) -> bool:
 
 def first_line(problem: BaseException) -> str:
     """What an exception says first, without its full stop."""
+    if type(problem).__name__ == "FailOnRecompileLimitHit":
+        return "torch has compiled it as often as it allows"
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(". ")

@@ -129,7 +129,7 @@ class CachedModel:
 
     def _fed(self, ids: torch.Tensor, keep: int, shape: BlockShape | None) -> torch.Tensor:
         step = self.own_step
-        if step is not None and (step.gives_features or not self.keeps_features):
+        if step is not None and (not self.keeps_features or step.gives_features):
             logits = step(ids, self.opened, keep, shape)
             if self.keeps_features:
                 self.features = step.features

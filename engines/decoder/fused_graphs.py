@@ -11,6 +11,7 @@ import torch
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.fused_check import check
 from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass
+from engines.decoder.fused_tuning import tune_decoder
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
@@ -68,7 +69,7 @@ class FusedGraphs(GraphStep):
         super().__init__(decoder, body=self.body, kind=FUSED, has_buckets=False)
 
     def capture_for(self, blocks: Iterable[int], start: int, capacity: int) -> float | None:
-        """Checks the pass once and captures a step for each number of tokens; `start` does not matter.
+        """Tunes and checks the pass once and captures a step for each number of tokens; `start` does not matter.
 
         Returns the ms it took, None where everything was there. Raises RuntimeError where the pass does not compute
         what the decoder's own does, or cannot be captured.
@@ -77,6 +78,7 @@ class FusedGraphs(GraphStep):
         blocks = [1, *(block for block in blocks if block <= MOST_POSITIONS)]
         if not was_checked:
             with torch.cuda.device(self._decoder.device):
+                tune_decoder(self._decoder, blocks)
                 check(self.body, self._decoder, max(blocks))
             self._is_checked = True
         captured_ms = super().capture_for(blocks, start, capacity)

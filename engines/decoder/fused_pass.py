@@ -53,6 +53,7 @@ class FusedPass:
         self._chain = (places, ((2 << places) - 1).to(torch.int32))
         self._depths, self._seen = (part.clone() for part in self._chain)
 
+    @torch.inference_mode()
     def arrange(self, shape: BlockShape | None) -> None:
         """Places the next blocks as a tree; None: their positions follow one another. Never waits."""
         if shape is self._shape:

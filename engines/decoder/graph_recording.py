@@ -41,8 +41,9 @@ class GraphRecorder:
         does harm; for that moment no other thread may wait either. One that is not kept lies outside the pool.
         """
         device, stream, graph = self._decoder.device, capture_stream(self._decoder), cuda.CUDAGraph()
-        if is_kept and self._pool is None:
-            self._pool = cuda.graph_pool_handle()
+        pool = (self._pool if is_kept else None) or cuda.graph_pool_handle()
+        if is_kept:
+            self._pool = pool
         with cuda.device(device):
             before = cuda.current_stream(device)
             stream.wait_stream(before)
@@ -54,12 +55,11 @@ class GraphRecorder:
                     if checks:
                         with _no_waiting():
                             body()
-                    pool = self._pool if is_kept else None
                     with cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
                         made = body()
             except BaseException:
                 del graph
-                self._clean_up()
+                self._clean_up(pool)
                 raise
             finally:
                 before.wait_stream(stream)
@@ -83,11 +83,10 @@ class GraphRecorder:
         """
         self._pool = None
 
-    def _clean_up(self) -> None:
+    def _clean_up(self, pool: Any) -> None:
         """After a recording that failed: before 2.12, torch counts it as under way for good, and frees nothing then."""
-        if self._pool is not None:
-            with suppress(RuntimeError, AttributeError):
-                cuda.memory._cuda_endAllocateToPool(self._decoder.device.index or 0, self._pool)
+        with suppress(RuntimeError, AttributeError):
+            cuda.memory._cuda_endAllocateToPool(self._decoder.device.index or 0, pool)
         self.start_over()
         cuda.empty_cache()
 

@@ -24,7 +24,7 @@ def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
         sizes = {"decode": 1} | ({"verify": min(block, length)} if block > 1 else {})
         for name, new in sizes.items():
             found[name] = getattr(step, "attention_kernel", None) if is_own else _kernel(decoder, length, new)
-    return {name: kernel for name, kernel in found.items() if kernel is not None}
+    return {name: kernel for name, kernel in found.items() if kernel}
 
 
 def _kernel(decoder: LlamaDecoder, length: int, new: int) -> str | None:

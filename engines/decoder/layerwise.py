@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from engines.decoder.bucket_pass import JOINED, Bucket, bucket_states, head_of, layer_in_bucket
-from engines.decoder.compiled_step import compiled
+from engines.decoder.compiled_step import check_headers, compiled, keep_compilations
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
 
@@ -34,9 +34,11 @@ class LayerwiseBody:
         *,
         way: str = JOINED,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `bucket_states`."""
+        """As `bucket_states`. Raises RuntimeError where nothing can be compiled."""
         key = (way, decoder.attention)
         if key not in self._layers:
+            check_headers()
+            keep_compilations()
             self._layers[key] = compiled(layer_in_bucket, is_tuned=True)
         return bucket_states(
             decoder, ids, start, cache, bucket, way=way, layer_pass=self._layers[key], head_pass=self._head

@@ -213,20 +213,23 @@ def several_tokens(
     further = ROWS.to(tl.int64)
     sums = tl.zeros([16, BLOCK_ROWS], tl.float32)
     ups = tl.zeros([16, BLOCK_ROWS if GATED else 1], tl.float32)
-    squares = tl.zeros([16, BLOCK_COLUMNS], tl.float32)
-    # Both halves of a packed byte have their inputs 64 columns apart; a tile of bytes is one group.
+    # Both halves of a packed byte have their inputs 64 columns apart; a tile of bytes is some groups with a scale each.
+    PART: tl.constexpr = 64 if BITS == 4 else BLOCK_COLUMNS
     WIDTH: tl.constexpr = (
         COLUMNS if BITS == 0 else (COLUMNS + 15) // 16 * 16 if BITS == 8 else (COLUMNS + 127) // 128 * 64
     )
-    for start in tl.range(0, WIDTH, BLOCK_COLUMNS, num_stages=STAGES):
-        begin = start * 2 if BITS == 4 else start
-        low, squares = _normed(inputs, norm, begin, squares, tokens, TOKENS, COLUMNS, NORMED, BLOCK_COLUMNS)
-        high = low
-        if BITS == 4:
-            high, squares = _normed(inputs, norm, begin + 64, squares, tokens, TOKENS, COLUMNS, NORMED, BLOCK_COLUMNS)
-        sums = _added_product(sums, low, high, weight, scales, held, start, WIDTH, BITS, BLOCK_COLUMNS)
-        if GATED:
-            ups = _added_product(ups, low, high, weight, scales, held + further, start, WIDTH, BITS, BLOCK_COLUMNS)
+    squares = tl.zeros([16, PART], tl.float32)
+    for tile in tl.range(0, WIDTH, BLOCK_COLUMNS, num_stages=STAGES):
+        for part in tl.static_range(BLOCK_COLUMNS // PART):
+            start = tile + part * PART
+            begin = start * 2 if BITS == 4 else start
+            low, squares = _normed(inputs, norm, begin, squares, tokens, TOKENS, COLUMNS, NORMED, PART)
+            high = low
+            if BITS == 4:
+                high, squares = _normed(inputs, norm, begin + 64, squares, tokens, TOKENS, COLUMNS, NORMED, PART)
+            sums = _added_product(sums, low, high, weight, scales, held, start, WIDTH, BITS, PART)
+            if GATED:
+                ups = _added_product(ups, low, high, weight, scales, held + further, start, WIDTH, BITS, PART)
     if NORMED:
         scale = 1.0 / tl.sqrt_rn(tl.sum(squares, 1) / COLUMNS + eps)
         sums *= scale[:, None]
@@ -280,7 +283,8 @@ def _added_product(
         second = ((tile >> 4).to(tl.float32) - 8.0).to(low.dtype)
         product = tl.dot(low, tl.trans(first), input_precision="ieee")
         product = tl.dot(high, tl.trans(second), product, input_precision="ieee")
-        sums += product * tl.load(scales + rows * (WIDTH // 64) + start // 64).to(tl.float32)[None, :]
+        scale = tl.load(scales + rows * (WIDTH // 64) + start // 64, mask=(rows >= 0) & (start < WIDTH), other=0.0)
+        sums += product * scale.to(tl.float32)[None, :]
     else:
         if BITS == 8:
             tile = tile.to(tl.float32) - 128.0

@@ -94,11 +94,10 @@ def candidates(product: Product) -> list[Tiling]:
             replace(first, rows=2 * rows, warps=8, stages=3),
         ]
     else:
-        wider = {} if product.bits == INT4 else {"columns": 2 * columns}
         tried = [
             first,
-            replace(first, stages=6),
-            replace(first, rows=max(16, rows // 2), warps=2, **wider),
+            replace(first, stages=first.stages - 1),
+            replace(first, rows=max(16, rows // 2), warps=2, columns=2 * columns),
             replace(first, rows=2 * rows, stages=3),
         ]
     return list(dict.fromkeys(tried))
@@ -113,15 +112,17 @@ def _for_one(product: Product) -> Tiling:
 
 
 def _for_several(product: Product) -> Tiling:
-    """Tensor cores take 16 tokens; a warp multiplies 8 rows of weights."""
+    """Tensor cores take 16 tokens. Every program reads all inputs, as much as eight rows of weights and more: many rows
+    where that leaves a program for each multiprocessor, and more of them the narrower the weights are."""
     if product.bits == INT4:
-        columns = GROUP // 2
+        columns, stages, enough = 2 * GROUP, 4, MULTIPROCESSORS
     else:
         columns = max(16, min(256 // product.element_bytes, _power_above(product.columns)))
-    rows = 32 // product.matrices
-    while product.rows >= 4 * MULTIPROCESSORS * rows and rows < 64 // product.matrices:
-        rows *= 2
-    return Tiling(max(rows, 16), columns, 4, 4)
+        stages, enough = 6, 2 * MULTIPROCESSORS
+    rows = 64 // product.matrices
+    while rows > 32 // product.matrices and product.rows < enough * rows:
+        rows //= 2
+    return Tiling(rows, columns, 4, stages)
 
 
 def _power_above(count: int) -> int:

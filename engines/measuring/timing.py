@@ -148,15 +148,25 @@ class StageClock:
         # What a device timed, kept so that it can be corrected when the clocks were compared at the end.
         self._settled: list[OpenSpan] = []
         self.device_clocks: dict[str, ClockFacts] = {}
+        self._branches: list[StageClock] = []
+        self._is_branch = False
         # One call into C, so that two threads never get the same number.
-        self._ids = count() if ids is None else ids
+        self.ids = count() if ids is None else ids
 
     def branch(self, sink: Sink, timers: dict[str, DeviceTimer] | None = None) -> StageClock:
         """A clock for another thread of the same run: spans of its own, numbered with these ones.
 
-        Neither its timers nor their events are to be shared with another thread; it is finished before this one.
+        Neither its timers nor their events are to be shared with another thread; it is finished before this one, which
+        then compares its devices' clocks, too.
         """
-        return StageClock(sink, self.run_id, timers=timers, now=self.now, ids=self._ids)
+        made = self.another(sink, timers)
+        made._is_branch = True
+        self._branches.append(made)
+        return made
+
+    def another(self, sink: Sink, timers: dict[str, DeviceTimer] | None) -> StageClock:
+        """A clock of the same kind for the same run."""
+        return StageClock(sink, self.run_id, timers=timers, now=self.now, ids=self.ids)
 
     @property
     def is_inside(self) -> bool:
@@ -176,8 +186,8 @@ class StageClock:
         """A part of the innermost open span whose work runs on a device of its own."""
         return OpenSpan(self, name, role, self._timers.get(str(device)))
 
-    def begin_step(self) -> None:
-        """Called before each token or round of stage decode; traces mark their steps here."""
+    def begin_step(self, kind: str = "token") -> None:
+        """Called before each token or "round" of stage decode; traces mark their steps here."""
 
     def end_step(self) -> None:
         """Called after each token or round."""
@@ -193,8 +203,8 @@ class StageClock:
     def finish(self) -> int:
         """Waits for every device once and settles the rest. Returns the host's ns when all work was done.
 
-        Then compares the clocks: `device_clocks` are the result, and where a device's drifted the spans that it timed
-        are written as settled once more, corrected.
+        After that the clocks are compared: `device_clocks` are the result, and where a device's drifted the spans that
+        it timed are written as settled once more, corrected.
         """
         for timer in self._timers.values():
             timer.synchronize()
@@ -204,17 +214,23 @@ class StageClock:
             span.settle()
             self._settled.append(span)
             self._write_settled(span)
+        if not self._is_branch:
+            for clock in (self, *self._branches):
+                clock.compare()
+        return done_ns
+
+    def compare(self) -> None:
+        """Compares the devices' clocks with the host's and corrects what they timed. They have nothing to do."""
         for device, timer in self._timers.items():
             self.device_clocks[device] = facts = timer.conclude()
             for span in self._settled if facts.is_corrected else ():
                 if span.timer is timer and span.correct():
                     self._write_settled(span)
         self._settled.clear()
-        return done_ns
 
     def open(self, span: OpenSpan) -> None:
         """Begins a span; called by the span itself."""
-        span.span_id = next(self._ids)
+        span.span_id = next(self.ids)
         if self._open:
             span.parent_id = self._open[-1].span_id
         self._open.append(span)

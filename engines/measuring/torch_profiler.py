@@ -6,7 +6,6 @@ A traced run is a run of its own: the profiler slows everything down, so none of
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +15,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function, tensorboard_trace_handler
 
 from engines.measuring.device_timer import DeviceTimer
-from engines.measuring.timing import OpenSpan, StageClock
+from engines.measuring.stepped_clock import SteppedClock
+from engines.measuring.timing import OpenSpan
 from evprof.core.errors import UserError
 from evprof.core.protocols import Sink
 
 
-class TracedClock(StageClock):
+class TracedClock(SteppedClock):
     """A clock whose spans and steps also show in the trace, properly nested.
 
     ProfilerStep#0 is everything before stage decode; each token or round of decode is a step of its own.
@@ -29,38 +29,19 @@ class TracedClock(StageClock):
 
     def __init__(self, sink: Sink, run_id: int, *, timers: dict[str, DeviceTimer] | None = None) -> None:
         super().__init__(sink, run_id, timers=timers, annotation=record_function)
-        self._steps = 0
-        self._step: AbstractContextManager[Any] | None = None
+
+    def step_name(self, kind: str) -> str:
+        """As TensorBoard's plugin looks for it."""
+        return f"ProfilerStep#{self._steps}"
 
     def open(self, span: OpenSpan) -> None:
         """Begins the first step with the first stage and ends it before decode."""
         is_stage = not self.is_inside
         if is_stage and span.name == "decode":
-            self._end_mark()
+            self.end_mark()
         elif is_stage and self._steps == 0:
             self.begin_step()
         super().open(span)
-
-    def begin_step(self) -> None:
-        """Opens the next ProfilerStep#N."""
-        self._step = record_function(f"ProfilerStep#{self._steps}")
-        self._step.__enter__()
-        self._steps += 1
-
-    def end_step(self) -> None:
-        """Closes it."""
-        self._end_mark()
-        super().end_step()
-
-    def finish(self) -> int:
-        """Closes what a stopped run left open, too."""
-        self._end_mark()
-        return super().finish()
-
-    def _end_mark(self) -> None:
-        step, self._step = self._step, None
-        if step is not None:
-            step.__exit__(None, None, None)
 
 
 class TorchTrace:

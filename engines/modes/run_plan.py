@@ -25,14 +25,15 @@ from evprof.core.vocabulary.modes import mode_of
 ClockMaker = Callable[..., StageClock]
 """Makes a run's clock: StageClock itself, or a trace's."""
 
-TRACE = "trace"
+TRACE, SNAPSHOT, RANGES = "trace", "snapshot", "ranges"
+"""What a run is made for that is only looked into: a torch trace, a memory snapshot, NVTX ranges."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
     """One run to be made: whose answer, which repetition; `repeat` is negative for a warm-up.
 
-    `extra` is TRACE for a run made only to be looked into, "" for one that is measured.
+    `extra` is TRACE, SNAPSHOT or RANGES for a run made only to be looked into, "" for one that is measured.
     """
 
     run_id: int
@@ -96,7 +97,7 @@ def block_sizes(role: str, settings: GenerationSettings, *, is_speculative: bool
     if role == DRAFT:
         return (1, 2)
     longest = draft_length(settings.speculation.length, settings.gamma).most
-    return tuple(sorted({1, settings.gamma + 1, longest + 1}))
+    return tuple(sorted({1, settings.gamma + 1, longest + 1, settings.speculation.nodes + 1}))
 
 
 def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:

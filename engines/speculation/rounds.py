@@ -70,7 +70,7 @@ class Rounds:
             with self._clock.child_on("prepare draft", drafter.role, drafter.device):
                 drafter.start(self._context)
             while not self._limits.is_over(answer):
-                self._clock.begin_step()
+                self._clock.begin_step("round")
                 self._play()
                 self._clock.end_step()
             with self._clock.child_on("draft", drafter.role, drafter.device):

@@ -17,14 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from evprof.core.errors import FAILURE, UserError
-
-if TYPE_CHECKING:
-    import torch
-
-    from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.request import RunRequest
+from evprof.core.vocabulary.generation import ModelChoice
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ SIZES = {
         target="evprof-tiny-video-llava",
         repeat=1,
         run_tokens=4,
-        switches=("nothing", "cache static", "prefill-chunk", "early-exit"),
+        switches=("cache static", "early-exit"),
         scale=0.1,
         no_compiling="at tiny shapes nothing is compiled: that takes longer than all the rest",
     ),
@@ -112,15 +109,15 @@ class SectionProcess:
         return max(0.0, self._ends - time.monotonic())
 
     @property
-    def device(self) -> torch.device:
-        """Where it is measured. Raises UserError for one that is not there."""
+    def device(self) -> Any:
+        """Where it is measured, as torch names it. Raises UserError for one that is not there."""
         from engines.hardware.device import choose_device
 
         return choose_device(self.options.device)
 
     @property
-    def dtype(self) -> torch.dtype:
-        """In what arithmetic."""
+    def dtype(self) -> Any:
+        """In what arithmetic, as torch names it."""
         from engines.hardware.device import choose_dtype
 
         return choose_dtype(self.options.dtype, self.device)
@@ -132,14 +129,13 @@ class SectionProcess:
 
     def describe(self) -> None:
         """Tells the machine as it is now, and what is measured."""
-        import torch
-
         from engines.hardware.device import dtype_name
         from engines.hardware.environment import describe_environment
+        from engines.hardware.threads import use_threads
 
         device = self.device
         if device.type == "cpu":
-            torch.set_num_threads(1)  # steps so small are all waiting with more
+            use_threads(())  # one: what is measured on a CPU is small
         name = next(name for name, size in SIZES.items() if size is self.size)
         settings = {"device": str(device), "device_type": device.type, "dtype": dtype_name(self.dtype), "size": name}
         self.say(environment=describe_environment(device), settings=settings)
@@ -219,7 +215,7 @@ def _instrumentation(process: SectionProcess) -> str:
     from engines.bench.overhead import measure_overhead
 
     size = process.size
-    found = measure_overhead(size.overhead_shape, size.pairs, process.note)
+    found = measure_overhead(size.overhead_shape, size.pairs, process.note, device=str(process.device))
     process.emit({"figure": "overhead", **found["summary"]})
     return ""
 
@@ -287,7 +283,6 @@ def _blocks(process: SectionProcess) -> str:
 
 def _memory(process: SectionProcess) -> str:
     from engines.fit.requirements import memory_need
-    from evprof.core.request import RunRequest
     from evprof.run.gpu_bench.engine_sections import measure_memory
 
     def need(choice: ModelChoice, role: str, request: RunRequest) -> dict[str, int]:
@@ -313,12 +308,12 @@ def _trace(process: SectionProcess) -> str:
 def _engine_bench(process: SectionProcess, draft: str | None = None, target: str | None = None) -> Any:
     """An engine and what it is asked, with the size's pair unless another one is named; freed on leaving."""
     from engines.start import make_engine
-    from evprof.run.gpu_bench.engine_sections import EngineBench
+    from evprof.run.gpu_bench.engine_sections import PairBench
 
     size, engine = process.size, make_engine()
     try:
         with _scene() as sample:
-            yield EngineBench(
+            yield PairBench(
                 engine,
                 _choice(process, draft or size.draft),
                 _choice(process, target or size.target),
@@ -333,7 +328,6 @@ def _engine_bench(process: SectionProcess, draft: str | None = None, target: str
 
 def _choice(process: SectionProcess, name: str) -> ModelChoice:
     from engines.hardware.device import dtype_name
-    from evprof.core.vocabulary.generation import ModelChoice
 
     return ModelChoice(name, str(process.device), dtype_name(process.dtype))
 

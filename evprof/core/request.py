@@ -31,6 +31,9 @@ class TraceSettings(Plain):
 class RunRequest(Plain):
     """One press of Run: `repeat` measured repetitions after `warmup` unmeasured ones of a mode on a sample.
 
+    After them come runs made only to be looked into: under a torch profiler (`trace`), with a memory snapshot written
+    to the file `snapshot`, with `nvtx` ranges.
+
     `first_run_id` and `group_id` come from whoever owns the session; the engine numbers onward from them. `cell` and
     `first_repeat` place the runs within a suite; `keeps_frames`: the pictures the models saw are recorded, too.
     """
@@ -62,6 +65,8 @@ class RunRequest(Plain):
         shown_most=100,
     )
     trace: TraceSettings | None = None
+    snapshot: str | None = None
+    nvtx: bool = False
     first_run_id: int = 1
     group_id: int = 1
     cell: str = ""

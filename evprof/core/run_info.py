@@ -221,6 +221,7 @@ class RunInfo:
     environment: dict[str, Any] = field(default_factory=dict)
     text: str | None = None
     trace_path: str | None = None
+    snapshot_path: str | None = None
     warnings: list[str] = field(default_factory=list)
     cell: str = ""
     imported: ImportedFacts | None = None

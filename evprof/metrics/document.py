@@ -96,6 +96,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "started_at": info.started_at,
         "warnings": list(info.warnings),
         "trace_path": info.trace_path,
+        "snapshot_path": info.snapshot_path,
         "cell": info.cell,
         "imported": info.imported.to_json() if info.imported else None,
         "model": _model(info.models.get(info.role)),

@@ -3,47 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
-ABSENT = (
-    *("platformdirs", "PySide6", "shiboken6", "pyqtgraph", "av", "ijson", "hdf5plugin", "aedat", "lz4"),
-    *("tensorboard", "torch_tb_profiler", "pynvml", "nvidia_ml_py", "torchao", "bitsandbytes", "hqq", "torchcodec"),
-)
-
-WITHOUT_THEM = f"""
-import sys
-from importlib.machinery import PathFinder
-
-ABSENT = {ABSENT!r}
-
-class Bare(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in ABSENT else super().find_spec(name, path, target)
-
-    @classmethod
-    def find_distributions(cls, *args, **more):
-        return [one for one in super().find_distributions(*args, **more) if one.name.replace("-", "_") not in ABSENT]
-
-sys.meta_path[sys.meta_path.index(PathFinder)] = Bare
-"""
+from bare_machine import ROOT, bare_environment
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of processes that lack these modules and their versions."""
-    folder = tmp_path_factory.mktemp("bare")
-    (folder / "sitecustomize.py").write_text(WITHOUT_THEM)
-    paths = os.pathsep.join(map(str, (folder, ROOT)))
-    own = {name: str(folder / name) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")}
-    return {**os.environ, **own, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    """The environment of processes that lack what such a machine lacks."""
+    return bare_environment(tmp_path_factory.mktemp("bare"))
 
 
 def evprof(words: list[str], environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -14,57 +13,18 @@ import pytest
 
 pytest.importorskip("torch")
 
+from bare_machine import ROOT, bare_environment
 from evprof.cli._gpu_section import SECTION_WORK
 from evprof.cli.bench.gpu import gpu_page
+from evprof.core.errors import UserError
 from evprof.run.gpu_bench.plan import SECTIONS
-
-ROOT = Path(__file__).resolve().parents[2]
-
-ABSENT = [
-    "PySide6",
-    "shiboken6",
-    "pyqtgraph",
-    "av",
-    "platformdirs",
-    "ijson",
-    "hdf5plugin",
-    "aedat",
-    "tensorboard",
-    "torch_tb_profiler",
-    "torchao",
-    "bitsandbytes",
-    "hqq",
-    "faery",
-    "rosbags",
-    "lz4",
-    "torchcodec",
-    "scipy",
-    "evprof",
-    "_evprof",
-    "__editable__",
-]
-"""What docs/gpu.md says is not needed: beginnings of names below site-packages."""
+from gpu_tables import BEGIN, END, with_tables
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment whose Python finds everything installed here but ABSENT, and evprof in the checkout alone."""
-    site = tmp_path_factory.mktemp("site")
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if path.suffix != ".pth" and not any(path.name.lower().startswith(name.lower()) for name in ABSENT):
-            (site / path.name).symlink_to(path)
-    for path in Path(sysconfig.get_path("purelib")).glob("av*"):
-        if not path.name.lower().startswith(("av-", "av.")) and path.name != "av" and not (site / path.name).exists():
-            (site / path.name).symlink_to(path)
-    hidden = {name: "" for name in os.environ if name.startswith(("EVPROF", "PYTEST"))}
-    return {**os.environ, **hidden, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "PYTHONNOUSERSITE": "1"}
-
-
-def evprof_there(bare: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs it with the interpreter below the virtual environment, which knows no installed packages."""
-    interpreter = getattr(sys, "_base_executable", sys.executable)
-    argv = [interpreter, "-m", "evprof", *words]
-    return subprocess.run(argv, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    """The environment of processes that lack what such a machine lacks."""
+    return bare_environment(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +35,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def document(bare: dict[str, str], folder: Path) -> dict[str, Any]:
     """Everything, once."""
-    done = evprof_there(bare, "bench", "gpu", "--out", str(folder), "--device", "cpu", "--json")
-    assert done.returncode == 0, done.stderr + (done.stdout[-2000:])
+    argv = [sys.executable, "-m", "evprof", "bench", "gpu", "--out", str(folder), "--device", "cpu", "--json"]
+    done = subprocess.run(argv, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -167,3 +128,68 @@ def test_a_device_that_is_not_there_fails_in_a_sentence(evprof, tmp_path) -> Non
     assert section["status"] == "failed"
     assert "cuda:9" in section["sentence"]
     assert "Traceback" not in section["sentence"]
+
+
+# The pages
+
+
+def keys_of(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*(keys_of(each) for each in value.values()))
+    return set().union(*(keys_of(each) for each in value)) if isinstance(value, list) else set()
+
+
+def test_the_json_page_names_every_key_of_ours(document) -> None:
+    page = (ROOT / "docs/json.md").read_text(encoding="utf-8")
+    own = page[page.index("## `evprof bench gpu`") :].partition("\n## `evprof bench repeatability`")[0]
+    named = set(re.findall(r"`([a-z_0-9]+)`", page))
+    taken = {"step", "overhead", "switch"}  # described with the benchmarks they come from
+    found = keys_of([row for row in document["rows"] if row["figure"] not in taken])
+    found |= keys_of([document[name] for name in ("sections", "targets", "summary", "settings")]) | set(document)
+    endings = ("_low", "_high", "_least", "_most", "_together_ms", "_alone_ms", "_slowdown")
+    assert {key for key in found if key not in named and not key.endswith(endings)} == {"engine_session"} & found
+    assert set(document) - {"schema_version", "benchmark"} <= set(re.findall(r"`([a-z_0-9]+)`", own))
+    steps = [row for row in rows_of(document, "step") if row["phase"] == "decode"]
+    assert keys_of(steps) - {"section", "figure"} <= named
+
+
+def test_the_page_of_gpu_machines_tells_the_plan() -> None:
+    page = (ROOT / "docs/gpu.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(\w+)` \| .* \| (\d+) \|$", page, re.MULTILINE)
+    assert told == [(section.name, str(section.limit_s)) for section in SECTIONS]
+
+
+def test_the_bare_checkout_is_as_small_as_told() -> None:
+    """Less than a lent machine takes, by far; a page may be a tenth off."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no checkout")
+    total = sum((ROOT / name).stat().st_size for name in listed.stdout.decode().split("\0") if (ROOT / name).is_file())
+    told = re.search(r"unpacked (\d+) MB", (ROOT / "docs/gpu.md").read_text(encoding="utf-8"))
+    assert total / 1e6 == pytest.approx(int(told[1]), rel=0.15)
+    assert total < 64 << 20
+
+
+def test_what_was_not_measured_on_a_gpu_is_said_once() -> None:
+    pages = {
+        path.name: path.read_text(encoding="utf-8").lower() for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
+    }
+    said = {name: count for name, text in pages.items() if (count := text.count("measured on a gpu yet"))}
+    place = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    assert said == ({"benchmarks.md": 1} if "Not measured on a GPU yet." in place else {})
+
+
+def test_measured_tables_take_the_place(document) -> None:
+    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    measured = document | {"settings": {"device_type": "cuda", "size": "7b", "dtype": "bfloat16", "device": "cuda:0"}}
+    measured["environment"] = document["environment"] | {"device": "NVIDIA X1", "driver": "1.2", "cuda": "13.0"}
+    once = with_tables(page, measured)
+    assert "NVIDIA X1, driver 1.2, CUDA 13.0, torch" in once
+    assert "Not measured on a GPU yet." not in once
+    assert once.partition(BEGIN)[0] == page.partition(BEGIN)[0]
+    assert once.partition(END)[2] == page.partition(END)[2]
+    assert with_tables(once, measured) == once
+    with pytest.raises(UserError, match="not measured on a GPU"):
+        with_tables(page, document)
+    with pytest.raises(UserError, match="has no place"):
+        with_tables("# A page", measured)

@@ -126,3 +126,12 @@ def test_a_prompt_for_the_bundled_sample_keeps_its_files(finished) -> None:
     draft, target = finished("--prompt", "Where is the car?", "--max-new-tokens", 2)
     assert draft["sample"]["events"]["path"] == bundled_sample().events_path
     assert target["sample"]["prompt"] == "Where is the car?"
+
+
+@pytest.mark.parametrize("words", [("--memory-snapshot", "mem.pickle"), ("--nvtx",)])
+def test_what_only_cuda_tells_is_refused_on_a_cpu(words, evprof, tmp_path) -> None:
+    path = tmp_path / "none.evprof"
+    found = evprof("run", "--device", "cpu", "--max-new-tokens", 2, *words, "-o", path)
+    assert found.code == 2
+    assert found.errors == f"evprof: {words[0]} needs a model on a CUDA device, and here all run on the CPU.\n"
+    assert not path.exists()

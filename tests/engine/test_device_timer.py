@@ -193,3 +193,24 @@ def test_a_run_is_settled_anew_where_the_clock_drifted(
 def test_clock_facts_are_plain() -> None:
     facts = ClockFacts(-12.5, 4.0, is_corrected=False)
     assert ClockFacts.from_json(facts.to_json()) == facts
+
+
+def test_a_branchs_clock_is_compared_when_the_run_is_over(monkeypatch: pytest.MonkeyPatch, sink: Any) -> None:
+    """Comparing takes some tens of microseconds, and a branch ends within the run."""
+    gpu = put(FakeGpu(5e-5), monkeypatch)
+    clock = StageClock(sink, 1, timers={"cuda:0": timed(gpu)}, now=gpu.now)
+    branch = clock.branch(sink, {"cuda:0": timed(gpu)})
+    with branch.stage("prefill", "draft", "cuda:0"):
+        gpu.pass_time(SECOND)
+    gpu.pass_time(SECOND)
+    readings = gpu.readings
+    branch.finish()
+    assert gpu.readings == readings + 1
+    settled = [record for record in sink.of(SpanRecord) if record.phase == SETTLED]
+    assert len(settled) == 1
+    done_ns = clock.finish()
+    again = [record for record in sink.of(SpanRecord) if record.phase == SETTLED]
+    assert [record.span_id for record in again] == [settled[0].span_id] * 2
+    ended = next(record for record in sink.of(SpanRecord) if record.phase == END)
+    assert abs(again[1].end_ns - ended.end_ns) < 30_000 < abs(again[0].end_ns - ended.end_ns)
+    assert done_ns < gpu.host_ns - 5 * LATENCY_NS

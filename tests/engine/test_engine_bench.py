@@ -55,7 +55,7 @@ class _PlainStep:
     def compile_for(self, blocks: tuple[int, ...], *, batch: int) -> None:
         assert (blocks, batch) == ((1,), 1)
 
-    def __call__(self, ids: torch.Tensor, cache: object, keep: int) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: object, keep: int, shape: object = None) -> torch.Tensor:
         return self._decoder(self._decoder.embed(ids), cache, keep=keep)
 
 
@@ -181,7 +181,7 @@ def test_our_compiled_step_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_step_that_gives_up_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     class GivesUp(_PlainStep):
-        def __call__(self, ids: torch.Tensor, cache: object, keep: int) -> torch.Tensor:
+        def __call__(self, ids: torch.Tensor, cache: object, keep: int, shape: object = None) -> torch.Tensor:
             self.problem = "the compiler found a symbol it did not like"
             return super().__call__(ids, cache, keep)
 

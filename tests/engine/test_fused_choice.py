@@ -14,8 +14,12 @@ from engines.decoder.fused_proof import is_proven, note_proven, proof_file
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.kernels.availability import kernels_problem
+from engines.modes.run_plan import block_sizes
 from evprof.core.errors import UserError
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.setting import Situation, settings_in
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 
 CPU = torch.device("cpu")
@@ -156,3 +160,11 @@ def test_bits_of_a_tree_say_what_its_mask_says() -> None:
     assert shape.bits.tolist() == [0b1, 0b11, 0b101, 0b1011, 0b10101, 0b110101]
     told = (shape.bits[:, None] >> torch.arange(6)) & 1
     assert torch.equal(told.bool(), shape.mask(0)[0, 0])
+
+
+@pytest.mark.parametrize(("tree", "sizes"), [("", (1, 5)), ("3,2", (1, 5, 10))])
+def test_a_tree_is_a_size_of_block_of_its_own(tree: str, sizes: tuple[int, ...]) -> None:
+    speculation = SpeculationSettings(drafter="eagle", adapter="some", tree=tree)
+    settings = GenerationSettings(gamma=4, speculation=speculation)
+    assert block_sizes(TARGET, settings, is_speculative=True) == sizes
+    assert block_sizes(DRAFT, settings, is_speculative=True) == (1, 2)

@@ -14,7 +14,7 @@ from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure
 from engines.bench.language_steps import StepsPlan, measure_steps
 from engines.bench.launches import count_launches, counts_of
 from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
-from engines.bench.turns import DECODE_BEGINS
+from engines.bench.turns import DECODE_BEGINS, UnavailableError
 from engines.bench.workload import Workload, make_workload
 from engines.loading.shapes import TINY_NETWORK, bench_shape
 from evprof.core.errors import UserError
@@ -85,13 +85,14 @@ class _Shifted:
     """A step that is right but at one position, where another token wins by `gap`."""
 
     kind = "shifted"
-    problem = None
+    problem: str | None = None
+    features: torch.Tensor | None = None
     gives_features = False
 
     def __init__(self, decoder: Any, place: int, gap: float) -> None:
         self._decoder, self._place, self._gap, self._calls = decoder, place, gap, 0
 
-    def __call__(self, ids: torch.Tensor, cache: Any, keep: int) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, cache: Any, keep: int, shape: Any = None) -> torch.Tensor:
         logits = self._decoder(self._decoder.embed(ids), cache, keep=keep).clone()
         self._calls += 1
         if self._calls == self._place:
@@ -129,6 +130,17 @@ def test_answers_that_ran_freely_are_judged_where_they_part(workload) -> None:
     other = (*answer[:5], (answer[5] + 1) % 512, *answer[6:])
     found = same_running_freely(plain, answer, other)
     assert (found.equal, len(found.gaps_ulps)) == (len(answer) - 1, 1)
+
+
+def test_a_step_that_falls_back_to_another_is_left_out(workload, monkeypatch) -> None:
+    """What is measured under a name is that, not what the engine took in its place."""
+    from engines.decoder.step_choice import ChosenStep, DecodeSteps
+
+    other = ChosenStep(_Shifted(workload.decoder, 0, 0.0), "graphs", "The fused step is not taken: no kernel.")
+    monkeypatch.setattr(DecodeSteps, "choose", lambda *_: other)
+    with pytest.raises(UnavailableError, match="no kernel"):
+        ours.stepping(workload, "fused")
+    assert ours.stepping(workload, "graphs")().ids == ours.eager(workload)().ids
 
 
 def test_every_kind_of_step_takes_part() -> None:

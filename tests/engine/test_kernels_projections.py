@@ -12,7 +12,7 @@ from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.tilings import FULL, GROUP, INT4, INT8, Product, default_tiling
 
 
-@pytest.mark.parametrize("name", ["projections", "tuning"])
+@pytest.mark.parametrize("name", ["projections", "tuning", "packed_step"])
 def test_in_the_interpreter(name: str) -> None:
     pytest.importorskip("triton")
     told = interpreter.passes(name)

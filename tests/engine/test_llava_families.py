@@ -175,10 +175,11 @@ def test_patches_are_pooled_as_transformers_does_it(side: int, pooling: str, str
     theirs = theirs_of(config, network)
     pixels = torch.randn(3, 3, side * PATCH, side * PATCH)
     found = network.encode_frames(pixels)
-    expected = theirs.model.get_video_features(pixels[None]).pooler_output
+    # One tensor or one for each video: that has changed between versions.
+    expected = torch.cat(tuple(theirs.model.get_video_features(pixels[None]).pooler_output))
     assert config.tokens_per_frame == network.tokens_per_frame == tokens
     assert found.shape == (3, tokens, 64)
-    assert_close(found.flatten(0, 1), expected[0])
+    assert_close(found, expected.reshape(found.shape))
     assert found.std() > 0.1
 
 
@@ -281,10 +282,9 @@ def test_transformers_reads_what_we_write_and_a_run_is_named_after_it(family: st
     with torch.inference_mode():
         if family == LLAVA:
             expected = theirs.model.get_image_features(pixels).pooler_output
-            expected = torch.cat(tuple(expected)).reshape(2, -1, 64)
         else:
-            expected = theirs.model.get_video_features(pixels[None]).pooler_output.reshape(2, -1, 64)
-        assert_close(ours.network.encode_frames(pixels), expected)
+            expected = theirs.model.get_video_features(pixels[None]).pooler_output
+        assert_close(ours.network.encode_frames(pixels), torch.cat(tuple(expected)).reshape(2, -1, 64))
     found = inspect_checkpoint(str(folder))
     assert found["problems"] == found["missing"] == found["surplus"] == []
     assert found["tensors"] == len(stored(folder))

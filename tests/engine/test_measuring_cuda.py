@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from engines.decoder.attention import CUDNN, attend, attention_backends, choosing_kernel, kernel_of
+from engines.engine import LocalEngine
 from engines.hardware.environment import describe_environment
 from engines.measuring.device_timer import CudaTimer, make_timers
+from engines.measuring.memory_snapshot import MemorySnapshot
+from engines.measuring.nvtx_ranges import RangedClock
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
 from evprof.core.clock import monotonic_ns
+from evprof.core.recording import RecordLog
+from evprof.core.records import STAGES
+from evprof.core.request import RunRequest
+from evprof.core.run_log import RunBook
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature:UserWarning"),
@@ -144,3 +154,48 @@ def test_the_card_is_told() -> None:
     assert len(found["gpu_id"]) == 12
     assert found["cudnn"].count(".") == 2
     assert set(found["attention_backends"]["order"]) == {"flash", "efficient", "math", "cudnn"}
+
+
+def test_a_memory_snapshot_holds_what_was_allocated(tmp_path: Path) -> None:
+    snapshot = MemorySnapshot(tmp_path / "mem.pickle")
+    with snapshot:
+        held = torch.empty(32 << 20, dtype=torch.uint8, device=GPU)
+    assert held.numel() == 32 << 20
+    assert (tmp_path / "mem.pickle").stat().st_size > 1000
+    assert snapshot.facts() == {"snapshot_path": str(tmp_path / "mem.pickle")}
+    assert [path.name for path in tmp_path.iterdir()] == ["mem.pickle"]
+
+
+def test_ranges_can_be_opened_with_a_cuda_build(sink: Any) -> None:
+    clock = RangedClock(sink, 1, timers=make_timers([GPU], {}))
+    with clock.stage("decode", "target", GPU):
+        clock.begin_step()
+        work(1)
+        clock.end_step()
+    clock.finish()
+    assert clock.device_clocks
+
+
+def test_a_whole_run_tells_its_clock_its_kernels_and_its_peaks(make_model: Any, sample: Any, tmp_path: Path) -> None:
+    """Measured, and then looked into: one with a memory snapshot, one with ranges."""
+    model = make_model("video_llava", device="cuda:0")
+    engine = LocalEngine(loader=lambda *_: model, make_room=lambda *_: None)
+    log = RecordLog()
+    target = ModelChoice("tiny-target", device="cuda:0")
+    settings = GenerationSettings(max_new_tokens=16)
+    more: dict[str, Any] = {"snapshot": str(tmp_path / "mem.pickle"), "nvtx": True}
+    engine.run(RunRequest("target", sample, None, target, settings, warmup=1, **more), log, threading.Event())
+    engine.close()
+    book = RunBook(log)
+    book.update()
+    runs = list(book.runs.values())
+    assert [(run.info.status, run.info.error) for run in runs] == [("finished", None)] * 4
+    assert [run.info.profiled for run in runs] == [False, False, True, True]
+    assert runs[2].info.snapshot_path == str(tmp_path / "mem.pickle")
+    info = runs[1].info
+    assert abs(info.clocks["cuda:0"].drift_us) < 1000
+    assert info.models["target"].attention_kernels["prefill"] in {"flash", "efficient", "math"}
+    assert set(info.memory.by_stage) == set(STAGES)
+    assert info.memory.peak_reserved_bytes >= info.memory.peak_allocated_bytes > 0
+    assert info.memory.measuring_ms > 0
+    assert all(span.is_settled for span in runs[1].spans.values())

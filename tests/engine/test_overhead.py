@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from engines.bench import overhead
 from engines.bench.overhead import Triple, measure_overhead, median_interval, summarise
 from engines.loading.shapes import LANGUAGE_SHAPES
 from engines.tokens.answer import Answer
@@ -29,6 +30,8 @@ def test_summary_and_rows_hold_what_is_promised() -> None:
     assert all(row["on_us"] > 0 and row["off_us"] > 0 and row["off_again_us"] > 0 for row in found["rows"])
     assert len(notes) == 1
     assert torch.get_num_threads() == threads
+    where = {key: found["summary"][key] for key in ("device", "step", "tokens_per_pair")}
+    assert where == {"device": "cpu", "step": "eager", "tokens_per_pair": 24}
 
 
 def test_a_cost_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +64,35 @@ def test_the_bootstrap_covers_the_median_as_often_as_it_says() -> None:
         low, high = median_interval(drawn.normal(1.0, 0.1, 80))
         covered += low <= 1.0 <= high
     assert covered >= 50
+
+
+def test_all_three_make_the_same_answer_at_the_same_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, tuple[int, ...]]] = []
+    end = overhead._Running.time_per_token
+
+    def look(self: Any) -> float:
+        seen.append((self._cached.length, tuple(self._answer.ids)))
+        return end(self)
+
+    monkeypatch.setattr(overhead._Running, "time_per_token", look)
+    measure_overhead("tiny", 2)
+    assert len(set(seen[:3])) == len(set(seen[3:6])) == 1
+    assert len(seen[0][1]) == 1 + 4 * 6
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_the_step_is_captured_and_spans_have_device_times() -> None:
+    summary = measure_overhead("tiny", 4, device="cuda:0")["summary"]
+    assert (summary["device"], summary["tokens_per_pair"]) == ("cuda:0", 192)
+    assert summary["step"] != "eager"
+    assert summary["a_vs_a"] > 0
+    assert summary["instrumented_vs_off"] > 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_a_device_that_is_not_there_is_told() -> None:
+    with pytest.raises(UserError, match="cuda"):
+        measure_overhead("tiny", 2, device="cuda:0")
 
 
 def test_wrong_words_are_told() -> None:

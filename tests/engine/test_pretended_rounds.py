@@ -50,7 +50,7 @@ class Rounds(StageClock):
         self._pretended = pretended
         self.before: int | None = None
 
-    def begin_step(self) -> None:
+    def begin_step(self, kind: str = "token") -> None:
         if self.before is None:
             self.before = len(self._pretended.waits)
 

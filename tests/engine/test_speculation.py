@@ -179,7 +179,7 @@ def test_what_is_drafted_by_a_captured_step_outlives_the_next_one(make_llama: An
         def __init__(self, one: CachedModel) -> None:
             self.decoder, self.buffer = one.decoder, torch.zeros(1, 1, ROWS)
 
-        def __call__(self, ids: torch.Tensor, cache: Any, keep: int) -> torch.Tensor:
+        def __call__(self, ids: torch.Tensor, cache: Any, keep: int, shape: object = None) -> torch.Tensor:
             return self.buffer.copy_(self.decoder(self.decoder.embed(ids), cache, keep=keep))
 
     one = kit.cached(model, "draft")

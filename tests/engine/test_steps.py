@@ -160,6 +160,77 @@ def test_a_step_that_cannot_be_compiled_says_why_and_runs_eagerly(sink: Any, mon
     assert ids == answered(opened(decoder, 128), prompt_of(20), sink)
 
 
+@pytest.mark.logs_warnings
+def test_a_step_that_may_not_be_compiled_once_more_falls_back(monkeypatch: Any) -> None:
+    decoder = LlamaDecoder.take_over(llama(3))
+    step = CompiledStep(decoder)
+    step.compile_for((1,))
+    monkeypatch.setattr("torch._dynamo.config.recompile_limit", 1)
+    one, plain = opened(decoder, 128, step), opened(decoder, 128)
+    for model in (one, plain):
+        model.prefill(decoder.embed(prompt_of(20)), threading.Event())
+    for ids in ([[3]], [[4, 5, 6]], [[7]]):
+        found, expected = (model.step(torch.tensor(ids), keep=len(ids[0])) for model in (one, plain))
+        assert_close(found, expected)
+    assert step.problem == "torch has compiled it as often as it allows"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("torch._dynamo.exc", "FailOnRecompileLimitHit"),
+        ("torch._inductor.exc", "InductorError"),
+        ("torch._inductor.exc", "CUDACompileError"),
+        ("torch._inductor.exc", "LoweringException"),
+        ("torch._inductor.exc", "TritonMissing"),
+        ("torch._inductor.compile_worker.subproc_pool", "SubprocException"),
+        ("concurrent.futures.process", "BrokenProcessPool"),
+        ("subprocess", "CalledProcessError"),
+        ("triton.compiler.errors", "CompilationError"),
+        ("triton.runtime.errors", "OutOfResources"),
+    ],
+)
+def test_whatever_compilers_raise_ends_in_the_decoders_own_pass(module: str, name: str, monkeypatch: Any) -> None:
+    kind = getattr(pytest.importorskip(module), name)
+    error = type(name, (kind,), {"__init__": lambda _: None, "__str__": lambda _: "no kernel.\nmore"})()
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise error
+
+    expected = "torch has compiled it as often as it allows" if name.startswith("FailOn") else "no kernel"
+    decoder = LlamaDecoder.take_over(llama(3))
+    for step in (CompiledStep(decoder), Uncaptured(decoder, JOINED, body=fails)):
+        if isinstance(step, CompiledStep):
+            step._compiled["sdpa"] = fails
+            one, plain = opened(decoder, 128, step), opened(decoder, 128)
+        else:
+            monkeypatch.setattr(step, "_capture", fails)
+            one.own_step, one.cache = step, step.open_cache(128)
+            plain.crop(0)
+        for model in (one, plain):
+            model.prefill(decoder.embed(prompt_of(20)), threading.Event())
+        assert_close(one.step(torch.tensor([[3]])), plain.step(torch.tensor([[3]])))
+        assert step.problem == expected
+
+    steps = DecodeSteps(decoder)
+    monkeypatch.setattr(CompiledStep, "compile_for", fails)
+    sentence = steps.choose(Switches(step="compiled"), StepPlan((1,), 20, 128)).sentence
+    assert sentence == f"The decode step is not compiled but runs eagerly: {expected}."
+
+
+def test_what_fails_as_it_runs_is_not_taken_for_a_compilers_failure() -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("nothing left")
+
+    decoder = LlamaDecoder.take_over(llama(3))
+    step = CompiledStep(decoder)
+    step._compiled["sdpa"] = fails
+    one = opened(decoder, 128, step)
+    one.prefill(decoder.embed(prompt_of(20)), threading.Event())
+    with pytest.raises(torch.OutOfMemoryError):
+        one.step(torch.tensor([[3]]))
+
+
 def breaks_the_graph(values: torch.Tensor) -> torch.Tensor:
     print(end="", file=sys.stderr)
     return torch.nn.functional.silu(values) if float(values[0, 0, 0]) < 1e9 else values

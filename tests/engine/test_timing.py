@@ -104,6 +104,22 @@ def test_device_times_follow_under_the_same_id_without_waiting(sink: Any) -> Non
     assert stage.duration_ns == 3000
 
 
+def test_a_token_without_parts_of_its_own_asks_nothing_of_the_device(sink: Any) -> None:
+    device = LaggingDevice()
+    clock = StageClock(sink, 1, timers={"cuda:0": device})
+    with clock.stage("prefill", "target", "cuda:0"):
+        pass
+    device.reached = 2
+    with clock.stage("decode", "target", "cuda:0"):
+        clock.begin_step()
+        clock.end_step()
+        asked, marked = device.queries, device.marks
+        for _ in range(100):
+            clock.begin_step()
+            clock.end_step()
+        assert (device.queries, device.marks) == (asked, marked)
+
+
 def test_host_stages_of_a_gpu_run_are_timed_by_the_host(sink: Any) -> None:
     device = LaggingDevice()
     clock = StageClock(sink, 1, timers={"cuda:0": device}, now=Ticks())

@@ -30,7 +30,7 @@ FAMILIES = ("eventgpt", "llava", "video_llava", "llava_next_video")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where disk caches go."""
-    monkeypatch.setattr("engines.stages.vision_cache._default_folder", lambda: tmp_path / "vision")
+    monkeypatch.setattr("engines.stages.vision_cache.cache_folder", lambda: tmp_path)
     return tmp_path / "vision"
 
 
@@ -44,7 +44,7 @@ def test_a_model_looks_for_no_folder_before_something_is_to_be_kept_in_it(
     def nowhere() -> Path:
         raise OSError("no home")
 
-    monkeypatch.setattr("engines.stages.vision_cache._default_folder", nowhere)
+    monkeypatch.setattr("engines.stages.vision_cache.cache_folder", nowhere)
     assert make_model("video_llava").facts.family == "video_llava"
 
 

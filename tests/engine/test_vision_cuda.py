@@ -78,7 +78,7 @@ def test_nothing_waits_for_the_device(
 def test_a_disk_gives_back_what_the_device_made(
     make_model: Callable[..., Any], sample: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engines.stages.vision_cache._default_folder", lambda: tmp_path)
+    monkeypatch.setattr("engines.stages.vision_cache.cache_folder", lambda: tmp_path)
     model = make_model("video_llava", device="cuda:0", dtype=torch.bfloat16)
     inputs = prepared(model, sample, asked(vision_cache="disk"))
     fresh = model.encode_vision(inputs, CLOCK)

@@ -24,7 +24,8 @@ from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
 from engines.drafters.self_drafter import SelfDrafter
-from engines.measuring.timing import NullClock, OpenSpan, StageClock, make_timers
+from engines.measuring.device_timer import make_timers
+from engines.measuring.timing import NullClock, OpenSpan, StageClock
 from engines.speculation.verification import Verifier
 from engines.stages.pixel_upload import PixelValues
 from engines.stages.pixel_values import ClipTransform

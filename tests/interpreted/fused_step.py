@@ -53,7 +53,7 @@ def without_gradients() -> Any:
 def large_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix in one tile: the interpreter takes a millisecond for any program, and the tilings have tests."""
 
-    def whole(product: Product) -> Tiling:
+    def whole(product: Product, *_: Any) -> Tiling:
         rows, columns = (max(16, 1 << (size - 1).bit_length()) for size in (product.rows, product.columns))
         return Tiling(rows, columns, 4, 1)
 

@@ -68,7 +68,7 @@ def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tiled(product: Any, _: torch.device) -> Tiling:
     if product.tokens > 1 and product.bits == INT4:
-        return Tiling(32, 64, 4, 2)
+        return Tiling(32, 128, 4, 2)
     return Tiling(32, 256, 4, 2)
 
 

@@ -29,7 +29,7 @@ def test_keys_are_the_contract(plain_run) -> None:
     later = {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
     assert set(document) - RUN_KEYS == later | {
         *("cold", "engine_session", "baseline"),
-        *("energy", "throttled", "throttling", "attention_kernels", "clocks"),
+        *("energy", "throttled", "throttling", "attention_kernels", "clocks", "snapshot_path"),
     }
     assert list(document["model"]) == (
         names("name family model_type parameters weight_bytes dtype device quantization content")
@@ -49,7 +49,7 @@ def test_keys_are_the_contract(plain_run) -> None:
     assert set(document["memory"]) == set(
         names("weights_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes by_stage measuring_ms")
     )
-    assert set(document["setup"]) == {"import_ms", "weights_ms", "compile_ms"}
+    assert set(document["setup"]) == {"import_ms", "weights_ms", "compile_ms", "first_use"}
     assert set(document["kv_cache"]) == set(
         names("measured_bytes formula_bytes stored_bytes reserved_bytes per_layer_bytes layout by_origin")
     )

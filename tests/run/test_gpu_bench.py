@@ -18,7 +18,7 @@ from evprof.run.gpu_bench.driver import has_gpu
 from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
 from evprof.run.gpu_bench.picture_scene import FRAMES, write_picture_scene
 from evprof.run.gpu_bench.plan import MOST_S, SECTIONS, GpuSection, chosen_sections
-from evprof.run.gpu_bench.targets import MET, MISSED, NOT_MEASURED, judged, summary_of
+from evprof.run.gpu_bench.targets import MET, MISSED, NOT_MEASURED, is_fused_proven, judged, summary_of
 
 SAYS = "import json, sys, time\ndef say(**found): print(json.dumps(found), flush=True)\n"
 ON_A_GPU = {"device_type": "cuda", "size": "7b"}
@@ -157,6 +157,7 @@ def step(contender: str, context: int, ms: float, **more) -> dict:
 OVERHEAD = {
     "figure": "overhead",
     "shape": "dispatch-32",
+    "step": "fused",
     "pairs": 40,
     "instrumented_vs_off": 1.004,
     "instrumented_vs_off_ci95_low": 1.001,
@@ -227,6 +228,29 @@ def test_the_summary_has_the_promised_keys() -> None:
     assert found["ours_vs_hf_eager"] == pytest.approx(25 / 3.6)
     none = summary_of([], [], is_complete=True)
     assert (none["decode_mbu_640"], none["decode_mbu_4643"], none["ours_vs_hf_eager"]) == (None, None, None)
+
+
+def proof(**changes) -> dict:
+    """A document that shows the fused step to be right."""
+    rows = [{"section": "steps", **row} for row in GOOD]
+    tests = {"section": "tests", "figure": "tests", "passed": 90, "failed": 0}
+    sections = [{"name": name, "status": "done"} for name in ("tests", "steps")]
+    return {"settings": ON_A_GPU, "sections": sections, "rows": [*rows, tests], **changes}
+
+
+def test_the_fused_step_is_proven_by_tests_and_tokens() -> None:
+    assert is_fused_proven(proof())
+    rows = proof()["rows"]
+    assert not is_fused_proven(proof(settings={"device_type": "cpu", "size": "tiny"}))
+    assert not is_fused_proven(proof(sections=[{"name": "tests", "status": "done"}]))
+    assert not is_fused_proven(proof(sections=[{"name": name, "status": "failed"} for name in ("tests", "steps")]))
+    assert not is_fused_proven(proof(rows=rows[:-1]))
+    for key, value in (("passed", 0), ("failed", 1)):
+        assert not is_fused_proven(proof(rows=[*rows[:-1], rows[-1] | {key: value}]))
+    assert not is_fused_proven(proof(rows=[*rows, rows[0] | {"context": 9}]))
+    for worse in ({"same_tokens": 0.98}, {"divergences": 1}):
+        changed = [row | worse if row.get("contender") == "ours_fused" else row for row in rows]
+        assert not is_fused_proven(proof(rows=changed))
 
 
 # The CUDA tests

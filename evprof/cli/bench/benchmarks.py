@@ -81,7 +81,9 @@ def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any
 def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from engines.bench.overhead import measure_overhead
 
-    return measure_overhead(options.shape or _SHAPE, options.pairs, console.note)
+    # Where the device is not named, the CPU: what is measured is dispatch, and that comparably everywhere.
+    device = "cpu" if options.device == "auto" else options.device
+    return measure_overhead(options.shape or _SHAPE, options.pairs, console.note, device=device)
 
 
 def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:

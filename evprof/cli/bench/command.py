@@ -26,7 +26,7 @@ class BenchCommand(Command):
     speculation: every drafter against plain decoding of the same held-out scenes, in turns: acceptance, costs, speed as
     predicted and as measured, and whether the answers stay the same.
     overhead: what the instrumentation costs per token, in interleaved pairs against the same loop with a null recorder,
-    with the A/A ratio of the same run beside it.
+    with the A/A ratio of the same run beside it; on a GPU where --device names one.
     ui: how soon the window is visible, how long its thread is ever busy while 10,000 records a second arrive from
     another process, and how fast it zooms and pans.
     events: how fast event recordings of every format open and read, beside the library people know, on the same files

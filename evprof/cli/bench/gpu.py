@@ -16,6 +16,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.run.gpu_bench.driver import has_gpu
 from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
 from evprof.run.gpu_bench.plan import MOST_S, GpuSection, chosen_sections
+from evprof.run.gpu_bench.targets import is_fused_proven
 from evprof.run.processes.interrupts import stop_flag
 
 SIZES = ("tiny", "7b")
@@ -43,7 +44,25 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         return program.program_argv("_gpu-section", section.name, *where, "--limit", str(section.limit_s))
 
     with stop_flag() as stop:
-        return measure_gpu(GpuBench(sections, argv, Path(options.out), gpu_page), stop, console.note)
+        document = measure_gpu(GpuBench(sections, argv, Path(options.out), gpu_page), stop, console.note)
+    if is_fused_proven(document):
+        _note_proven(document, console)
+    return document
+
+
+def _note_proven(document: dict[str, Any], console: Console) -> None:
+    """From now on `--step auto` takes the fused step here."""
+    from engines.decoder.fused_proof import note_proven
+    from engines.hardware.device import choose_device
+
+    try:
+        path = note_proven(choose_device(document["settings"]["device"]))
+    except OSError as error:
+        console.note(f"That the fused step is right here could not be noted: {error.strerror or error}.")
+    else:
+        console.note(
+            f"The fused step was right at every context and in every test: --step auto takes it here ({path})."
+        )
 
 
 def gpu_page(document: dict[str, Any]) -> str:

@@ -198,7 +198,7 @@ def _steps(rows: Sequence[Row]) -> Iterator[Block]:
 def _overhead(rows: Sequence[Row]) -> Iterator[Block]:
     for row in _of(rows, "overhead"):
         yield filled(
-            "Instrumentation, {shape}: with records / without {instrumented_vs_off:.4f} (95 % "
+            "Instrumentation, {shape} by the {step} step: with records / without {instrumented_vs_off:.4f} (95 % "
             "{instrumented_vs_off_ci95_low:.4f} … {instrumented_vs_off_ci95_high:.4f}), without / without "
             "{a_vs_a:.4f} ({a_vs_a_ci95_low:.4f} … {a_vs_a_ci95_high:.4f}), {pairs} pairs, {off_ms_per_token:.2f} ms "
             "a token.",

@@ -51,6 +51,12 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     add_sessions_option(group)
     group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
+    group.add_argument(
+        "--memory-snapshot", metavar="FILE", help="repeat once recording what CUDA's allocator does, for memory_viz"
+    )
+    group.add_argument(
+        "--nvtx", action="store_true", help="repeat once with NVTX ranges of stages, rounds and tokens, for Nsight"
+    )
 
 
 @dataclass(frozen=True)
@@ -165,8 +171,14 @@ def request_of(options: argparse.Namespace) -> RunRequest:
         warmup=options.warmup,
         repeat=options.repeat,
         trace=_trace(options),
+        snapshot=None if options.memory_snapshot is None else str(Path(options.memory_snapshot).resolve()),
+        nvtx=options.nvtx,
     )
     request.validate()
+    if request.snapshot is not None or request.nvtx:
+        from engines.engine import check_gpu
+
+        check_gpu(request)
     return request
 
 

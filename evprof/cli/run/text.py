@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from evprof.cli.run.speculation_lines import clinic_lines, round_lines
 from evprof.cli.terminal.console import Console
@@ -48,14 +48,8 @@ def print_run(
 ) -> None:
     """One run."""
     console.print(heading(run))
-    if run.info.error:
-        console.print(f"  {run.info.error}")
-    for warning in run.info.warnings:
-        console.print(f"  warning: {warning}")
-    if slowed := throttle_sentence(run):
-        console.print(f"  warning: {slowed}")
-    if run.info.trace_path:
-        console.print(f"  torch trace: {run.info.trace_path}")
+    for line in _remarks(run):
+        console.print(f"  {line}")
     sample = run.info.sample
     if sample.is_clip:
         console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
@@ -73,6 +67,18 @@ def print_run(
         for line in round_lines(run):
             console.print(f"  {line}")
     console.print(f'  "{decoding.answer_text(run).strip()}"')
+
+
+def _remarks(run: RunLog) -> Iterator[str]:
+    """What became of the run, what to know of it, and which files it left."""
+    if run.info.error:
+        yield run.info.error
+    for warning in (*run.info.warnings, throttle_sentence(run)):
+        if warning:
+            yield f"warning: {warning}"
+    for name, path in (("torch trace", run.info.trace_path), ("memory snapshot", run.info.snapshot_path)):
+        if path:
+            yield f"{name}: {path}"
 
 
 def heading(run: RunLog) -> str:

@@ -29,7 +29,7 @@ Emit = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class EngineBench:
+class PairBench:
     """What runs: a pair on a sample, `repeat` measured runs of each mode, of `tokens` tokens."""
 
     engine: Engine
@@ -64,7 +64,7 @@ class EngineBench:
         return list(book.runs.values())
 
 
-def measure_parallel_prefill(bench: EngineBench, emit: Emit) -> None:
+def measure_parallel_prefill(bench: PairBench, emit: Emit) -> None:
     """A row: how long the draft worked inside the target's prefill, what it drafted there, what that cost both."""
     runs = bench.runs([bench.request(mode) for mode in ("draft", "target", "parallel-prefill")])
     counted = [run for run in runs if not run.info.warmup]
@@ -118,7 +118,7 @@ def _told(name: str, values: Sequence[float]) -> dict[str, Any]:
 
 
 def measure_memory(
-    bench: EngineBench, need: Callable[[ModelChoice, str, RunRequest], dict[str, int]], emit: Emit
+    bench: PairBench, need: Callable[[ModelChoice, str, RunRequest], dict[str, int]], emit: Emit
 ) -> None:
     """A row for each model alone: what `need` says it takes (bytes by part), and what its run took at most."""
     for role, choice in ((TARGET, bench.target), (DRAFT, bench.draft)):
@@ -144,7 +144,7 @@ def measure_memory(
         )
 
 
-def measure_trace(bench: EngineBench, folder: Path, emit: Emit, *, is_cuda: bool) -> None:
+def measure_trace(bench: PairBench, folder: Path, emit: Emit, *, is_cuda: bool) -> None:
     """A row with the events of an exported trace. Raises UserError where it holds no operators, on CUDA no kernels."""
     request = replace(bench.request(TARGET), repeat=1, trace=TraceSettings(str(folder), tokens=4))
     traced = [run for run in bench.runs([request]) if run.info.profiled]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from operator import itemgetter
 from typing import Any
 
-from evprof.run.gpu_bench.plan import FAILED, OUT_OF_TIME
+from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -45,9 +45,12 @@ class Verdict:
 
 def judged(rows: Rows, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every promise. They are about 7B shapes on a GPU: of anything else they are not measured."""
-    counts = settings.get("device_type") == "cuda" and settings.get("size") == FULL_SIZE
-    known = rows if counts else ()
-    return [asdict(verdict) for verdict in _verdicts(known)]
+    return [asdict(verdict) for verdict in _verdicts(rows if is_full_size(settings) else ())]
+
+
+def is_full_size(settings: Mapping[str, Any]) -> bool:
+    """Whether these are the settings of what promises are about."""
+    return (settings.get("device_type"), settings.get("size")) == ("cuda", FULL_SIZE)
 
 
 def _verdicts(rows: Rows) -> Iterable[Verdict]:
@@ -84,25 +87,48 @@ def _instrumentation(rows: Rows) -> Verdict:
     if found is None:
         return Verdict(target, NOT_MEASURED)
     ratio, low, high = (found[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high"))
-    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, found["pairs"], str(found["shape"]))
+    subject = f"{found['shape']}, {found['step']} step"
+    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, found["pairs"], subject)
 
 
 def _same_tokens(rows: Rows) -> Verdict:
     """Of all our steps but the eager one, position by position; the worst row decides."""
     target = "99 % of positions or more have the eager step's token, the others are near-ties"
-    found = [
-        row
-        for row in _decoding(rows)
-        if is_ours(row) and row["contender"] != "ours" and row.get("is_forced") and row.get("compared_positions")
-    ]
+    found = [row for row in _compared(rows) if row["contender"] != "ours"]
     if not found:
         return Verdict(target, NOT_MEASURED)
-    worst = min(found, key=lambda row: row["same_tokens"])
-    are_near = all(row["near_ties"] == row["divergences"] for row in found)
+    worst = min(found, key=itemgetter("same_tokens"))
     positions = sum(row["compared_positions"] for row in found)
     subject = f"worst of {len(found)}: {worst['contender']} at {worst['context']} positions"
-    verdict = _met(worst["same_tokens"] >= LEAST_SAME and are_near)
-    return Verdict(target, verdict, worst["same_tokens"], n=positions, subject=subject)
+    return Verdict(target, _met(all(map(_is_same, found))), worst["same_tokens"], n=positions, subject=subject)
+
+
+def _compared(rows: Rows) -> list[Mapping[str, Any]]:
+    """Rows of our steps that were compared with the eager one, position by position."""
+    return [row for row in _decoding(rows) if is_ours(row) and row.get("is_forced") and row.get("compared_positions")]
+
+
+def _is_same(row: Mapping[str, Any]) -> bool:
+    """Whether so many tokens are the eager step's as is promised, and all others near-ties."""
+    return bool(row["same_tokens"] >= LEAST_SAME and row["near_ties"] == row["divergences"])
+
+
+def is_fused_proven(document: Mapping[str, Any]) -> bool:
+    """Whether a bench of 7B shapes on a GPU showed the fused step to be right: no CUDA test failed, some passed, and at
+    every context that was measured it chose the eager step's tokens."""
+    statuses = {section["name"]: section["status"] for section in document["sections"]}
+    is_done = statuses.get("tests") == statuses.get("steps") == DONE
+    tests = [row for row in document["rows"] if row.get("figure") == "tests"]
+    fused = [row for row in _compared(document["rows"]) if row["contender"] == "ours_fused"]
+    contexts = {row["context"] for row in _decoding(document["rows"]) if row["section"] == "steps"}
+    return (
+        is_full_size(document["settings"])
+        and is_done
+        and any(row["passed"] and not row["failed"] for row in tests)
+        and bool(fused)
+        and {row["context"] for row in fused} == contexts
+        and all(map(_is_same, fused))
+    )
 
 
 def _met(holds: bool) -> str:

@@ -1,0 +1,117 @@
+"""The fused step's kernels as the compiler makes them for sm80 and sm90, and what they move: no GPU is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+import recorded_launches
+import step_traffic
+from recorded_launches import Launch
+
+PAGE = Path(__file__).parents[2] / "docs" / "decode-step.md"
+
+LATENCY_S = 800e-9
+"""Of device memory under load, generously."""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "triton"))
+
+
+def step(tokens: int = 1, **shape: Any) -> list[Launch]:
+    return step_traffic.launches_of(step_traffic.vicuna(**shape), tokens=tokens)
+
+
+def asked_at_once(launch: Launch, resident: int) -> int:
+    """Bytes of weights, or of keys and values, that one multiprocessor has under way."""
+    tensors, given = launch.tensors, launch.arguments
+    on_one = min(resident, -(-launch.programs // 132))
+    if "weight" in tensors:
+        tile = given["BLOCK_ROWS"] * given["BLOCK_COLUMNS"] * tensors["weight"].itemsize * (2 if given["GATED"] else 1)
+        return on_one * (given["STAGES"] - 1) * tile
+    tile = 2 * given["block_keys"] * given["width"] * tensors["keys"].itemsize
+    return on_one * (launch.options["num_stages"] - 1) * tile
+
+
+@pytest.mark.parametrize(
+    ("tokens", "capability", "shape"),
+    [
+        (1, 90, {}),
+        (16, 90, {"kv_heads": 8}),
+        (1, 90, {"quant": "int4"}),
+        (1, 90, {"quant": "int8"}),
+        (5, 80, {"dtype": torch.float16}),
+        (2, 90, {"quant": "int4"}),
+    ],
+    ids=str,
+)
+def test_every_kernel_of_a_step(tokens: int, capability: int, shape: dict[str, Any]) -> None:
+    """Nothing spills; weights come in loads of 16 bytes that do not wait for one another, enough of them to hide the
+    latency of memory; several tokens are multiplied by tensor cores."""
+    launches = step(tokens, **shape)
+    assert len(launches) == 7 + 1
+    # Attention is the same whatever the weights are kept in, and the head never is in fewer bits.
+    for launch in launches[:1] + launches[4:7] if "quant" in shape else launches:
+        made = recorded_launches.compiled(launch, capability)
+        names = set(made.instructions)
+        assert made.spilled == 0
+        assert not {name for name in names if name.startswith(("LDL", "STL"))}
+        if launch.name in ("one_token", "several_tokens", "_attend_to_shares"):
+            assert "LDGSTS.E.BYPASS.128" in names
+            assert ("MMA" in " ".join(names)) == (launch.name != "one_token")
+            resident = made.resident(launch.options["num_warps"])
+            # The small products of several tokens in four bits have enough for an H100.
+            rate = step_traffic.H100 if launch.arguments.get("BITS") == 4 and tokens > 1 else step_traffic.H200
+            assert asked_at_once(launch, resident) > rate * LATENCY_S / 132
+
+
+@pytest.mark.parametrize("positions", [640, 4643])
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"kv_heads": 8}, {"quant": "int8"}, {"quant": "int4"}, {"dtype": torch.float16}],
+    ids=str,
+)
+def test_hardly_more_is_moved_than_must_be(positions: int, shape: dict[str, Any]) -> None:
+    traffic = step_traffic.step_traffic(positions, **shape)
+    assert 1 <= traffic.moved / traffic.floor <= 1.03
+
+
+def test_the_floor_is_weights_and_cache() -> None:
+    weights = 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008 + 2 * 4096) + 32000 * 4096 + 4096
+    cache = 32 * 2 * 4096 * (640 + 1)
+    assert step_traffic.step_traffic(640).floor == 2 * (weights + cache + 4096)
+
+
+def test_programs_cover_a_matrix_once() -> None:
+    """A tiling that left a third of its last row of programs idle would show in what is moved."""
+    (launch,) = [launch for launch in step() if launch.arguments.get("NORMED") and launch.arguments["GATED"]]
+    wide = Launch(launch.kernel, (launch.programs * 2,), launch.arguments, launch.options)
+    assert step_traffic.traffic_of(wide, 640).moved > 1.9 * step_traffic.traffic_of(launch, 640).moved
+
+
+def test_launches_of_a_layer_before_and_after() -> None:
+    before = step_traffic.operations_of_a_layer()
+    assert before.total() == 17, before
+    assert [launch.name for launch in step()] == [
+        "one_token",
+        "_rotate_and_write",
+        "_attend_to_shares",
+        "_weigh_shares",
+        "one_token",
+        "one_token",
+        "one_token",
+        "one_token",
+    ]
+
+
+def test_the_page_says_what_is_computed() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for table in step_traffic.tables().split("\n\n"):
+        assert table in page, "write it anew: PYTHONPATH=.:tests python tests/step_traffic.py"
