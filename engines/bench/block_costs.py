@@ -12,7 +12,7 @@ import torch
 
 from engines.adapters.eagle import EagleHead, EaglePass, EagleShape
 from engines.bench.ceilings import wait
-from engines.bench.contenders import OURS, contenders_on
+from engines.bench.contenders import COMPILED, OURS, contenders_on
 from engines.bench.ours import OurTurns, eager, stepping
 from engines.bench.turns import (
     ContenderTurns,
@@ -52,11 +52,8 @@ def measure_block_costs(
     plan: BlockCosts, emit: Callable[[dict[str, Any]], None], note: Callable[[str], None], left_s: Callable[[], float]
 ) -> None:
     """Emits rows for each kind of step that takes no compiler: one per number of drafted tokens, one per draft."""
-    names = [one.name for one in contenders_on(plan.workload.device.type) if one.name.startswith(OURS)]
-    kinds = [name.removeprefix(OURS).removeprefix("_") or "eager" for name in names]
-    for kind in kinds:
-        if kind == "compiled":
-            continue
+    ours = [one for one in contenders_on(plan.workload.device.type) if one.name.startswith(OURS)]
+    for kind in [one.name.removeprefix(OURS).removeprefix("_") or "eager" for one in ours if one.group != COMPILED]:
         note(f"blocks by the {kind} step")
         try:
             series = _turns(plan, kind, note, left_s())

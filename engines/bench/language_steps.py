@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from engines.bench.ceilings import Ceilings, measure_ceilings
-from engines.bench.contenders import HF_EAGER, EngineContender, contenders_on
+from engines.bench.contenders import COMPILED, CONTENDERS, HF_EAGER, PLAIN, EngineContender
 from engines.bench.engine import time_vision, unrest_problems
 from engines.bench.figures import decode_row, memory_limit, needs_of, prefill_row, problems_of, vision_row
 from engines.bench.generate import GeneratedTurns
@@ -36,9 +36,9 @@ COUNTED_TOKENS = 9
 
 @dataclass(frozen=True)
 class StepsPlan:
-    """What is measured: `tokens` after prompts of `contexts` positions, in `rounds` rounds of turns, by whoever needs
-    no compiler or, where `are_compiled`, by whoever does. These begin at a context only while `least_left_s` seconds
-    are left, and not at all where `no_compiling` says why. `scale` shrinks what measures the ceilings."""
+    """What is measured: `tokens` after prompts of `contexts` positions, in `rounds` rounds of turns, by one `group` of
+    contenders. One is begun at a context only while `least_left_s` seconds are left, and nothing is compiled where
+    `no_compiling` says why. `scale` shrinks what measures the ceilings."""
 
     shape: str
     contexts: Sequence[int]
@@ -47,48 +47,27 @@ class StepsPlan:
     device: torch.device
     dtype: torch.dtype
     scale: float = 1.0
-    are_compiled: bool = False
-    least_left_s: float = 60.0
+    group: str = PLAIN
+    least_left_s: float = 20.0
     no_compiling: str | None = None
 
 
 def measure_steps(plan: StepsPlan, emit: Emit, note: Callable[[str], None], left_s: Callable[[], float]) -> None:
     """Emits a row for each contender, phase and context. Raises UserError for what does not fit in memory."""
     shape = bench_shape(plan.shape)
-    known = contenders_on(plan.device.type)
-    need = workload_need(shape, max(plan.contexts) + plan.tokens, len(known), plan.dtype)
+    need = workload_need(shape, max(plan.contexts) + plan.tokens, len(CONTENDERS), plan.dtype)
     check_room(shape.name, need, plan.device, plan.dtype, free_bytes(plan.device))
     ceilings = measure_ceilings(plan.device, plan.dtype, scale=plan.scale)
     emit({"figure": "ceilings", **ceilings.to_json()})
     workload = make_workload(shape, plan.contexts[0], plan.tokens, plan.device, plan.dtype)
     bench = _Bench(plan, shape, ceilings, emit, note, left_s)
-    if plan.are_compiled:
-        _measure_compiled(bench, workload, known)
-    else:
+    if plan.group == PLAIN:
         bench.vision(workload)
-        for context in plan.contexts:
-            bench.contenders(workload.with_context(context), [one for one in known if not one.compiles], plan.rounds)
+    for context in plan.contexts:
+        bench.context(workload.with_context(context))
     if plan.scale == 1.0:  # smaller samples never agree
         for sentence in unrest_problems(ceilings, measure_ceilings(plan.device, plan.dtype)):
             emit({"problem": sentence})
-
-
-def _measure_compiled(bench: _Bench, workload: Workload, known: Sequence[EngineContender]) -> None:
-    """One after the other: nobody knows beforehand how long a compiler takes, and what was measured is told by then."""
-    plan = bench.plan
-    reference = [one for one in known if one.name == HF_EAGER]
-    for context in plan.contexts:
-        here = workload.with_context(context)
-        for one in known:
-            if not one.compiles:
-                continue
-            left = bench.left_s()
-            late = f"only {left:.0f} s of the section's time were left" if left < plan.least_left_s else None
-            if reason := plan.no_compiling or late:
-                bench.rows(here, {one.name: ContenderTurns(one.name, reason=reason)})
-            else:
-                # Ratios are of turns of one round, so that the reference takes part each time.
-                bench.contenders(here, [*reference, one], plan.rounds, told=[one])
 
 
 @dataclass(frozen=True)
@@ -108,11 +87,37 @@ class _Bench:
         row = vision_row(time_vision(workload, self.plan.rounds, self.left_s()), flops, self.ceilings)
         self.emit({"figure": "step", "context": None, **row})
 
+    def context(self, workload: Workload) -> None:
+        """The group's contenders: the plain ones in turns with each other, others one by one with the reference, so
+        that what was measured is told before the next one compiles or fails."""
+        here = [one for one in CONTENDERS if one.group == self.plan.group]
+        able = [one for one in here if self._may_begin(one, workload)]
+        if self.plan.group == PLAIN and able:
+            self.contenders(workload, able)
+            return
+        reference = [one for one in CONTENDERS if one.name == HF_EAGER]
+        for number, one in enumerate(able):
+            if number == 0 or self._may_begin(one, workload):
+                self.contenders(workload, [*reference, one], told=[one])
+
+    def _may_begin(self, one: EngineContender, workload: Workload) -> bool:
+        """Whether it can take part here and there is time; else a row says why not."""
+        left = self.left_s()
+        reason = None
+        if one.only_on not in (None, workload.device.type):
+            reason = f"it needs a {one.only_on} device"
+        elif one.group == COMPILED and self.plan.no_compiling:
+            reason = self.plan.no_compiling
+        elif left < self.plan.least_left_s:
+            reason = f"only {left:.0f} s of the section's time were left"
+        if reason is not None:
+            self.rows(workload, {one.name: ContenderTurns(one.name, reason=reason)})
+        return reason is None
+
     def contenders(
         self,
         workload: Workload,
         contenders: Sequence[EngineContender],
-        rounds: int,
         *,
         told: Sequence[EngineContender] | None = None,
     ) -> None:
@@ -125,7 +130,7 @@ class _Bench:
             return made[one.name]
 
         starters = {one.name: partial(make, one) for one in contenders}
-        series = take_turns(starters, rounds, limit_s=self.left_s(), seed=SEED, note=self.note)
+        series = take_turns(starters, self.plan.rounds, limit_s=self.left_s(), seed=SEED, note=self.note)
         names = [one.name for one in told or contenders]
         reference = series.get(HF_EAGER)
         self.rows(workload, {name: series[name] for name in names}, made, reference)

@@ -13,6 +13,7 @@ from engines.bench.ceilings import wait
 from engines.bench.turns import DECODE_BEGINS, EngineTurn, UnavailableError
 from engines.bench.workload import Workload
 from engines.decoder.cache_choice import make_cache
+from engines.decoder.compiled_step import first_line
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, DecodeStep, Limits, decode
 from engines.decoder.kv_cache import STATIC, KvCache
@@ -36,8 +37,11 @@ class OurTurns:
     workload: Workload
 
     def __call__(self) -> EngineTurn:
-        """Raises UnavailableError when the step gave up in this turn."""
-        taken = run_once(self.cached, self.workload)
+        """Raises UnavailableError when the step gave up or failed in this turn."""
+        try:
+            taken = run_once(self.cached, self.workload)
+        except RuntimeError as error:
+            raise UnavailableError(f"it failed: {first_line(error)}") from error
         step = self.cached.own_step
         if step is not None and step.problem:
             raise UnavailableError(f"it fell back to the plain step: {step.problem}")

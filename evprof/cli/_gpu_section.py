@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, TextIO
@@ -47,11 +48,11 @@ class SectionSize:
 SIZES = {
     "7b": SectionSize(
         shape="7b-video-llava",
-        contexts=(640, 2086, 4643),
+        contexts=(640, 4643, 2086),
         tokens=64,
         rounds=7,
         overhead_shape="dispatch-32",
-        pairs=40,
+        pairs=16,
         draft="random:7b-eventgpt",
         target="random:7b-video-llava",
         repeat=3,
@@ -188,7 +189,7 @@ def _tests(process: SectionProcess) -> str:
     return run_cuda_tests(process.emit, process.left_s())
 
 
-def _steps(process: SectionProcess, *, are_compiled: bool = False) -> str:
+def _steps(process: SectionProcess, group: str, rounds: int, least_left_s: float) -> str:
     from engines.bench.language_steps import StepsPlan, measure_steps
 
     size = process.size
@@ -196,19 +197,16 @@ def _steps(process: SectionProcess, *, are_compiled: bool = False) -> str:
         size.shape,
         size.contexts,
         size.tokens,
-        rounds=3 if are_compiled else size.rounds,
+        rounds=min(rounds, size.rounds),
         device=process.device,
         dtype=process.dtype,
         scale=size.scale,
-        are_compiled=are_compiled,
+        group=group,
+        least_left_s=least_left_s,
         no_compiling=size.no_compiling,
     )
     measure_steps(plan, process.emit, process.note, process.left_s)
     return ""
-
-
-def _compiled(process: SectionProcess) -> str:
-    return _steps(process, are_compiled=True)
 
 
 def _instrumentation(process: SectionProcess) -> str:
@@ -274,7 +272,7 @@ def _blocks(process: SectionProcess) -> str:
     from engines.loading.shapes import bench_shape
 
     size = process.size
-    draft_context, context = size.contexts[:2]
+    draft_context, context = min(size.contexts), sorted(size.contexts)[1]
     workload = make_workload(bench_shape(size.shape), context, LONGEST + 4, process.device, process.dtype)
     rounds = 2 * size.rounds + 2
     measure_block_costs(BlockCosts(workload, draft_context, rounds), process.emit, process.note, process.left_s)
@@ -344,8 +342,9 @@ def _scene() -> Any:
 SECTION_WORK: dict[str, Callable[[SectionProcess], str]] = {
     "ceilings": _ceilings,
     "tests": _tests,
-    "steps": _steps,
-    "compiled": _compiled,
+    "steps": partial(_steps, group="plain", rounds=6, least_left_s=25.0),
+    "fused": partial(_steps, group="fused", rounds=3, least_left_s=15.0),
+    "compiled": partial(_steps, group="compiled", rounds=3, least_left_s=45.0),
     "instrumentation": _instrumentation,
     "switches": _switches,
     "parallel": _parallel,

@@ -68,6 +68,11 @@ def test_each_section_left_what_it_measures(document) -> None:
     assert rows_of(document, "tests")[0]["skipped"] > 50
     steps = [row for row in rows_of(document, "step") if row["phase"] == "decode" and row["turns"]]
     assert {row["contender"] for row in steps} == {"ours", "hf_eager"}
+    away = {row["contender"]: row["reason"] for row in rows_of(document, "step") if not row["turns"]}
+    assert {name for name, reason in away.items() if reason == "it needs a cuda device"} == {
+        "ours_graphs",
+        "ours_fused",
+    }
     assert all(row["same_tokens"] == 1.0 for row in steps)
     assert any(row["phase"] == "vision" and row["turns"] for row in rows_of(document, "step"))
     assert rows_of(document, "overhead")[0]["pairs"] > 1

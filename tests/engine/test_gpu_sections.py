@@ -11,6 +11,7 @@ import torch
 
 from engines.bench import generate, ours
 from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure_block_costs
+from engines.bench.contenders import COMPILED
 from engines.bench.language_steps import StepsPlan, measure_steps
 from engines.bench.launches import count_launches, counts_of
 from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
@@ -161,6 +162,9 @@ def rows() -> list[dict[str, Any]]:
 
 def test_rows_of_every_context_phase_and_contender(rows) -> None:
     steps = [row for row in rows if row.get("figure") == "step"]
+    away = [row for row in steps if not row["turns"]]
+    assert {(row["contender"], row["reason"]) for row in away} == {("ours_graphs", "it needs a cuda device")}
+    steps = [row for row in steps if row["turns"]]
     assert {(row["contender"], row["phase"], row["context"]) for row in steps} == {
         ("ours", "vision", None),
         *((name, phase, at) for name in ("ours", "hf_eager") for phase in ("decode", "prefill") for at in (10, 14)),
@@ -178,7 +182,7 @@ def test_rows_of_every_context_phase_and_contender(rows) -> None:
 
 def test_what_there_is_no_time_to_compile_says_so() -> None:
     found: list[dict[str, Any]] = []
-    plan = StepsPlan("tiny", (10,), 5, 1, CPU, torch.float32, scale=0.05, are_compiled=True)
+    plan = StepsPlan("tiny", (10,), 5, 1, CPU, torch.float32, scale=0.05, group=COMPILED, least_left_s=50.0)
     measure_steps(plan, found.append, lambda _: None, lambda: 20.0)
     steps = [row for row in found if row.get("figure") == "step"]
     assert {row["contender"] for row in steps} == {"ours_compiled", "hf_static_compiled"}

@@ -240,6 +240,16 @@ def test_values_that_depend_on_the_model_are_found_for_it():
     assert {request.settings.switches.prefill_chunk for request in engine.made} == {0, 64}
 
 
+def test_each_row_is_handed_out_as_soon_as_it_is_there():
+    kept: list = []
+    counts: list = []
+    document = measure_switches(
+        KnownEngine(), plan(), threading.Event(), lambda _: counts.append(len(kept)), known=(FAST,), keep=kept.append
+    )
+    assert kept == document["rows"]
+    assert counts == [1, 2]
+
+
 def test_a_stop_keeps_the_rows_so_far():
     stop = threading.Event()
     document = measure_switches(KnownEngine(), plan(), stop, lambda _: stop.set(), known=(FAST,))

@@ -15,6 +15,7 @@ from evprof.core.errors import UserError
 
 _RESULT = re.compile(r"^(\S+\.py::.*?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
 _REASON = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*.*?) - (.*)$")
+_OWN_KERNELS = re.compile("kernel|fused")
 _BAD = ("FAILED", "ERROR", "XPASS")
 
 SPARE_S = 20.0
@@ -59,8 +60,8 @@ def tests_folder() -> Path | None:
 
 
 def cuda_test_files(folder: Path) -> list[Path]:
-    """Those whose tests all need a GPU."""
-    return sorted(folder.glob("test_*cuda*.py"))
+    """Those whose tests all need a GPU; our own kernels' first, which are new to every GPU."""
+    return sorted(folder.glob("test_*cuda*.py"), key=lambda path: (not _OWN_KERNELS.search(path.name), path.name))
 
 
 def run_cuda_tests(emit: Callable[[dict[str, Any]], None], left_s: float) -> str:

@@ -123,7 +123,7 @@ def measure_memory(
     """A row for each model alone: what `need` says it takes (bytes by part), and what its run took at most."""
     for role, choice in ((TARGET, bench.target), (DRAFT, bench.draft)):
         bench.engine.close()
-        request = bench.request(role)
+        request = replace(bench.request(role), repeat=1)
         planned = need(choice, role, request)
         run = bench.runs([request])[-1]
         took = run.info.memory.peak_allocated_bytes

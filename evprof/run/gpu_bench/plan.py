@@ -35,47 +35,55 @@ SECTIONS = (
     GpuSection(
         "ceilings",
         "Machine and ceilings",
-        20,
-        "start 10 s (imports, CUDA context); 6 kinds of copy, read and product, 6 samples of 60 ms each: 3 s",
+        40,
+        "start 10 s (imports, CUDA context), from a cold disk 30 s; 6 kinds of copy, read and product, 6 samples of "
+        "60 ms each: 3 s",
     ),
     GpuSection(
         "tests",
         "CUDA tests",
-        105,
-        "start 10 s; some hundred tests on tiny models, most of their time compiling kernels; the last begins after "
-        "85 s, what is left is counted as skipped",
+        80,
+        "start 10 s; tests on tiny models and of our kernels, most of their time compiling; none begins in the last "
+        "20 s, what is left is counted as skipped",
     ),
     GpuSection(
         "steps",
         "Decode, prefill, vision",
-        130,
+        105,
         "start 10 s, weights 3 s, ceilings 2 x 3 s; a round of 64 tokens: transformers 25 ms a token, eager 9, graphs "
-        "and fused 4, so 2.7 s, and 4 prefills of 62 TFLOP at most: 0.5 s; 8 rounds at 3 contexts: 75 s; traces and "
-        "forced answers 3 x 10 s",
+        "4, so 2.5 s, and 3 prefills of 62 TFLOP at most: 0.4 s; 7 rounds at 3 contexts: 61 s; traces and forced "
+        "answers 3 x 7 s",
+    ),
+    GpuSection(
+        "fused",
+        "The fused step",
+        55,
+        "start 10 s, weights 3 s, ceilings 2 x 3 s, kernels compiled and tuned 8 s; 4 rounds of transformers and the "
+        "fused step, 1.9 s, at 3 contexts: 23 s; traces and forced answers 3 x 1.5 s",
     ),
     GpuSection(
         "compiled",
         "Steps that are compiled",
-        95,
-        "start 10 s, weights 3 s; compiling ours 10 to 20 s, transformers' unrolled step about 45 s at a context; 4 "
-        "rounds of 2 s; further contexts only while 60 s are left",
+        90,
+        "start 10 s, weights 3 s, ceilings 3 s; compiling ours 5 to 20 s, transformers' unrolled step about 40 s; 4 "
+        "rounds of 2 s each; whatever is left begins only while 45 s are left",
     ),
     GpuSection(
         "instrumentation",
         "What the instrumentation costs",
-        30,
-        "start 10 s; 40 triples of 24 tokens in 32 thin layers, about 5 ms a token on the host: 15 s",
+        25,
+        "start 10 s; 16 triples of 3 x 192 tokens in 32 thin layers, about 1 ms a token when captured: 10 s",
     ),
     GpuSection(
         "switches",
         "Every switch once",
-        50,
-        "start 10 s; the bundled pair, some 70 rows of 6 runs of 20 to 50 ms: 25 s; compiling 2 tiny steps 12 s",
+        45,
+        "start 10 s; the bundled pair, some 70 rows of 6 runs of 20 to 50 ms: 25 s; compiling 2 tiny steps 10 s",
     ),
     GpuSection(
         "parallel",
         "Parallel prefill on one GPU",
-        40,
+        35,
         "start 10 s; two 7B models drawn: 8 s; captures 4 s; 4 runs each of draft, target and both, 0.5 s a run: 6 s",
     ),
     GpuSection(
@@ -88,8 +96,8 @@ SECTIONS = (
     GpuSection(
         "memory",
         "Peak memory against the plan",
-        25,
-        "start 10 s; two 7B models, one after the other: 2 x 5 s with a run each",
+        20,
+        "start 10 s; two 7B models, one after the other: 2 x 4 s with two runs each",
     ),
     GpuSection(
         "trace",
