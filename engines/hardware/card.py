@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+
+Told = TypeVar("Told")
 
 NOTHING: dict[str, Any] = dict.fromkeys(
     (
@@ -41,16 +45,30 @@ def card_facts(device: torch.device) -> dict[str, Any]:
         "compute_capability": f"{found.major}.{found.minor}",
         "sm_count": found.multi_processor_count,
         "gpu_memory_bytes": found.total_memory,
-        "cudnn": cudnn_text(torch.backends.cudnn.version()),
+        "cudnn": cudnn_text(told(torch.backends.cudnn.version)),
         "cublas": version_of(("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12")),
         "triton": version_of(("triton", "pytorch-triton", "triton-windows")),
-        "tf32": {"matmul": matmul.allow_tf32, "cudnn": torch.backends.cudnn.allow_tf32},
+        "tf32": {
+            "matmul": told(lambda: bool(matmul.allow_tf32)),
+            "cudnn": told(lambda: bool(torch.backends.cudnn.allow_tf32)),
+        },
         "reduced_precision": {
             "bfloat16": bool(matmul.allow_bf16_reduced_precision_reduction),
             "float16": bool(matmul.allow_fp16_reduced_precision_reduction),
         },
         "allocator": os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
     }
+
+
+def told(ask: Callable[[], Told]) -> Told | None:
+    """A setting of PyTorch; None where it was set both by the old names and by the new ones, which PyTorch refuses to
+    tell. Asking by the old names, all that some versions have, is no warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ask()
+        except RuntimeError:
+            return None
 
 
 def cudnn_text(number: int | None) -> str | None:

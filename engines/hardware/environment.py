@@ -14,7 +14,7 @@ import transformers
 
 import evprof
 from engines.decoder.attention import attention_backends
-from engines.hardware.card import NOTHING, card_facts
+from engines.hardware.card import NOTHING, card_facts, told
 from engines.hardware.gpu_state import driver_version, gpu_state
 from evprof.core.run_info import ENGINE_SESSION
 
@@ -42,7 +42,7 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
-        "float32_matmul": torch.get_float32_matmul_precision(),
+        "float32_matmul": told(torch.get_float32_matmul_precision),
         "attention_backends": attention_backends(device),
         **(card_facts(device) if is_gpu else NOTHING),
         "gpu": gpu_state(device) if is_gpu else None,

@@ -47,7 +47,7 @@ def one_token(
             inputs, norm, weight, held, ROWS, COLUMNS, NORMED, GATED, BLOCK_ROWS, BLOCK_COLUMNS, STAGES
         )
     if NORMED:
-        scale = 1.0 / tl.sqrt_rn(squares / COLUMNS + eps)
+        scale = tl.rsqrt(squares / COLUMNS + eps)
         sums *= scale
         ups *= scale
     if BITS == 8:
@@ -231,7 +231,7 @@ def several_tokens(
             if GATED:
                 ups = _added_product(ups, low, high, weight, scales, held + further, start, WIDTH, BITS, PART)
     if NORMED:
-        scale = 1.0 / tl.sqrt_rn(tl.sum(squares, 1) / COLUMNS + eps)
+        scale = tl.rsqrt(tl.sum(squares, 1) / COLUMNS + eps)
         sums *= scale[:, None]
         ups *= scale[:, None]
     if BITS == 8:

@@ -115,13 +115,16 @@ def _for_several(product: Product) -> Tiling:
     """Tensor cores take 16 tokens. Every program reads all inputs, as much as eight rows of weights and more: many rows
     where that leaves a program for each multiprocessor, and more of them the narrower the weights are."""
     if product.bits == INT4:
-        columns, stages, enough = 2 * GROUP, 4, MULTIPROCESSORS
+        columns, stages, enough = GROUP, 6, MULTIPROCESSORS
     else:
         columns = max(16, min(256 // product.element_bytes, _power_above(product.columns)))
         stages, enough = 6, 2 * MULTIPROCESSORS
     rows = 64 // product.matrices
     while rows > 32 // product.matrices and product.rows < enough * rows:
         rows //= 2
+    if rows * product.matrices > 32 and product.bits != INT4:
+        # 99 KiB of shared memory are all that a GeForce grants.
+        stages = min(stages, 5)
     return Tiling(rows, columns, 4, stages)
 
 

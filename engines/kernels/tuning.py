@@ -8,13 +8,11 @@ folder by device and version of Triton.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +20,7 @@ import torch
 from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.projections import Weight, chosen_tilings, launch, product_of
 from engines.kernels.tilings import Product, Tiling, candidates
+from evprof.core.user_folders import cache_folder
 
 Measure = Callable[[Callable[[], object], torch.device], float]
 """Ms of a call on a device."""
@@ -134,20 +133,10 @@ def _machine(device: torch.device) -> str:
     return f"{name}, Triton {triton.__version__}"
 
 
-def _file() -> Path | None:
-    """None without platformdirs: then nothing is kept on disk."""
-    try:
-        platformdirs: Any = importlib.import_module("platformdirs")
-    except ImportError:
-        return None
-    return Path(platformdirs.user_cache_path("evprof", appauthor=False)) / _FILE
-
-
 def _read(device: torch.device) -> dict[str, Tiling]:
     """What was measured earlier with this device and Triton; nothing of a file that is not as we write it."""
-    path = _file()
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))[_machine(device)] if path is not None else {}
+        kept = json.loads((cache_folder() / _FILE).read_text(encoding="utf-8"))[_machine(device)]
         return {str(name): tiling for name, words in kept.items() if (tiling := _tiling(words)) is not None}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
@@ -163,9 +152,7 @@ def _tiling(words: Any) -> Tiling | None:
 
 def _write(device: torch.device, known: dict[str, Tiling]) -> None:
     """Beside what other devices found. Where it cannot be written, it is measured again next time."""
-    path = _file()
-    if path is None:
-        return
+    path = cache_folder() / _FILE
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -136,7 +136,12 @@ RUN = {
         "cache": Maybe(str),
     },
     "sample": {"events": Maybe(dict), "video": Maybe(dict), "prompt": str},
-    "setup": {"import_ms": Maybe(Number), "weights_ms": Maybe(Number), "compile_ms": Maybe(Number)},
+    "setup": {
+        "import_ms": Maybe(Number),
+        "weights_ms": Maybe(Number),
+        "compile_ms": Maybe(Number),
+        "first_use": bool,
+    },
     "stages": [STAGE],
     "unattributed_ms": Maybe(Number),
     "wall_ms": Maybe(Number),
@@ -417,7 +422,8 @@ def test_what_was_not_measured_is_null(recorded) -> None:
         assert run["setup"]["compile_ms"] is None
         assert run["error"] is None
     assert runs_of(recorded)[0]["setup"]["weights_ms"] > 0
-    assert runs_of(recorded)[4]["setup"] == {"import_ms": None, "weights_ms": None, "compile_ms": None}
+    unmeasured = {"import_ms": None, "weights_ms": None, "compile_ms": None, "first_use": False}
+    assert runs_of(recorded)[4]["setup"] == unmeasured
 
 
 def test_the_text_leaves_out_the_end_that_the_ids_include(recorded) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from engines.hardware.card import NOTHING, card_facts, cudnn_text, version_of
+from engines.decoder.attention import attention_backends
+from engines.hardware.card import NOTHING, card_facts, cudnn_text, told, version_of
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings
 from evprof.core.messages import RunEnded, RunWarned
@@ -206,6 +208,15 @@ def test_a_card_is_told_by_what_runs_are_compared_by(monkeypatch: pytest.MonkeyP
     assert card_facts(GPU)["gpu_id"] != facts["gpu_id"]
 
 
+def test_a_setting_that_pytorch_refuses_to_tell_is_not_known() -> None:
+    def mixed() -> bool:
+        warnings.warn("use the new settings", UserWarning, stacklevel=1)
+        raise RuntimeError("you have used a mix of the legacy and new APIs")
+
+    assert told(mixed) is None
+    assert told(lambda: True) is True
+
+
 @pytest.mark.parametrize(("number", "text"), [(91_002, "9.10.2"), (90_100, "9.1.0"), (8907, "8.9.7"), (None, None)])
 def test_cudnns_number_is_told_as_a_version(number: int | None, text: str | None) -> None:
     assert cudnn_text(number) == text
@@ -221,3 +232,9 @@ def test_without_a_gpu_the_environment_has_the_same_keys() -> None:
     assert {key: found[key] for key in NOTHING} == NOTHING
     assert found["attention_backends"]["enabled"] == ["flash", "efficient", "math"]
     assert found["float32_matmul"] == torch.get_float32_matmul_precision()
+
+
+def test_describing_a_gpu_that_nobody_uses_takes_none_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", lambda _: False, raising=False)
+    monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *_: 1 / 0)
+    assert attention_backends(GPU)["enabled"] == ["flash", "efficient", "math"]

@@ -161,16 +161,16 @@ def test_a_step_that_cannot_be_compiled_says_why_and_runs_eagerly(sink: Any, mon
 
 
 @pytest.mark.logs_warnings
-def test_a_step_that_may_not_be_compiled_once_more_falls_back(monkeypatch: Any) -> None:
+def test_a_step_that_may_not_be_compiled_once_more_falls_back() -> None:
     decoder = LlamaDecoder.take_over(llama(3))
     step = CompiledStep(decoder)
     step.compile_for((1,))
-    monkeypatch.setattr("torch._dynamo.config.recompile_limit", 1)
     one, plain = opened(decoder, 128, step), opened(decoder, 128)
     for model in (one, plain):
         model.prefill(decoder.embed(prompt_of(20)), threading.Event())
     for ids in ([[3]], [[4, 5, 6]], [[7]]):
-        found, expected = (model.step(torch.tensor(ids), keep=len(ids[0])) for model in (one, plain))
+        with torch._dynamo.config.patch(recompile_limit=1):
+            found, expected = (model.step(torch.tensor(ids), keep=len(ids[0])) for model in (one, plain))
         assert_close(found, expected)
     assert step.problem == "torch has compiled it as often as it allows"
 

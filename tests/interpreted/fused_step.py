@@ -30,7 +30,7 @@ from scripted_drafters import Chain, adversary, guesser, oracle
 
 CPU = torch.device("cpu")
 VOCABULARY = 90
-TOKENS = 14
+TOKENS = 11
 pytestmark = pytest.mark.usefixtures("large_tiles", "without_gradients")
 
 
@@ -91,7 +91,7 @@ def answered(decoder: LlamaDecoder, prompt: torch.Tensor, **how: Any) -> list[in
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(2, 2), (2, 1)], ids=["MHA", "GQA"])
-@pytest.mark.parametrize("length", [1, 9, 40])
+@pytest.mark.parametrize("length", [1, 40])
 def test_answers_are_the_eager_ones(heads: int, kv_heads: int, length: int) -> None:
     decoder = LlamaDecoder.take_over(llama(length, layers=2, heads=heads, kv_heads=kv_heads))
     prompt = played_rounds.prompt_of(length, length, VOCABULARY)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import platformdirs
 import pytest
 import torch
 from triton.runtime.errors import OutOfResources
@@ -26,7 +23,7 @@ WEIGHTS = [torch.ones(8, 32), torch.ones(8, 32)]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_, **__: tmp_path / "evprof")
+    monkeypatch.setattr(tuning, "cache_folder", lambda: tmp_path / "evprof")
     yield tmp_path / "evprof"
     projections.chosen_tilings.clear()
 
@@ -96,14 +93,6 @@ def test_a_file_that_is_not_as_we_write_it(found: str, folder: Path) -> None:
     assert json.loads((folder / "tilings.json").read_text())[tuning._machine(CPU)][name] == [
         *dataclasses.astuple(chosen)
     ]
-
-
-def test_without_platformdirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing: Any = None
-    monkeypatch.setitem(sys.modules, "platformdirs", missing)
-    clock = Clock(1)
-    first = tune(WEIGHTS, 1, torch.float32, measure=clock)
-    assert tune(WEIGHTS, 1, torch.float32, measure=Clock(0)) == first
 
 
 def test_a_folder_that_cannot_be_written(folder: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_plain_run(plain_run) -> None:
     assert [child["name"] for child in vision["children"]] == ["tower", "projector"]
     assert document["unattributed_ms"] == 5
     assert document["wall_ms"] == 180
-    assert document["setup"] == {"import_ms": None, "weights_ms": 12.0, "compile_ms": None}
+    assert document["setup"] == {"import_ms": None, "weights_ms": 12.0, "compile_ms": None, "first_use": False}
     assert document["draft"] is None
     assert document["speculation"] is None
     assert document["sample"]["video"] == {"path": "a.mp4", "offset_ms": 0.0}
