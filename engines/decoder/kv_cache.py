@@ -244,13 +244,9 @@ def layout_of(cache: KvCache) -> KvLayout | None:
 
 
 def leaves(value: Any) -> Iterator[torch.Tensor]:
-    """The plain tensors of something nested: tuples, lists, dictionaries, iterators and tensor subclasses."""
+    """The plain tensors of something nested: tuples, lists, dictionaries and iterators."""
     if isinstance(value, torch.Tensor):
-        if type(value) is not torch.Tensor and hasattr(value, "__tensor_flatten__"):
-            names, _ = value.__tensor_flatten__()
-            for name in names:
-                yield from leaves(getattr(value, name))
-        elif value.dim() > 0:
+        if value.dim() > 0:
             yield value
     elif isinstance(value, dict):
         for part in value.values():

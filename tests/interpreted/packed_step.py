@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,9 +70,9 @@ def test_packed_linears_read_with_kernels_what_they_unpack_without(decoder: Llam
 
 @pytest.mark.parametrize("kind", ["int8"])
 def test_a_decoder_is_tuned_once_for_one_token_and_once_for_several(
-    decoder: LlamaDecoder, monkeypatch: pytest.MonkeyPatch
+    decoder: LlamaDecoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tuning, "_file", lambda: None)
+    monkeypatch.setattr(tuning, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(projections, "chosen_tilings", {})
     monkeypatch.setattr(tuning, "chosen_tilings", projections.chosen_tilings)
     timed = []
