@@ -22,7 +22,7 @@ _KNOWN = {
 """Logger -> what its known harmless lines contain."""
 
 _KNOWN_WARNING = r"\w+ does not implement _stable_hash_for_caching"
-"""A compiled step over torchao's weights is found again by the parts of these instead."""
+"""A compiled step over weights of a library's own kind is found again by the parts of these instead."""
 
 
 class _WithoutKnown(logging.Filter):
