@@ -1,14 +1,18 @@
-# make run           set up once, then open the window with the bundled demo (without a display: headless, with a picture)
-# make test          set up once, then check everything
-# make quick         what one edits: lint, and for a minute the tests nearest to what is changed
-# make bench-check   the ratios that are promised, measured
-.PHONY: run test quick bench-check test-light test-main test-near lint format setup frozen clean
+.DEFAULT_GOAL := help
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 PYTHON := .venv/bin/python
+
+help:  # this list
+	@sed -n 's/^\([a-z-]*\):[^#]*# /  make \1\t/p' Makefile | expand -t 21
+
+# What running takes; `setup` adds what testing takes.
+ready:
+	@packaging/setup.sh
 
 setup:
 	@packaging/setup.sh dev
 
-run: setup
+run: ready  # set up once, then open the window with a demo running in it (without a display: headless, with a picture)
 	@$(PYTHON) -m evprof demo
 
 lint: setup
@@ -17,7 +21,7 @@ lint: setup
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-cache
 
-format: setup
+format: setup  # let ruff format
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
@@ -31,22 +35,53 @@ test-main: setup
 	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal $(LIGHT:%=--ignore=%)
 
 # All three, whatever comes of them; each is told in a line at the end. The first two run beside the third.
-test: setup
+test: setup  # check everything: lint, the tests that need neither Qt nor torch, all others
 	@$(PYTHON) packaging/check.py lint test-light test-main
 
 test-near: setup
 	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) packaging/nearest_tests.py
 
-quick: setup
+quick: setup  # while you edit: lint, and for a minute the tests nearest to what you changed
 	@$(PYTHON) packaging/check.py lint test-near
 
-bench-check: setup
+bench-check: setup  # measure the ratios that are promised
 	@OMP_NUM_THREADS=1 $(PYTHON) packaging/bench_check.py
 
-frozen:
+fuzz: setup  # feed every parser damaged files for half an hour (SECONDS=600 for each, PARSER=npy for one)
+	@$(PYTHON) packaging/fuzz/run.py --seconds $(or $(SECONDS),40) $(PARSER:%=--parser %)
+
+docs: setup  # build the documentation as a site that opens from disk: assets/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+	@echo "assets/site/index.html"
+
+faults: setup  # kill 200 programs at random moments, and tell what is left of their sessions
+	@PYTHONPATH=.:packaging OMP_NUM_THREADS=1 $(PYTHON) -m faults.kill --kills 200 --out out/faults
+
+soak: setup  # use evprof for very long, and tell whether it grows
+	@PYTHONPATH=.:packaging:tests OMP_NUM_THREADS=1 $(PYTHON) -m faults.soak --out out/soak
+
+frozen: docs  # build the frozen program and try it
 	@packaging/setup.sh dev frozen
-	@.venv/bin/pyinstaller --noconfirm --distpath dist --workpath build packaging/evprof.spec
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/bundled \
+		"$$(packaging/ffmpeg/build.sh build/wheels $(PYTHON) | tail -1)"
+	@PYTHONPATH=build/bundled packaging/frozen/build.sh
 	@$(PYTHON) packaging/selftest.py dist/evprof/evprof
 
-clean:
-	rm -rf build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+installer: frozen  # build of it a .deb, a .run and a .tar.zst in dist
+	@LC_ALL=C.UTF-8 $(PYTHON) packaging/installer/make.py dist/evprof dist
+
+wheel: setup  # build the wheel and the source archive: dist
+	@$(PYTHON) -m hatchling build -d dist
+
+release: setup  # changelog, commit, all files with checksums, tag; SHOW=1 only shows the steps
+	@$(PYTHON) packaging/release.py $(if $(SHOW),--dry-run)
+
+release-files: setup
+	@$(PYTHON) packaging/release.py --files
+
+# Where the packages of torch's CUDA build can be downloaded (2.7 GB); `evprof cuda install` then needs no network.
+cuda-addon: ready  # download the CUDA add-on for this Python: dist/evprof-cuda
+	@$(PYTHON) packaging/addon/wheelhouse.py dist/evprof-cuda
+
+clean:  # remove what was built
+	rm -rf build dist out assets/site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ from engines.loading.warm_models import Loader, WarmModels
 from engines.loading.weights import load_model
 from engines.modes.measured_run import MeasuredRun
 from engines.modes.run_plan import RANGES, SNAPSHOT, TRACE, RunPlan, RunTools, way_of
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import USAGE, EngineLost, UserError
 from evprof.core.messages import RequestEnded
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.request import RunRequest
@@ -44,14 +44,18 @@ class LocalEngine:
         return describe_environment()
 
     def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
-        """Carries a request out. Raises UserError when it means nothing; what happens to runs is their status."""
+        """Carries a request out. Raises UserError when it means nothing, EngineLost after a run whose GPU failed; what
+        else happens to runs is their status."""
         request.validate()
         check_gpu(request)
         failed: set[str] = set()
         for plan in plan_runs(request, lambda role: self._is_warm(request, role)):
             if plan.role in failed:
                 continue  # the same again would fail the same way
-            status = MeasuredRun(request, plan, self._tools_for(request, plan), sink, stop=stop).perform()
+            run = MeasuredRun(request, plan, self._tools_for(request, plan), sink, stop=stop)
+            status = run.perform()
+            if run.lost_gpu is not None:
+                raise EngineLost(run.lost_gpu)
             if status == CANCELLED:
                 break
             if status == FAILED:
@@ -83,7 +87,8 @@ class LocalEngine:
         return self._tools
 
     def close(self) -> None:
-        """Frees models and device memory."""
+        """Frees models, device memory and the thread that drafts ran in."""
+        self._tools.draft_worker.close()
         self._tools.warm.clear()
         self._tools.pools.clear()
 

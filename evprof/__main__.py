@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -9,13 +10,17 @@ import threading
 
 def main() -> int:
     """Runs the command line on this process's arguments."""
+    from evprof.cli.terminal.streams import open_missing_streams
+
+    open_missing_streams()
     from evprof.cli import main as run_command
 
     code = run_command()
     if any(thread.name.startswith(("evprof-engine", "evprof-convert")) for thread in threading.enumerate()):
         # A second Ctrl-C left it in the middle of its work; Python would wait for it or crash in it.
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        with contextlib.suppress(OSError):
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
         os._exit(code)
     return code
 

@@ -67,7 +67,10 @@ def main(program: list[str]) -> int:
         call(program, "gui", str(session), "--screenshot", str(picture))
         print(f"window: drawn, {picture.stat().st_size} bytes")
         doctor = json.loads(call(program, "doctor", "--json"))
-        print(f"doctor: {len(doctor.get('problems', []))} problem(s)")
+        broken = [part for part in ("decoders", "engine", "window") if doctor[part] is None]
+        if broken:
+            raise SystemExit(f"doctor: {broken} do not work: {doctor['problems']}")
+        print(f"doctor: all parts work, {len(doctor['problems'])} problem(s)")
     print(f"engine process: {run_in_engine_process(program)}")
     return 0
 

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +85,8 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     """Threads and child processes that a test starts end with it; those told to stop get time to do so."""
     threads_before, children_before = _threads(), _children()
     yield
+    if (apart := sys.modules.get("evprof.loaders.videos.apart")) is not None:
+        apart.decode_here()
     if request.node.get_closest_marker("leaves_threads") is not None:
         return
     deadline = time.monotonic() + 20.0

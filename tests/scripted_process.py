@@ -1,7 +1,8 @@
 """Engine processes for tests: `python scripted_process.py WORDS` serves an engine that needs no models.
 
 WORDS: `script:SPEED` plays a script; `rate:RECORDS_PER_S:SECONDS` makes records; `deaf:…` does so and never answers
-Stop; `die` ends at once with exit code 3. Any other words are an engine that cannot be made.
+Stop; `hang:MODE` plays a script, but hangs in that mode; `lost` loses its GPU in
+its first run; `die` ends at once with exit code 3. Any other words are an engine that cannot be made.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout's evprof, installed or not
 
+from evprof.core.errors import GPU_LOST, EngineLost
+from evprof.core.messages import RunStarted
 from evprof.core.protocols import Engine, Sink, StopFlag
 from evprof.core.request import RunRequest
+from evprof.core.run_info import RunInfo
 from evprof.run.benches.synthetic_engine import SyntheticEngine
 from evprof.run.processes.engine_server import serve
 from scripted_engine import ScriptedEngine
@@ -33,14 +37,43 @@ class DeafEngine(SyntheticEngine):
         super().run(request, sink, threading.Event())
 
 
+class HangingEngine(ScriptedEngine):
+    """Goes silent in a mode, as a kernel does that never ends."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__(speed=200.0)
+        self._mode = mode
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        """Never ends in that mode."""
+        if request.mode == self._mode:
+            threading.Event().wait()
+        super().run(request, sink, stop)
+
+
+class LosingEngine(ScriptedEngine):
+    """Loses its GPU in its first run."""
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        """Raises EngineLost, with its run still open."""
+        sink.post(
+            RunStarted(request.first_run_id, RunInfo(request.first_run_id, request.group_id, 0, "draft", "draft"))
+        )
+        raise EngineLost(f"{GPU_LOST} (unspecified launch failure).")
+
+
 def engine_of(words: str) -> Engine:
     """The engine of WORDS. Raises ValueError for unknown ones."""
     kind, _, rest = words.partition(":")
+    if kind == "hang":
+        return HangingEngine(rest)
     match kind, [float(number) for number in rest.split(":") if number]:
         case "rate" | "deaf", [records_per_s, seconds]:
             return (DeafEngine if kind == "deaf" else SyntheticEngine)(records_per_s, seconds)
         case "script", [] | [_] as speed:
             return ScriptedEngine(speed=speed[0] if speed else 1.0)
+        case "lost", []:
+            return LosingEngine()
         case "die", []:
             os._exit(3)
         case _:

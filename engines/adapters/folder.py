@@ -18,10 +18,10 @@ from torch import nn
 from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_header
 from engines.decoder.llama import LlamaDecoder
 from evprof.core.errors import UserError
+from evprof.core.files.whole_file import whole_folder
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.modes import MODES
-from evprof.core.whole_file import whole_folder
 from evprof.loaders.adapters import CARD, DESCRIPTION, FORMAT, TENSORS, AdapterInfo
 
 Shapes = Mapping[str, tuple[int, ...]]

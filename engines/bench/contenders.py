@@ -10,6 +10,7 @@ from engines.bench import generate, ours
 from engines.bench.turns import Runner
 from engines.bench.workload import Workload
 from evprof.core.errors import USAGE, UserError
+from evprof.core.suggestions import guess_among
 from evprof.core.vocabulary.settings import choices_of
 
 OURS, OURS_COMPILED = "ours", "ours_compiled"
@@ -65,7 +66,7 @@ def choose_contenders(names: str) -> tuple[EngineContender, ...]:
     known = {contender.name: contender for contender in CONTENDERS}
     for name in wanted:
         if name not in known:
-            raise UserError(f"Unknown contender '{name}'; choose among {', '.join(known)}.", exit_code=USAGE)
+            raise UserError(f"Unknown contender '{name}'{guess_among(name, known)}", exit_code=USAGE)
     if not wanted:
         raise UserError(f"--contenders names nobody; choose among {', '.join(known)}.", exit_code=USAGE)
     return tuple(contender for contender in CONTENDERS if contender.name in wanted)

@@ -48,7 +48,7 @@ class GeneratedTurns:
 
 
 def eager(workload: Workload) -> GeneratedTurns:
-    """`generate` as it comes, in inference mode: it is a tenth faster there, and so the harder one to beat."""
+    """`generate` in inference mode, where it is 10 % faster than its default, and so harder to beat."""
     return GeneratedTurns(workload)
 
 

@@ -34,6 +34,7 @@ from engines.tokens.answer import Answer, SilentAnswer
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import TARGET
+from evprof.core.suggestions import guess_among
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.switches import Switches
 from evprof.run.processes.queue_sink import QueueSink
@@ -71,7 +72,7 @@ def measure_overhead(
     captured one. Raises UserError (exit code 2) for an unknown shape, and for a device that is not there.
     """
     if shape not in LANGUAGE_SHAPES:
-        raise UserError(f"Unknown shape '{shape}'; choose one of {', '.join(LANGUAGE_SHAPES)}.", exit_code=USAGE)
+        raise UserError(f"Unknown shape '{shape}'{guess_among(shape, LANGUAGE_SHAPES)}", exit_code=USAGE)
     if pairs < 2:
         raise UserError(f"--pairs must be at least 2, not {pairs}.", exit_code=USAGE)
     place = choose_device(device)

@@ -51,7 +51,6 @@ TEXT_KEYS = (
     "attention_bias",
     "bos_token_id",
     "eos_token_id",
-    "pad_token_id",
     "tie_word_embeddings",
 )
 VISION_KEYS = (
@@ -123,7 +122,10 @@ def number(value: object) -> int:
 
 
 def text_config(values: Mapping[str, Any]) -> LlamaConfig:
-    """The language model of a file's values."""
+    """The language model of a file's values.
+
+    Not its padding: nothing is padded here, and a padding outside the vocabulary makes torch refuse the embeddings.
+    """
     found = {key: values[key] for key in TEXT_KEYS if key in values}
     found["tie_word_embeddings"] = bool(found.get("tie_word_embeddings", False))
     for name in ("rope_theta", "rope_scaling", "rope_parameters"):

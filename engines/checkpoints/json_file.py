@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
+from evprof.core.files.regular_file import regular_file
 
 _MOST_BYTES = 25_000_000
 """Ten times the index of the largest model there is; parsed, a file takes some fifty times its size."""
@@ -15,8 +16,8 @@ _MOST_BYTES = 25_000_000
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file. Raises UserError naming the file when it is missing or is something else."""
     try:
-        if path.exists() and not path.is_file():
-            raise UserError(f"{path} is no regular file; download the checkpoint again.")
+        if path.exists():
+            regular_file(path, "download the checkpoint again")
         if path.stat().st_size > _MOST_BYTES:
             raise UserError(f"{path} is {path.stat().st_size} bytes long, far too long for what it should describe.")
         values = parse_json(path.read_bytes())

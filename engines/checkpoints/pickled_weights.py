@@ -15,6 +15,7 @@ from typing import IO
 import torch
 
 from evprof.core.errors import UserError
+from evprof.core.files.regular_file import regular_file
 
 _MOST_PICKLE_BYTES = 100_000_000
 _STREAMS = 5
@@ -28,6 +29,7 @@ _ALLOWED = re.compile(
 
 def open_bin(path: Path) -> dict[str, torch.Tensor]:
     """Name -> tensor, mapped from the file where its form allows. Raises UserError for anything but plain weights."""
+    regular_file(path, "use the safetensors files")
     try:
         _check(path)
         values = _load(path)

@@ -19,8 +19,12 @@ import torch
 from engines.checkpoints.json_file import parse_json, read_json
 from engines.checkpoints.pickled_weights import open_bin
 from evprof.core.errors import UserError
+from evprof.core.files.regular_file import regular_file
 
 _HEADER_LIMIT = 25_000_000
+_MOST_DIMENSIONS, _LONGEST_SIDE, _LONGEST_NAME = 8, 1 << 40, 1_000
+"""Of one tensor. A product of hundreds of huge numbers takes seconds, and no weight has them."""
+
 _READ_BYTES = 1 << 30
 """Asked of the file at once; systems give no more than 2 GiB a call."""
 
@@ -126,7 +130,7 @@ def read_headers(folder: Path) -> dict[str, StoredTensor]:
 
 def safetensors_header(path: Path) -> list[StoredTensor]:
     """What one file says it holds, held against its size. Raises UserError for a file that cannot be that."""
-    size = path.stat().st_size
+    size = regular_file(path, "download the checkpoint again").stat().st_size
     damaged = f"{path} is truncated or no safetensors file"
     with path.open("rb") as file:
         start = file.read(8)
@@ -151,13 +155,17 @@ def safetensors_header(path: Path) -> list[StoredTensor]:
 
 
 def _stored(name: str, path: Path, entry: dict[str, Any], data_start: int) -> StoredTensor:
-    kind, shape = str(entry["dtype"]), tuple(int(size) for size in entry["shape"])
+    kind, shape = str(entry["dtype"]), tuple(entry["shape"])
+    if len(name) > _LONGEST_NAME or len(shape) > _MOST_DIMENSIONS:
+        raise UserError(f"{path}: the tensor '{name[:60]}' has a name or a shape too long to be a weight's.")
+    if not all(type(size) is int and 0 <= size <= _LONGEST_SIDE for size in shape):
+        raise ValueError(name)
     if kind not in _TORCH_OF:
         raise UserError(f"{path}: the tensor '{name}' is of type {kind[:20]}, which evprof cannot read.")
     start, stop = (int(offset) for offset in entry["data_offsets"])
     dtype = _TORCH_OF[kind]
     tensor = StoredTensor(name, path, shape, str(dtype).removeprefix("torch."), stop - start, data_start + start)
-    if any(size < 0 for size in shape) or tensor.count * dtype.itemsize != tensor.nbytes:
+    if tensor.count * dtype.itemsize != tensor.nbytes:
         raise ValueError(name)
     return tensor
 

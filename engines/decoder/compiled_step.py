@@ -7,6 +7,7 @@ is a compilation of its own. What inductor made is kept in the user's cache fold
 from __future__ import annotations
 
 import os
+import shlex
 import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,8 +20,8 @@ from engines.decoder.attention import attend, causal_mask, choosing_kernel
 from engines.decoder.kv_cache import KvCache, StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from evprof.core.clock import monotonic_ns
+from evprof.core.files.user_folders import cache_folder
 from evprof.core.units import ms_from_ns
-from evprof.core.user_folders import cache_folder
 
 _SCRATCH_CAPACITY = 37
 _SCRATCH_START = 11
@@ -179,6 +180,7 @@ def keep_compilations() -> Path:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     inductor.compile_threads = 1
+    _quote_library_folder()
     # torch writes its own default, a temporary folder, into the variable as soon as it is imported.
     named, default = os.environ.get(_FOLDER_VARIABLE), default_cache_dir()
     if named is not None and Path(named) != Path(default):
@@ -190,6 +192,15 @@ def keep_compilations() -> Path:
         folder = Path(default)
     os.environ[_FOLDER_VARIABLE] = str(folder)
     return folder
+
+
+def _quote_library_folder() -> None:
+    """Lets inductor link where torch lies under a name with spaces: in its linker's line this folder is not quoted."""
+    from torch.utils import cpp_extension
+
+    folder = cpp_extension.TORCH_LIB_PATH
+    if Path(folder).is_dir():  # a quoted one is none
+        cpp_extension.TORCH_LIB_PATH = shlex.quote(folder)
 
 
 _COMPILERS = (

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from evprof import __version__
-from evprof.core.user_folders import cache_folder
+from evprof.core.files.user_folders import cache_folder
 
 
 def proof_file() -> Path:

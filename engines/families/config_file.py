@@ -36,9 +36,15 @@ def read_config(folder: Path, clip: str | None = None, *, stored: Collection[str
         check_layer(config.feature_layer, config.vision)
         check_activation("the projector's", config.projector_act)
         family.check(config)
-    except (TypeError, ValueError, KeyError, AttributeError, StrictDataclassError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, StrictDataclassError) as error:
         # transformers' own complaint stands below its validator's name.
-        reason = str(error).strip().splitlines()[-1].strip().removeprefix("ValueError: ").removeprefix("TypeError: ")
+        reason = (
+            (str(error).strip() or type(error).__name__)
+            .splitlines()[-1]
+            .strip()
+            .removeprefix("ValueError: ")
+            .removeprefix("TypeError: ")
+        )
         raise UserError(
             f"{path} does not describe a {key} model ({reason.rstrip('.')}); download the checkpoint again."
         ) from None

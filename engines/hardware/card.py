@@ -60,6 +60,11 @@ def card_facts(device: torch.device) -> dict[str, Any]:
     }
 
 
+def architectures() -> list[str]:
+    """The GPU generations that this build of torch holds code for, such as sm_90; empty where no GPU can be used."""
+    return list(torch.cuda.get_arch_list())
+
+
 def told(ask: Callable[[], Told]) -> Told | None:
     """A setting of PyTorch; None where it was set both by the old names and by the new ones, which PyTorch refuses to
     tell. Asking by the old names, all that some versions have, is no warning."""

@@ -20,7 +20,7 @@ import torch
 from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.projections import Weight, chosen_tilings, launch, product_of
 from engines.kernels.tilings import Product, Tiling, candidates
-from evprof.core.user_folders import cache_folder
+from evprof.core.files.user_folders import cache_folder
 
 Measure = Callable[[Callable[[], object], torch.device], float]
 """Ms of a call on a device."""

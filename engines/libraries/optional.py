@@ -6,8 +6,9 @@ import importlib
 from typing import Any
 
 from evprof.core.errors import UserError
+from evprof.core.installation import how_to_add
 
-INSTALL = "pip install 'evprof[quant]'"
+EXTRA = "evprof[quant]"
 
 LIBRARIES = {"bitsandbytes": "bitsandbytes", "hqq": "hqq.core.quantize"}
 """Library -> the module that is used of it."""
@@ -22,7 +23,9 @@ def optional_module(name: str, purpose: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        raise UserError(f"{purpose} needs {library}, which is not installed: {INSTALL}") from None
+        raise UserError(f"{purpose} needs {library}, which is not installed; {how_to_add(EXTRA)}.") from None
     except (ImportError, OSError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise UserError(f"{purpose} needs {library}, which does not load here ({reason}): {INSTALL}") from None
+        raise UserError(
+            f"{purpose} needs {library}, which does not load here ({reason}); {how_to_add(EXTRA)}."
+        ) from None

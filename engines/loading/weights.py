@@ -119,12 +119,24 @@ def _hub_folder(name: str, with_weights: bool) -> Path:
                 break
         return fetched
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        # The first sentence says which of "no such model", "no permission" and "no network" it was.
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise UserError(
-            f"Model {name} is neither in the Hugging Face cache nor could it be fetched ({reason}); "
-            "check the name and the network, or name a checkpoint folder."
+            f"There is no folder {name}, the Hugging Face cache holds no such model, and it could not be fetched: "
+            f"{_hub_reason(error)}; check the name, or name a checkpoint folder."
         ) from None
+
+
+def _hub_reason(error: Exception) -> str:
+    """Which of "no such model", "no permission" and "no network" it was."""
+    from huggingface_hub.errors import GatedRepoError, OfflineModeIsEnabled, RepositoryNotFoundError
+
+    if isinstance(error, GatedRepoError):
+        return "the hub asks for permission first; log in with hf auth login"
+    if isinstance(error, RepositoryNotFoundError):
+        return "the hub has no model of that name, or it is private"
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE forbids asking the hub"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return "the hub cannot be reached" if status is None else f"the hub answered with status {status}"
 
 
 def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFlag) -> VisionLanguageModel:

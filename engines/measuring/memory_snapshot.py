@@ -12,7 +12,8 @@ from typing import Any, Self
 import torch
 
 from evprof.core.errors import UserError
-from evprof.core.whole_file import part_of, whole_path
+from evprof.core.files.new_file import make_part
+from evprof.core.files.whole_file import whole_path
 
 _ENTRIES = 200_000
 """The latest allocations that are kept: each takes some KB."""
@@ -28,7 +29,7 @@ class MemorySnapshot:
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            part_of(self.path).touch()
+            make_part(self.path.parent).unlink()
         except OSError as error:
             raise _unwritable(self.path, error) from None
         torch.cuda.memory._record_memory_history(stacks="python", max_entries=_ENTRIES)

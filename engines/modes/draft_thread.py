@@ -1,7 +1,7 @@
 """The thread in which a draft runs while its target prefills: its own stages first, then tokens until it is to end.
 
 What it drafts is taken over token by token; a step that is under way when drafting ends is forgotten. It knows neither
-the target nor what becomes of the tokens.
+the target nor what becomes of the tokens. The thread itself is the engine's (`draft_worker`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from engines.drafters.drafter import Drafted
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import StageClock
 from engines.modes.concurrency import LinkedStop
+from engines.modes.draft_worker import DraftWorker
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
 from evprof.core.records import DRAFT
-
-NAME = "evprof-draft"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class DraftThread:
     """Runs `prepare`, which prefills the draft and gives the logits [1, V] after its prompt, then drafts.
 
     Drafting ends after `most` tokens, after one of `eos_ids`, when it is closed, or when `stop` is set. `beside` is
-    set should this thread fail, so that the other side stops too.
+    set should this thread fail, so that the other side stops too. `worker` lends the thread.
     """
 
     def __init__(
@@ -60,6 +59,7 @@ class DraftThread:
         beside: LinkedStop,
         side: AbstractContextManager[None],
         answer: Answer,
+        worker: DraftWorker,
     ) -> None:
         self._prepare = prepare
         self._drafter = drafter
@@ -79,11 +79,12 @@ class DraftThread:
         self._is_prefilled = False
         self._is_over = False
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
+        self._worker = worker
+        self._done: threading.Event | None = None
 
     def start(self) -> None:
-        """Starts the thread, which then waits for `begin`: before the run's zero."""
-        self._thread.start()
+        """Takes the thread, which then waits for `begin`: before the run's zero."""
+        self._done = self._worker.do(self._run)
 
     def begin(self) -> None:
         """Lets it work. Again has no effect."""
@@ -118,7 +119,7 @@ class DraftThread:
         with self._changed:
             self._is_closed = True
         self._begun.set()
-        self._thread.join()
+        self._wait()
         with self._changed:
             self._taken()
 
@@ -128,10 +129,13 @@ class DraftThread:
         self._begun.set()
 
     def abandon(self) -> None:
-        """Ends the thread, between two layers if need be, and waits for it. Raises nothing; again has no effect."""
+        """Ends this work, between two layers if need be, and waits for it. Raises nothing; again has no effect."""
         self.release()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._done is not None:
+            self._done.wait()
 
     @property
     def failure(self) -> BaseException | None:

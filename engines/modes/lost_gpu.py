@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from evprof.core.errors import GPU_LOST
+
 _SAID = "CUDA error: "
 
 
@@ -13,6 +15,6 @@ def is_lost_gpu(problem: BaseException) -> bool:
 
 
 def lost_sentence(problem: BaseException) -> str:
-    """What happened and what to do."""
+    """What happened."""
     reason = str(problem).partition("\n")[0].removeprefix(_SAID).rstrip(".")
-    return f"The GPU failed ({reason}), and this process cannot use it any more; start evprof again."
+    return f"{GPU_LOST} ({reason}), and its engine must start again before the next run."

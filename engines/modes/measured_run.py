@@ -91,6 +91,7 @@ class MeasuredRun:
         self._models: dict[str, VisionLanguageModel] = {}
         self._taken: dict[str, ModelFacts] = {}
         self._doing = "before its models were loaded"
+        self.lost_gpu: str | None = None  # a sentence, once it has happened
         # Each part of the run that has begun says here what is to be told of it at the end.
         self._endings: list[Callable[[], dict[str, Any]]] = [tools.end_facts]
 
@@ -253,6 +254,7 @@ class MeasuredRun:
             self._stop,
             Zero(self._describe).teller,
             self._tools.draft_pools,
+            self._tools.draft_worker,
         )
         try:
             self._play(strategy(course), ready.steps)
@@ -349,7 +351,10 @@ class MeasuredRun:
         """What a run ends with that met a defect, whose trace goes to stderr unless it is that memory ran out."""
         if not is_memory_failure(defect):
             traceback.print_exc(file=sys.stderr)
-            return lost_sentence(defect) if is_lost_gpu(defect) else f"{type(defect).__name__}: {defect}"
+            if not is_lost_gpu(defect):
+                return f"{type(defect).__name__}: {defect}"
+            self.lost_gpu = lost_sentence(defect)
+            return self.lost_gpu
         return memory_sentence(
             defect,
             doing=self._doing,

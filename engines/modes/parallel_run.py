@@ -91,6 +91,7 @@ class ParallelRun(SpeculativeRun):
             beside=self._target_stop,
             side=self._concurrency.draft_side(),
             answer=course.answer,
+            worker=course.draft_worker,
         )
         block = HiddenBlock(target.cached, drafter, course.answer, limits, verifier=self.verifier, clock=course.clock)
         work = ParallelPrefill(
@@ -181,12 +182,14 @@ class ParallelRun(SpeculativeRun):
         return step
 
     def close(self) -> None:
-        """Ends the draft's thread, whatever it is at, and settles its spans. Raises nothing."""
+        """Ends what the draft's thread is at, whatever it is, and settles its spans. Called once; raises nothing."""
         self._thread.abandon()
         if isinstance(self._step, GraphStep):
             self._step.captures = True
         self._concurrency.leave_target()
         self._branch.finish()
+        # Both hold this run as it holds them: the KV caches would stay until a garbage collection finds that out.
+        del self._thread, self._work
 
 
 class _Keeping(Prefilling):

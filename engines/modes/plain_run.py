@@ -12,6 +12,7 @@ from engines.decoder.decoding import DecodeStep, decode
 from engines.decoder.sampling import Sampler
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
+from engines.modes.draft_worker import DraftWorker
 from engines.modes.run_plan import RunPlan
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell
@@ -25,7 +26,8 @@ from evprof.core.vocabulary.generation import GenerationSettings
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """What a run has before its zero. `tell` gives what hears of a role's pass; `pools` are a draft's own CUDA events.
+    """What a run has before its zero. `tell` gives what hears of a role's pass; `pools` are a draft's own CUDA events
+    and `draft_worker` lends it a thread where it computes beside its target.
 
     `models` and `steps` are by role, the draft first.
     """
@@ -42,6 +44,7 @@ class Course:
     stop: StopFlag
     tell: Callable[[str], Tell]
     pools: dict[str, list[Any]] = field(default_factory=dict)
+    draft_worker: DraftWorker = field(default_factory=DraftWorker)
 
     @property
     def settings(self) -> GenerationSettings:

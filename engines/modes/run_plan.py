@@ -13,6 +13,7 @@ from typing import Any
 from engines.decoder.attention import SDPA
 from engines.loading.warm_models import WarmModels
 from engines.measuring.timing import StageClock
+from engines.modes.draft_worker import DraftWorker
 from engines.speculation.draft_length import draft_length
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import taken_cache
@@ -54,8 +55,8 @@ class RunPlan:
 
 @dataclass
 class RunTools:
-    """What runs share: the warm models, CUDA event pools (a draft beside its target has its own), and how their clocks
-    are made.
+    """What runs share: the warm models, CUDA event pools, a thread and pools for a draft beside its target, and how
+    their clocks are made.
 
     `make_room` sees to it that the models of these roles fit, or raises UserError.
 
@@ -66,6 +67,7 @@ class RunTools:
     make_room: Callable[[RunRequest, tuple[str, ...], WarmModels], None]
     pools: dict[str, list[Any]] = field(default_factory=dict)
     draft_pools: dict[str, list[Any]] = field(default_factory=dict)
+    draft_worker: DraftWorker = field(default_factory=DraftWorker)
     make_clock: ClockMaker = StageClock
     wrap: AbstractContextManager[Any] = field(default_factory=nullcontext)
     end_facts: Callable[[], dict[str, Any]] = dict

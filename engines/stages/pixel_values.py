@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from engines.checkpoints.json_file import read_json
 from evprof.core.errors import UserError
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.pictures.render import Picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -30,6 +33,9 @@ THUMBNAIL_BYTES = 1_000_000
 """Longest edge of a kept picture, and bytes of all pictures of one model together (half of a run's 2 MB)."""
 
 _BICUBIC = 3
+
+_MOST_RESIZED = 1 << 26
+"""Pixels: of pictures that would become larger only the part that is kept is resized, the same to a few levels."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class ClipTransform:
 
     def cut(self, picture: Picture) -> Picture:
         """The uint8 picture the tower will see: resized and cropped (padded with black where it is too small)."""
-        from PIL import Image
+        from PIL.Image import Resampling, fromarray
 
         height, width = picture.shape[:2]
         # The long edge is cut down to whole pixels, as transformers does it.
@@ -87,8 +93,29 @@ class ClipTransform:
             new_width, new_height = self.shortest_edge, int(self.shortest_edge * height / width)
         else:
             new_width, new_height = int(self.shortest_edge * width / height), self.shortest_edge
-        image = Image.fromarray(np.ascontiguousarray(picture)).resize((new_width, new_height), Image.Resampling.BICUBIC)
-        return _centre(np.asarray(image), self.crop)
+        image = fromarray(np.ascontiguousarray(picture))
+        if new_width * new_height <= _MOST_RESIZED:
+            resized = image.resize((new_width, new_height), Resampling.BICUBIC)
+        else:
+            resized = self._middle(image, new_width, new_height)
+        return _centre(np.asarray(resized), self.crop)
+
+    def _middle(self, image: Image, new_width: int, new_height: int) -> Image:
+        """What is kept of a very long picture, nearly as pillow would resize it: columns first, then rows.
+
+        Of one row of 16,384 pixels five million columns would be made otherwise, and all but the central ones cut off.
+        """
+        from PIL.Image import Resampling
+
+        width, height = image.size
+        left, right = _middle(new_width, self.crop[1])
+        across = width / new_width
+        part: tuple[float, float, float, float] = (left * across, 0, right * across, height)
+        image = image.resize((right - left, height), Resampling.BICUBIC, box=part)
+        top, bottom = _middle(new_height, self.crop[0])
+        down = height / new_height
+        part = (0, top * down, right - left, bottom * down)
+        return image.resize((right - left, bottom - top), Resampling.BICUBIC, box=part)
 
     def normalise(self, picture: Picture, out: npt.NDArray[np.float32]) -> None:
         """uint8 [H, W, 3] -> float32 [3, H, W] in `out`: scaled, minus mean, over standard deviation."""
@@ -111,6 +138,12 @@ class ClipTransform:
         for cut, out in zip(cuts, values, strict=True):
             self.normalise(cut, out)
         return values
+
+
+def _middle(length: int, kept: int) -> tuple[int, int]:
+    """Where the central `kept` of so many pixels begin and end."""
+    begin = max(0, (length - kept) // 2)
+    return begin, begin + min(length, kept)
 
 
 def _centre(picture: Picture, size: tuple[int, int]) -> Picture:

@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from evprof.core.user_folders import cache_folder
+from evprof.core.files.user_folders import cache_folder
 from evprof.loaders.kept_files import KeptFiles
 from evprof.loaders.pictures.render import Picture
 

@@ -1,6 +1,6 @@
 """What the research documents ask of two models that no run tells: batches, cache layouts, alignment of features.
 
-One model is loaded at a time; measured once, before a suite's first row. What cannot be had is said and left out.
+One model is loaded at a time; measured once, before a suite's first row. What is not available is named and left out.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def inspect_features(
 ) -> dict[str, Any]:
     """The key "features" of `evprof inspect DRAFT --against TARGET --features`.
 
-    Raises UserError when a model or the sample cannot be had, Cancelled when stopped.
+    Raises UserError when a model or the sample is not available, Cancelled when stopped.
     """
     seen: list[Features] = []
     with _Pair(draft, target, settings, stop or Event(), loader) as pair:

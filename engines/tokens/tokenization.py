@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import Protocol
 
 from engines.checkpoints.json_file import read_json
+from engines.tokens.sentencepiece_file import MOST_BYTES as MOST_MODEL_BYTES
+from engines.tokens.sentencepiece_file import check_sentencepiece
+from engines.tokens.tokenizer_file import MOST_BYTES as MOST_JSON_BYTES
+from engines.tokens.tokenizer_file import checked_tokenizer
 from evprof.core.errors import UserError
+from evprof.core.files.regular_file import regular_file
+from evprof.core.safe_text import one_line
 from evprof.core.text import UNKNOWN, is_byte, join_pieces
 
 SPACE = "▁"
 """How sentencepiece writes a space."""
-
-_MOST_BYTES = 200_000_000
-"""Of a vocabulary's file; Llama's takes half a megabyte as a model and two to ten as JSON."""
 
 
 class Vocabulary(Protocol):
@@ -60,20 +63,30 @@ class SentencePieceVocabulary:
     def __init__(self, model: bytes, source: str = "tokenizer.model", added: Mapping[str, int] | None = None) -> None:
         import sentencepiece
 
+        check_sentencepiece(model, source)
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, ValueError) as error:
-            raise UserError(f"{source} is no sentencepiece vocabulary ({error}); download it again.") from None
+            problem = one_line(str(error), 200)
+            raise UserError(f"{source} is no sentencepiece vocabulary ({problem}); download it again.") from None
         self.bos_id = int(self._processor.bos_id())
         self.eos_ids = frozenset({int(self._processor.eos_id())})
         if self.bos_id < 0 or min(self.eos_ids) < 0:
             raise UserError(f"{source} has no beginning or no end of a sentence; a Llama vocabulary is needed.")
         self._own = int(self._processor.get_piece_size())
         self._added = dict(added or {})
-        self._special = {self._processor.id_to_piece(index): index for index in self._special_ids()} | self._added
+        self._source = source
+        self._special = {self._piece(index): index for index in self._special_ids()} | self._added
         # The longest first: one added token may begin another.
         spelled = sorted(map(re.escape, self._special), key=len, reverse=True)
         self._at_special = re.compile(f"({'|'.join(spelled)})")
+
+    def _piece(self, index: int) -> str:
+        """Its spelling. Raises UserError where that is no text."""
+        try:
+            return str(self._processor.id_to_piece(index))
+        except UnicodeDecodeError:
+            raise UserError(f"{self._source} spells token {index} in no text; download it again.") from None
 
     def _special_ids(self) -> set[int]:
         return {self.bos_id, *self.eos_ids, int(self._processor.unk_id())} - {-1}
@@ -88,7 +101,7 @@ class SentencePieceVocabulary:
         """Display text by id."""
         processor = self._processor
         own = [
-            _display(processor.id_to_piece(index), processor.is_control(index), processor.is_unknown(index))
+            _display(self._piece(index), processor.is_control(index), processor.is_unknown(index))
             for index in range(self._own)
         ]
         return own + [""] * (self.size - self._own)
@@ -121,10 +134,11 @@ class FileVocabulary:
     def __init__(self, content: bytes, source: str = "tokenizer.json", bos: str = "<s>", eos: str = "</s>") -> None:
         from tokenizers import Tokenizer
 
+        text = checked_tokenizer(content, source)
         try:
-            self._tokenizer = Tokenizer.from_str(content.decode("utf-8"))
+            self._tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception for whatever it cannot read
-            raise UserError(f"{source} is no tokenizer file ({error}); download it again.") from None
+            raise UserError(f"{source} is no tokenizer file ({str(error)[:200]}); download it again.") from None
         bos_id, eos_id = self._tokenizer.token_to_id(bos), self._tokenizer.token_to_id(eos)
         if bos_id is None or eos_id is None:
             raise UserError(f"{source} has no {bos} or no {eos}; a Llama vocabulary is needed.")
@@ -213,8 +227,9 @@ def read_vocabulary(folder: Path, *, prefer_file: bool, rows: int | None = None)
     file = vocabulary_file(folder, prefer_file=prefer_file)
     if file is None:
         raise UserError(f"{folder} has neither tokenizer.model nor tokenizer.json; download the checkpoint again.")
-    if file.stat().st_size > _MOST_BYTES:
-        raise UserError(f"{file} is {file.stat().st_size} bytes long, far too long for a vocabulary.")
+    size = regular_file(file, "download the checkpoint again").stat().st_size
+    if size > (MOST_JSON_BYTES if file.suffix == ".json" else MOST_MODEL_BYTES):
+        raise UserError(f"{file} is {size} bytes long, far too long for a vocabulary.")
     if file.suffix == ".json":
         return FileVocabulary(file.read_bytes(), str(file))
     plain = SentencePieceVocabulary(file.read_bytes(), str(file))
@@ -226,7 +241,7 @@ def vocabulary_file(folder: Path, *, prefer_file: bool) -> Path | None:
     """The file `read_vocabulary` reads, or None when there is none."""
     model, file = folder / "tokenizer.model", folder / "tokenizer.json"
     order = (file, model) if prefer_file else (model, file)
-    return next((path for path in order if path.is_file()), None)
+    return next((path for path in order if path.exists()), None)
 
 
 def _added_tokens(path: Path, size: int, rows: int | None) -> dict[str, int]:

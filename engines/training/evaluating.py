@@ -19,10 +19,10 @@ from engines.training.loop import mean_figures
 from engines.training.observing import Observer
 from engines.training.trainee import Figures, Trainee, TraineeSide, make_trainee
 from evprof.core.errors import Cancelled, UserError
+from evprof.core.files.whole_file import whole_file
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.drafters import KINDS
-from evprof.core.whole_file import whole_file
 from evprof.loaders.adapters import CARD, DESCRIPTION, AdapterInfo
 from evprof.loaders.paths import reason
 from evprof.run.benches.adapter import AdapterPlan, measure_adapter

@@ -1,4 +1,4 @@
-"""One example out of one sample: the target's greedy answer, and what both models held in mind while it was said.
+"""One example out of one sample: the target's greedy answer, and both models' hidden states while it was written.
 
 It knows neither files of examples nor training.
 """

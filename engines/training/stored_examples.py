@@ -17,7 +17,7 @@ from safetensors.torch import save
 from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_header
 from engines.training.example import Example
 from evprof.core.errors import UserError
-from evprof.core.whole_file import whole_binary
+from evprof.core.files.whole_file import whole_binary
 from evprof.loaders.collection import SHARD_EXAMPLES, CollectedExample, Collection, Shard, shard_name
 from evprof.loaders.paths import reason
 

@@ -11,10 +11,22 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-import evprof
+from evprof.cli.parser import CommandExample, CommandParser, add_command, add_commands, epilog
+from evprof.cli.terminal.streams import give_up_streams, output_problem, tell
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 
 DEFAULT_COMMAND = "gui"
+
+DESCRIPTION = "A visual profiler for event-camera and video language models. Without a command: the window."
+
+EXAMPLES = (
+    CommandExample("evprof", "open the window"),
+    CommandExample("evprof demo", "run the bundled models on the bundled sample"),
+    CommandExample(
+        "evprof run --events scene.npy --video scene.mp4 -o scene.evprof", "measure both models on a recording"
+    ),
+    CommandExample("evprof help run", "say more about one command"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,24 +34,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     _speak_utf8()
     try:
-        return _HIDDEN[words[0]](words[1:]) if words and words[0] in _HIDDEN else _run(words)
+        code = _HIDDEN[words[0]](words[1:]) if words and words[0] in _HIDDEN else _run(words)
     except UserError as error:
         from evprof.cli.terminal.console import printable
 
-        print(f"evprof: {printable(error.sentence)}", file=sys.stderr)
+        tell(f"evprof: {printable(error.sentence)}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("evprof: stopped.", file=sys.stderr)
+        tell("evprof: stopped.")
         return CANCELLED
     except SystemExit as request:
         # argparse ends --help and --version this way.
-        return request.code if isinstance(request.code, int) else USAGE
+        code = request.code if isinstance(request.code, int) else USAGE
     except BrokenPipeError:
-        return _after_broken_pipe()
+        give_up_streams()  # the reader of our output has gone (`| head`): nothing to tell, and nobody to tell it
+        return FAILURE
     except Exception as error:  # noqa: BLE001 - the one crash path
-        from evprof.cli.terminal.crash import report_crash
+        return _explain(error, words)
+    return _with_all_printed(code)
 
+
+def _with_all_printed(code: int) -> int:
+    """The exit code of a command that ended with `code`, once its result is where it was to go."""
+    problem = output_problem()
+    if problem is None:
+        return code
+    if not isinstance(problem, BrokenPipeError):
+        tell(f"evprof: The result could not be written to standard output ({problem.strerror}).")
+    give_up_streams()
+    return code or FAILURE
+
+
+def _explain(error: Exception, words: list[str]) -> int:
+    """Says what ended a command that did not expect it: standard output, the machine, or a defect."""
+    if isinstance(error, OSError) and output_problem() is not None:
+        return _with_all_printed(FAILURE)
+    from evprof.cli.terminal.circumstances import sentence_of
+    from evprof.cli.terminal.crash import report_crash
+
+    sentence = None if "--debug" in words else sentence_of(error)
+    if sentence is None:
         return report_crash(error, words)
+    from evprof.cli.terminal.console import printable
+
+    tell(f"evprof: {printable(sentence)}")
+    return FAILURE
 
 
 def _serve_engine(words: list[str]) -> int:
@@ -50,7 +89,10 @@ def _serve_engine(words: list[str]) -> int:
 
 def _report_part(words: list[str]) -> int:
     from evprof.cli import _examine
+    from evprof.cli.terminal.program import leave_to_window_program
 
+    if words == ["window"]:
+        leave_to_window_program()
     return _examine.main(words)
 
 
@@ -60,7 +102,18 @@ def _measure_section(words: list[str]) -> int:
     return _gpu_section.main(words)
 
 
+def _print_manual(_: list[str]) -> int:
+    """evprof(1), the man page, which the installers put in place."""
+    from evprof.cli.help.manual import manual
+
+    sys.stdout.write(manual(build_parser()))
+    return 0
+
+
 def _paint_window(_: list[str]) -> int:
+    from evprof.cli.terminal.program import leave_to_window_program
+
+    leave_to_window_program()
     from ui.bench.window import paint_once
 
     return paint_once()
@@ -72,8 +125,17 @@ def _read_events(words: list[str]) -> int:
     return read_and_tell(words)
 
 
+def _decode_videos(_: list[str]) -> int:
+    from evprof.loaders.videos.apart_server import main as serve_videos
+
+    return serve_videos()
+
+
 def _serve_tensorboard(words: list[str]) -> int:
-    """TensorBoard's own command line, for the frozen program, which has no Python to start it with."""
+    """TensorBoard's own command line, in a process that ends with the one that started it."""
+    from evprof.run.processes.lifeline import end_with_parent
+
+    end_with_parent()
     from tensorboard.main import run_main
 
     sys.argv = ["tensorboard", *words]
@@ -85,42 +147,46 @@ _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _serve_engine,
     "_examine": _report_part,
     "_gpu-section": _measure_section,
+    "_manual": _print_manual,
     "_paint": _paint_window,
     "_read-events": _read_events,
+    "_video": _decode_videos,
     "_tensorboard": _serve_tensorboard,
 }
 """What the program starts for itself; in no list of commands."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse, except that wrong usage is one sentence and the way to the help."""
+class _PrintVersion(argparse.Action):
+    """The build is looked up when it is asked for, not whenever a parser is made."""
 
-    def error(self, message: str) -> NoReturn:
-        """Raises UserError (exit code 2)."""
-        raise UserError(f"{message[:1].upper()}{message[1:]}; see {self.prog} --help.", exit_code=USAGE)
+    def __call__(self, *_: object) -> NoReturn:
+        from evprof.core.build import version_text
+
+        print(version_text())
+        raise SystemExit(0)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every command that this version has."""
     from evprof.cli.commands import COMMANDS
 
-    parser = _Parser(
+    parser = CommandParser(
         prog="evprof",
-        description="A visual profiler for event-camera and video language models. Without a command: the window.",
+        description=DESCRIPTION,
+        epilog=epilog(EXAMPLES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"evprof {evprof.__version__}")
+    parser.examples = EXAMPLES
+    parser.add_argument(
+        "--version", action=_PrintVersion, nargs=0, default=argparse.SUPPRESS, help="print version and build, and exit"
+    )
     parser.add_argument("--debug", action="store_true", help="show the whole traceback when something goes wrong")
-    choices = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=_Parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print the result and warnings, but no progress")
+    parser.set_defaults(parser=parser)
+    choices = add_commands(parser, "command", is_required=False)
     for command in COMMANDS:
-        entry = choices.add_parser(
-            command.name,
-            help=command.summary(),
-            description=command.description(),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        entry.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        entry = add_command(choices, command.name, command.__doc__ or "", command.examples)
         instance = command()
         instance.add_options(entry)
         entry.set_defaults(instance=instance)
@@ -134,12 +200,11 @@ def _run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if options.command is None:
         options = parser.parse_args([*words, DEFAULT_COMMAND])
-    console = Console(is_json=getattr(options, "json", False))
+    console = Console(is_json=getattr(options, "json", False), is_quiet=options.quiet)
     # Whatever a library prints meanwhile must not end up inside the one document on standard output.
     chatter = contextlib.redirect_stdout(sys.stderr) if console.is_json else contextlib.nullcontext()
     with chatter:
         code: int = options.instance.run(options, console)
-    console.output.flush()
     return code
 
 
@@ -150,12 +215,3 @@ def _speak_utf8() -> None:
         if reconfigure is not None:
             with contextlib.suppress(OSError, ValueError):
                 reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def _after_broken_pipe() -> int:
-    """The reader of our output has gone (`| head`): nothing to tell, and nothing more may be written at exit."""
-    import os
-
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILURE

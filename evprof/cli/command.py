@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import inspect
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 
 
@@ -13,6 +15,9 @@ class Command(ABC):
     """One command of `evprof`. Subclasses say their name, add their options and run."""
 
     name: str
+
+    examples: ClassVar[tuple[CommandExample, ...]]
+    """What its help, the man page and the pages show it with; tests parse each."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - a command may have no options
         """Adds arguments and options to the command's own parser."""
@@ -46,18 +51,41 @@ def add_comparable_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+MOST_TIMEOUT_S = 86_400
+
 MOST_SESSIONS = 1000
 """Engine processes; more are asked for by a slip."""
 
 
-def add_sessions_option(group: argparse._ActionsContainer) -> None:
-    """Adds in how many engine processes everything is measured; None without the option."""
+def add_sessions_option(group: argparse._ActionsContainer, usual: int = 1) -> None:
+    """Adds in how many engine processes everything is measured; None without the option, which means `usual`."""
     group.add_argument(
         "--sessions",
         type=_count,
         metavar="N",
-        help="measure in N fresh engine processes, one after the other (default: 1)",
+        help=f"measure in N fresh engine processes, one after the other (default: {usual})",
     )
+
+
+def add_timeout_option(group: argparse._ActionsContainer) -> None:
+    """Adds after how long without progress an engine is given up; None without the option."""
+    group.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="end the engine when nothing is heard of it for so long (then it runs in a process of its own); loading, "
+        "compiling or one long prefill may take minutes (default: it is told after a minute, and nothing is ended)",
+    )
+
+
+def _seconds(word: str) -> float:
+    try:
+        found = float(word)
+    except ValueError:
+        found = 0.0
+    if not 1 <= found <= MOST_TIMEOUT_S:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds from 1 to {MOST_TIMEOUT_S}, not {word}")
+    return found
 
 
 def _count(word: str) -> int:

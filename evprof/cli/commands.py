@@ -6,9 +6,11 @@ from evprof.cli.adapter.command import AdapterCommand
 from evprof.cli.bench.command import BenchCommand
 from evprof.cli.command import Command
 from evprof.cli.convert.command import ConvertCommand
+from evprof.cli.cuda.command import CudaCommand
 from evprof.cli.demo import DemoCommand
-from evprof.cli.doctor import DoctorCommand
+from evprof.cli.doctor.command import DoctorCommand
 from evprof.cli.gui import GuiCommand
+from evprof.cli.help.command import CompletionsCommand, HelpCommand
 from evprof.cli.inspect.command import InspectCommand
 from evprof.cli.models import ModelsCommand
 from evprof.cli.run.command import RunCommand
@@ -35,4 +37,7 @@ COMMANDS: tuple[type[Command], ...] = (
     AdapterCommand,
     BenchCommand,
     DoctorCommand,
+    CudaCommand,
+    HelpCommand,
+    CompletionsCommand,
 )

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 
 PICTURE_TIMEOUT_S = 120
@@ -21,6 +22,13 @@ class DemoCommand(Command):
     """
 
     name = "demo"
+    examples = (
+        CommandExample("evprof demo", "watch the bundled models in the window"),
+        CommandExample("evprof demo --headless", "the same three runs without a window"),
+        CommandExample(
+            "evprof demo --headless -o demo.evprof --json", "keep the session and print its figures as JSON"
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Where and whether."""
@@ -52,11 +60,17 @@ class DemoCommand(Command):
 
 def run_headless(options: argparse.Namespace, console: Console, *, with_picture: bool) -> int:
     """Three runs, saved and printed; the exit code follows their status."""
-    from evprof.cli.run.recorded_session import RecordedSession, conclude, default_session_path, exit_code
+    from evprof.cli.run.recorded_session import (
+        RecordedSession,
+        conclude,
+        default_session_path,
+        exit_code,
+        reserved_place,
+    )
     from evprof.run.demo import demo_requests
 
     path = options.output or default_session_path()
-    with RecordedSession(path, console) as session:
+    with reserved_place(path), RecordedSession(path, console) as session:
         for request in demo_requests():
             if exit_code(session.run(request)):
                 break
@@ -79,8 +93,8 @@ def draw(session: Path, picture: Path, console: Console) -> bool:
             argv, capture_output=True, text=True, env=environment, timeout=PICTURE_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        console.note(f"warning: the window could not be drawn: {error}")
+        console.warn(f"warning: the window could not be drawn: {error}")
         return False
     if done.returncode:
-        console.note(f"warning: the window could not be drawn: {done.stderr.strip()}")
+        console.warn(f"warning: the window could not be drawn: {done.stderr.strip()}")
     return done.returncode == 0 and picture.exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from pathlib import Path
 
 from evprof.cli.command import Command
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
+from evprof.core.files.whole_file import refuse_session
 
 DEFAULT_SIZE = (1600, 1000)
 LONGEST_EDGE_PX = 16_384
@@ -23,6 +26,11 @@ class GuiCommand(Command):
     """
 
     name = "gui"
+    examples = (
+        CommandExample("evprof gui scene.evprof", "open a session"),
+        CommandExample("evprof gui scene.npy scene.mp4", "open a recording and its video"),
+        CommandExample("evprof gui scene.evprof --screenshot window.png --theme light", "save a picture of the window"),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Paths, and how a screenshot is drawn."""
@@ -32,13 +40,16 @@ class GuiCommand(Command):
         parser.add_argument("--screenshot", metavar="OUT.png", type=Path, help="save a picture of the window and exit")
         parser.add_argument("--size", metavar="WxH", type=_size, help="size of the window (default: 1600x1000)")
         parser.add_argument("--theme", choices=("light", "dark"), help="default: the last one chosen")
-        parser.add_argument("--scale", type=float, metavar="N", help="pixels per point of the screenshot (default: 1)")
+        parser.add_argument("--scale", type=float, metavar="X", help="pixels per point of the screenshot (default: 1)")
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Starts the window, or draws it once."""
+        from evprof.cli.preflight.places import nearest_path
+
         for path in options.paths:
             if not Path(path).exists():
-                raise UserError(f"There is no file or folder '{path}'; check the path.")
+                guess = nearest_path(Path(path)) or "; check the path."
+                raise UserError(f"There is no file or folder '{path}'{guess}")
         if options.screenshot is None:
             if options.scale is not None:
                 raise UserError("--scale belongs to --screenshot OUT.png.", exit_code=USAGE)
@@ -49,14 +60,19 @@ class GuiCommand(Command):
 def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = False) -> int:
     """Shows the window until it is closed; with `demo` it runs the bundled demo at once."""
     from evprof.cli.terminal.crash import write_report
-    from evprof.cli.terminal.display import missing_display
-    from evprof.cli.terminal.program import engine_argv, program_argv
+    from evprof.cli.terminal.display import find_display
+    from evprof.cli.terminal.program import engine_argv, leave_to_window_program, program_argv
+    from evprof.loaders.videos.apart import keep_apart
 
-    reason = missing_display()
-    if reason:
-        raise UserError(f"The window cannot open: {reason} Try evprof demo --headless, or gui --screenshot OUT.png.")
+    display = find_display()
+    if display.problem:
+        raise UserError(f"The window cannot open: {display.problem} To mend it: {display.fix}.")
+    if display.platform:
+        os.environ["QT_QPA_PLATFORM"] = display.platform
+    leave_to_window_program()
     from ui.window.app import run_window
 
+    keep_apart(program_argv("_video"), soon=True)
     return run_window(
         paths,
         engine_argv=engine_argv(),
@@ -78,8 +94,17 @@ def _draw(options: argparse.Namespace, console: Console) -> int:
         )
     if not options.screenshot.resolve().parent.is_dir():
         raise UserError(f"--screenshot: there is no folder '{options.screenshot.resolve().parent}'; make it first.")
+    for path in options.paths:
+        if options.screenshot.exists() and Path(path).exists() and options.screenshot.samefile(path):
+            raise UserError(f"--screenshot: '{options.screenshot}' is what is to be shown; name another file.")
+    refuse_session(options.screenshot)
+    from evprof.cli.terminal.program import leave_to_window_program, program_argv
+    from evprof.loaders.videos.apart import keep_apart
+
+    leave_to_window_program()
     from ui.window.app import save_screenshot
 
+    keep_apart(program_argv("_video"))
     save_screenshot(
         [str(Path(path).resolve()) for path in options.paths],
         options.screenshot,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, print_blocks
 from evprof.cli.terminal.console import Console
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
@@ -38,6 +39,10 @@ class ModelsCommand(Command):
     """
 
     name = "models"
+    examples = (
+        CommandExample("evprof models", "list models and adapters"),
+        CommandExample("evprof models --json", "the same as JSON, with paths and bytes"),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Only --json."""

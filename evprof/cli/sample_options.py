@@ -19,8 +19,10 @@ def add_list_options(group: argparse._ActionsContainer) -> None:
 
 def add_part_options(group: argparse._ActionsContainer) -> None:
     """Adds which part of a recording is meant, and where its times and its rectification are."""
-    group.add_argument("--start-ms", type=float, metavar="A", help="begin A ms after the earliest event or first frame")
-    group.add_argument("--duration-ms", type=float, metavar="B", help="take B ms (default: to the end)")
+    group.add_argument(
+        "--start-ms", type=float, metavar="MS", help="begin MS ms after the earliest event or first frame"
+    )
+    group.add_argument("--duration-ms", type=float, metavar="MS", help="take so many ms (default: to the end)")
     group.add_argument("--video-times", metavar="FILE", help="text with the time in µs of every picture of a folder")
     group.add_argument("--rectify", metavar="MAP.h5", help="DSEC rectification map for the events")
 
@@ -57,5 +59,9 @@ def existing(path: str | None, option: str) -> str | None:
     if is_frame_set(path):
         frame_paths(path)
     elif not Path(path).exists():
-        raise UserError(f"{option}: there is no file or folder '{path}'; check the path.")
+        from evprof.cli.preflight.places import nearest_path
+
+        raise UserError(
+            f"{option}: there is no file or folder '{path}'{nearest_path(Path(path)) or '; check the path.'}"
+        )
     return str(Path(path).resolve())

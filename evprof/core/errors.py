@@ -12,6 +12,15 @@ CANCELLED = 130
 """Exit code: stopped by the person."""
 
 
+EXIT_CODES = {
+    0: "it worked",
+    FAILURE: "the input or the machine did not allow it, or a run failed: one sentence says what and what to do",
+    USAGE: "the options or arguments cannot work",
+    CANCELLED: "stopped with Ctrl-C; what was measured is kept. A second Ctrl-C ends the program at once",
+}
+"""What `evprof` leaves with, for man page and pages."""
+
+
 class UserError(Exception):
     """One sentence a person can act on: what happened, where, and the way out.
 
@@ -22,6 +31,14 @@ class UserError(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.exit_code = exit_code
+
+
+class EngineLost(UserError):  # noqa: N818 - a fact about a process
+    """Raised out of an engine whose process cannot go on, since a device it holds has failed; another process can."""
+
+
+GPU_LOST = "The GPU failed"
+"""How the error of a run begins whose GPU failed: the run says nothing of what was measured in it."""
 
 
 class Cancelled(Exception):  # noqa: N818 - a request that was honoured, not an error

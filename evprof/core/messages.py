@@ -59,9 +59,13 @@ class SetupProgressed:
     total_bytes: int
 
 
+STARTING, READY, BUSY, SILENT, GONE = "starting", "ready", "busy", "silent", "gone"
+"""States of an engine; silent is one that is at work and has said nothing for long."""
+
+
 @dataclass(frozen=True)
 class EngineChanged:
-    """The engine's own state: "starting", "ready", "busy" or "gone", with one sentence for the status line."""
+    """The engine's own state, with one sentence for the status line."""
 
     state: str
     sentence: str = ""

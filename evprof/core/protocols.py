@@ -37,7 +37,7 @@ class Engine(Protocol):
         """Carries the request out: RunStarted, rows, RunEnded for each run, then RequestEnded.
 
         Never raises for what happens to a run (that is its status); raises only for defects of its own, after which
-        the caller reports the run as failed.
+        the caller reports the run as failed, and EngineLost when its process cannot carry out another one.
         """
 
     def close(self) -> None:

@@ -42,14 +42,16 @@ class IntColumn:
 
 
 class ObjectColumn:
-    """Growing column of str or bytes."""
+    """Growing column of str or bytes. Equal values are kept once: every repeat brings the same pictures again."""
 
     def __init__(self) -> None:
         self._values: list[Any] = []
+        self._known: dict[Any, Any] = {}
 
     def put(self, start: int, values: Sequence[Any]) -> None:
         """Writes `values` from row `start` on; rows before it stay."""
-        self._values[start:] = values
+        known = self._known
+        self._values[start:] = [known.setdefault(value, value) for value in values]
 
     def view(self, start: int, stop: int) -> list[Any]:
         """Rows start…stop-1 as a new list."""

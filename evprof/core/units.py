@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 MIB = 1 << 20
@@ -50,8 +52,24 @@ def flops_text(count: float) -> str:
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}FLOP"
 
 
+def number_text(value: float, digits: int = 4) -> str:
+    """A measured number for people: so many significant digits, all of them before the point, and never an exponent.
+
+    `16,812`, `0.8421`, `0.00012`; what is beyond sense (10¹⁵ or 10⁻⁹) keeps its exponent.
+    """
+    size = abs(value)
+    if value == 0 or not math.isfinite(value) or not 1e-9 <= size < 1e15:
+        return f"{value:.{digits}g}"
+    # The power of ten after rounding: 9.9996 has two digits before the point.
+    power = int(f"{size:.{digits - 1}e}".partition("e")[2])
+    if power >= digits - 1:
+        return f"{value:,.0f}"
+    shown = f"{value:,.{digits - 1 - power}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
 def amount_text(value: float | None, unit: str) -> str:
     """Three significant digits with the unit, all digits from 100 on: `0.0213 J`, `1187 W`; "n/a" for None."""
     if value is None:
         return "n/a"
-    return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"
+    return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{number_text(value, 3)} {unit}"

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.whole_file import whole_file
+from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.export.tables import write_rows
-from evprof.session.header import refuse_session
 
 COLUMNS = (
     "kind",

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import evprof
-from evprof.core.errors import UserError
+from evprof.core.errors import USAGE, UserError
+from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.whole_file import whole_file
-from evprof.session.header import refuse_session
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -27,6 +26,20 @@ STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
 """The names of PyTorch's traces: tools that know those find steps and operators in ours too."""
 
 Tell = Callable[[str], object]
+
+_ENDINGS = {"chrome": (".json", ".json.gz"), "json": (".json",), "csv": (".csv",)}
+
+
+def check_name(kind: str, path: Path) -> None:
+    """Raises UserError (exit code 2) for a name that promises another format; names without an ending promise none."""
+    endings = _ENDINGS[kind]
+    if path.suffix and not path.is_dir() and not path.name.lower().endswith(endings):
+        folder = ", or a folder" if kind == "csv" else ""
+        raise UserError(
+            f"--format {kind} writes {' or '.join(endings)} files, so '{path.name}' would mislead; name it "
+            f"'{path.stem}{endings[0]}'{folder}.",
+            exit_code=USAGE,
+        )
 
 
 def write_export(

@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from evprof.core.files.whole_file import whole_file
 from evprof.core.records import COVERS, STAGES, PowerRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.figures import ENERGY, FIGURES
-from evprof.core.whole_file import whole_file
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.document import SETTINGS_KEYS, metrics_document
 from evprof.metrics.figures import kv_cache, stages

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.suggestions import did_you_mean, guess_among
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
 from evprof.core.vocabulary.modes import KV_ADAPTED, SPECULATIVE, mode_of
+from evprof.loaders.paths import opened_file
 
 FORMAT = 1
 DESCRIPTION, TENSORS, CARD = "adapter.json", "adapter.safetensors", "MODEL_CARD.md"
@@ -65,11 +67,14 @@ def read_adapter(name: str) -> AdapterInfo:
         folder = bundled
     path = folder / DESCRIPTION
     if not path.is_file():
-        raise UserError(f"'{name}' is no trained adapter: there is no {path}; train one with evprof adapter train.")
+        bundled_names = [each.parent.name for each in _bundled_root().glob(f"*/{DESCRIPTION}")]
+        guess = did_you_mean(name, bundled_names) or "; train one with evprof adapter train."
+        raise UserError(f"'{name}' is no trained adapter: there is no {path}{guess}")
     if path.stat().st_size > _MOST_BYTES:
         raise UserError(f"{path} is too large for a description of an adapter.")
     try:
-        values = json.loads(path.read_text("utf-8"))
+        with opened_file(path) as file:
+            values = json.loads(file.read())
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}; copy the adapter again.") from None
     return _checked(folder, path, values)
@@ -88,9 +93,10 @@ def drafter_of(drafter: str | None, adapter: str | None) -> tuple[str, AdapterIn
     if name is None:
         return drafter or MODEL, None
     if named is not None and not Path(named).exists() and not (_bundled_root() / named).is_dir():
-        known = ", ".join((*UNTRAINED, *(info.folder.name for info in bundled_adapters())))
+        known = (*UNTRAINED, *(info.folder.name for info in bundled_adapters()))
         raise UserError(
-            f"--drafter must be one of {known} or the folder of a trained adapter, not '{named}'.", exit_code=USAGE
+            f"--drafter: '{named}' is neither a drafter nor the folder of a trained adapter{guess_among(named, known)}",
+            exit_code=USAGE,
         )
     info = read_adapter(name)
     kind = MODEL if info.kind == KV else info.kind
@@ -122,7 +128,9 @@ def _checked(folder: Path, path: Path, values: Any) -> AdapterInfo:
         raise UserError(f"{path} does not describe an adapter.")
     found = values.get("format")
     if found != FORMAT:
-        raise UserError(f"{path} is of format {found}, and this evprof reads format {FORMAT}; train the adapter again.")
+        raise UserError(
+            f"{path} is of format {str(found)[:40]}, and this evprof reads format {FORMAT}; train the adapter again."
+        )
     kinds: dict[str, tuple[type, ...]] = {
         "kind": (str,),
         "name": (str,),
@@ -139,5 +147,6 @@ def _checked(folder: Path, path: Path, values: Any) -> AdapterInfo:
     if wrong:
         raise UserError(f"{path} lacks or misspells {', '.join(wrong)}; train the adapter again.")
     if values["kind"] not in ADAPTER_KINDS:
-        raise UserError(f"{path} is of the unknown kind '{values['kind']}'; known are {', '.join(ADAPTER_KINDS)}.")
-    return AdapterInfo(folder, **{name: values[name] for name in kinds})
+        raise UserError(f"{path} is of the unknown kind '{values['kind'][:40]}'; known are {', '.join(ADAPTER_KINDS)}.")
+    given: dict[str, Any] = {name: values.get(name) for name in kinds}
+    return AdapterInfo(folder, **given)

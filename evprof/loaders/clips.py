@@ -16,8 +16,18 @@ def clip_events(recording: EventRecording, sample: Sample) -> EventArray:
     window = sample.window_us(recording.origin_us())
     events = recording.read() if window is None else recording.read_time(*window)
     if len(events) == 0:
-        raise UserError(f"{recording.path}: no event lies {_place(sample)} of the recording{_spanned(recording)}.")
+        raise _outside(recording, sample)
     return events
+
+
+def check_clip(recording: EventRecording, sample: Sample) -> None:
+    """Raises UserError for a clip outside what the recording says it spans; nothing is read for it."""
+    info = recording.info
+    window = sample.window_us(recording.origin_us()) if sample.is_clip else None
+    if window is None or info.t_min_us is None or info.t_max_us is None:
+        return
+    if window[0] > info.t_max_us or window[1] <= info.t_min_us:
+        raise _outside(recording, sample)
 
 
 def clip_frames(video: VideoSource, sample: Sample, count: int) -> VideoFrames:
@@ -52,6 +62,10 @@ def rectified(events: EventArray, sample: Sample) -> EventArray:
             f"{sample.events_path}: rectification leaves no event in the picture; is {sample.rectify_path} its map?"
         )
     return found
+
+
+def _outside(recording: EventRecording, sample: Sample) -> UserError:
+    return UserError(f"{recording.path}: no event lies {_place(sample)} of the recording{_spanned(recording)}.")
 
 
 def _place(sample: Sample) -> str:

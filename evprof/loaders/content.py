@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import reason
+from evprof.loaders.paths import opened_file, reason
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 
 _CHUNK_BYTES = 1 << 20
@@ -56,7 +56,7 @@ def _file_digest(path: Path) -> str:
     if known is not None:
         return known
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with opened_file(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     with _cache_lock:

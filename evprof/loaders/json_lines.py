@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import reason
+from evprof.loaders.paths import opened_file, reason
 
 _LONGEST_BYTES = 1 << 30
 
@@ -25,7 +25,8 @@ def read_lines(path: Path, mark: str, version: int, kind: str, way: str) -> tupl
     try:
         if path.stat().st_size > _LONGEST_BYTES:
             raise UserError(f"{path}: is far too long to be the journal of a {kind}; choose another folder.")
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        with opened_file(path) as file:
+            lines = file.read().decode("utf-8", errors="replace").splitlines()
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({reason(error)}); choose another folder.") from None
     head, *others = map(_parsed, lines or [""])

@@ -62,7 +62,7 @@ class MendedJson:
 
 
 def _too_long() -> UserError:
-    return UserError(f"a text in it is longer than {MAX_TEXT_BYTES >> 20} MiB; this is no list of samples.")
+    return UserError(f"a text in it is longer than {MAX_TEXT_BYTES >> 20} MiB, which nothing that is read here holds.")
 
 
 def _cut(data: bytes) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from io import FileIO
 from pathlib import Path
+from typing import BinaryIO
 
 from evprof.core.errors import UserError
 
@@ -25,11 +29,32 @@ def readable_file(path: str | Path) -> Path:
     return found
 
 
+def opened_file(path: str | Path) -> BinaryIO:
+    """A file opened for reading its bytes. Raises UserError for pipes, devices and folders, at once; OSError otherwise.
+
+    A pipe or a device under a file's name would keep its reader waiting, or never end.
+    """
+    return open(path, "rb", opener=_ordinary)
+
+
+def raw_file(path: str | Path) -> FileIO:
+    """The same without a buffer, for who reads large pieces at places."""
+    return FileIO(path, "rb", opener=_ordinary)
+
+
+def _ordinary(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError(f"{path}: is not an ordinary file; copy it to one first.")
+    return descriptor
+
+
 def first_bytes(path: str | Path, count: int, start: int = 0) -> bytes:
     """Up to `count` bytes of an existing, non-empty file from `start` on. Raises UserError."""
     found = readable_file(path)
     try:
-        with found.open("rb") as file:
+        with opened_file(found) as file:
             file.seek(start)
             return file.read(count)
     except OSError as error:

@@ -12,14 +12,14 @@ from evprof.loaders.events.formats import format_of, format_titles
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
-from evprof.loaders.paths import first_bytes
+from evprof.loaders.paths import first_bytes, opened_file
 from evprof.loaders.pictures.drawn import is_event_frame
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
 from evprof.loaders.pictures.png import read_png
 from evprof.loaders.sequences.folder_content import folder_content
 from evprof.loaders.sequences.sequence import find_sequence, open_sequence
-from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.folder import picture_paths
+from evprof.loaders.videos.opening import open_video
 
 KINDS = ("events", "video", "sequence", "manifest", "checkpoint", "session", "trace", "legacy")
 
@@ -69,7 +69,7 @@ def _text_kind(path: Path, start: bytes) -> str | None:
 
 def _video_kind(path: Path) -> str:
     try:
-        with VideoFile(path):
+        with open_video(path):
             return "video"
     except UserError:
         # What a file calls itself decides nothing, but says which complaint is of use.
@@ -111,12 +111,12 @@ def _is_trace(path: Path, start: bytes) -> bool:
     head = start
     try:
         if start.startswith(b"\x1f\x8b"):
-            with gzip.open(path) as file:
+            with opened_file(path) as packed, gzip.open(packed) as file:
                 head = file.read(65_536)
         elif start.lstrip()[:1] in (b"{", b"["):
-            with path.open("rb") as plain:
+            with opened_file(path) as plain:
                 head = plain.read(65_536)
-    except (OSError, EOFError, zlib.error):
+    except (UserError, OSError, EOFError, zlib.error):
         return False
     if head.lstrip()[:1] not in (b"{", b"["):
         return False

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from evprof.core.errors import UserError
+from evprof.core.files.whole_file import whole_file
 from evprof.core.sample import Sample
-from evprof.core.whole_file import whole_file
 from evprof.loaders.collection import (
     JOURNAL,
     Collection,

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.whole_file import whole_file
-from evprof.session.presence import is_alive, name_tag
+from evprof.core.files.held_file import HeldError, HeldFile
 
 
 @contextmanager
 def locked(lock: Path, refusal: str) -> Iterator[None]:
-    """Inside, the file `lock` holds our name tag. Raises OSError, and UserError(refusal) while another holds it."""
+    """Inside, the file `lock` is held. Raises OSError, and UserError(refusal) while another holds it."""
     try:
-        tag = json.loads(lock.read_text(encoding="utf-8")) if lock.exists() else None
-    except ValueError:
-        tag = None
-    if is_alive(tag) and tag != name_tag():
-        raise UserError(refusal)
-    with whole_file(lock) as stream:
-        json.dump(name_tag(), stream)
-    try:
+        held = HeldFile(lock)
+    except HeldError:
+        raise UserError(refusal) from None
+    with held:
         yield
-    finally:
-        with suppress(OSError):
-            lock.unlink(missing_ok=True)

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evprof.core.files.user_folders import data_folder
 from evprof.core.run_log import RunLog
-from evprof.core.user_folders import data_folder
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.estimates.repeatability import read_repeatability
 

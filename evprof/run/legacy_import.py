@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
+from evprof.core.files.new_file import hidden_name, put_new
 from evprof.core.recording import RecordLog
 from evprof.core.records import COVERS, END, ORIGIN_TARGET, SETTLED, SpanRecord, TokenRecord
 from evprof.core.run_info import (
@@ -49,6 +50,7 @@ from evprof.loaders.legacy.rows import (
 )
 from evprof.loaders.legacy.statistics_check import Recomputed
 from evprof.metrics.arithmetic.statistics import warmup_count
+from evprof.session.presence import reserved
 from evprof.session.store import Commit, SessionFile
 
 IMPORTS = "imports"
@@ -130,21 +132,21 @@ def _put_in_place(session: Path) -> Iterator[Path]:
     """A copy of the session, or a new file, beside it that takes its place when all went well; else nothing changes."""
     if not session.parent.is_dir():
         raise UserError(f"{session} cannot be written: the folder {session.parent} does not exist; create it first.")
-    part = session.with_name(f".{session.name}.part")
-    leftovers = [part, *(part.with_name(part.name + ending) for ending in ("-wal", "-shm", "-journal"))]
+    part = session.with_name(hidden_name())
     try:
-        for file in leftovers:
-            file.unlink(missing_ok=True)
-        if session.exists():
-            SessionFile(session).close()  # refuses what is none, and folds its log in
-            shutil.copyfile(session, part)
-        yield part
-        os.replace(part, session)
+        # Nobody else may write what is copied here and replaced in the end.
+        with reserved(session):
+            if session.exists():
+                SessionFile(session).close()  # refuses what is none, and folds its log in
+                put_new(part, b"")
+                shutil.copyfile(session, part)
+            yield part
+            os.replace(part, session)
     except (OSError, sqlite3.Error) as error:
         raise UserError(f"{session} cannot be written: {error}; choose another place, or free some space.") from error
     finally:
-        for file in leftovers:
-            file.unlink(missing_ok=True)
+        for ending in ("", "-wal", "-shm", "-journal"):
+            part.with_name(part.name + ending).unlink(missing_ok=True)
 
 
 def _import_all(
@@ -252,7 +254,7 @@ class _Import:
         recording.extend("spans", spans)
         recording.extend("tokens", tokens)
         ranges = {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)}
-        self._writer.commit(recording.streams, Commit(ranges, infos))
+        self._writer.commit(recording.streams, Commit(ranges, infos, frozenset(info.run_id for info in infos)))
         if self._on_progress is not None:
             self._on_progress(self._file.path, found.runs, found.rows)
 

@@ -1,7 +1,7 @@
-"""The thread that keeps a Recording on disk: a cursor of its own, a commit every quarter of a second.
+"""The thread that keeps a Recording on disk: a cursor of its own, a commit ten times a second.
 
-A disk that refuses (full, gone) is told as a warning of the run; the rows stay in memory and are written once the disk
-takes them. It knows the session file, no engine and no window.
+A disk that refuses (full, gone) is told as a warning of the run. What is recorded goes to the folder of autosaved
+sessions then, and to its own file again once that can be written. It knows the session file, no engine and no window.
 """
 
 from __future__ import annotations
@@ -11,25 +11,31 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from evprof.core.closing import Closing
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
+from evprof.core.files.new_file import make_part
+from evprof.core.messages import RunWarned
 from evprof.core.recording import RecordLog
-from evprof.core.records import STREAMS
-from evprof.core.run_info import RunInfo
-from evprof.session.header import is_session
+from evprof.run.session_target import SessionTarget
+from evprof.session.autosave import autosave_path
+from evprof.session.presence import Hold, hold
 from evprof.session.reading import read_environment
-from evprof.session.store import Commit, SampleFile, SessionFile
+from evprof.session.store import LostError
 
-COMMIT_INTERVAL_S = 0.25
+COMMIT_INTERVAL_S = 0.1
+"""What a killed program loses at most, but for what its commit takes and what the engine's pipe holds."""
 
-MOST_HASHED_BYTES = 2 << 30
-"""Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
+RESCUE_PAUSE_S = 2.0
+"""Between two attempts to find another place, where there was none."""
+
+_REFUSALS = (sqlite3.Error, OSError, UserError, ValueError, TypeError)
 
 
 class SessionWriter(Closing):
@@ -37,7 +43,12 @@ class SessionWriter(Closing):
     as they say."""
 
     def __init__(
-        self, recording: RecordLog, path: Path, *, waits_for_run: bool = False, skips_existing: bool = False
+        self,
+        recording: RecordLog,
+        path: Path,
+        *,
+        waits_for_run: bool = False,
+        skips_existing: bool = False,
     ) -> None:
         """Opens `path` at once, or with the first run when `waits_for_run` (then missing folders are made, too).
 
@@ -45,25 +56,19 @@ class SessionWriter(Closing):
         when the file cannot be opened.
         """
         self._recording = recording
-        self._path = Path(path)
-        self._file: SessionFile | None = None
         # What nobody has named and nobody has made before is moved when it gets a name; everything else is copied.
-        self._is_unnamed = waits_for_run and not self._path.exists()
+        self._is_unnamed = waits_for_run and not Path(path).exists()
         self._problem: str | None = None
-        self._places = {name: len(recording.streams[name]) if skips_existing else 0 for name in STREAMS}
-        self._message_place = recording.message_count if skips_existing else 0
-        self._infos: dict[int, RunInfo] = {}
-        self._pending = Commit()
+        self._refusal = ""
         self._facts: dict[str, Any] = {}
-        self._dirty: set[int] = set()
-        self._untold: list[int] = []
-        self._unhashed: list[SampleFile] = []
-        if skips_existing:
-            self._remember(recording.messages())
-            self._forget_news()
+        self._lock: Hold | None = None
+        self._main = SessionTarget(recording, Path(path), skips_existing=skips_existing)
+        self._rescue: SessionTarget | None = None
+        self._rescue_tried = -RESCUE_PAUSE_S
+        self._is_lost = False
         if not waits_for_run:
-            self._file = SessionFile(self._path)
-        self._saves: deque[tuple[Path, bool, Future[Path]]] = deque()
+            self._open()
+        self._errands: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._bell = threading.Condition()
         self._is_closing = False
         self._wishes = 0
@@ -74,29 +79,59 @@ class SessionWriter(Closing):
     @property
     def path(self) -> Path:
         """Where the session is, or will be."""
-        return self._path
+        return self._main.path
 
     @property
     def problem(self) -> str | None:
-        """Why nothing is being written at present, as a sentence; None while all is well."""
+        """Why nothing is being written at `path` at present, and where instead; None while all is well."""
         return self._problem
 
     @property
+    def refusal(self) -> str | None:
+        """Only why, without what becomes of it."""
+        return self._refusal if self._problem is not None else None
+
+    @property
+    def rescue_path(self) -> Path | None:
+        """Where the recording goes while `path` cannot be written; None while it can, or where there is no other."""
+        rescue = self._rescue
+        return None if rescue is None else rescue.path
+
+    @property
     def next_run_id(self) -> int:
-        """The number of the next run in this session."""
-        in_file = self._file.next_run_id if self._file else 1
-        return max([in_file, *(run_id + 1 for run_id in self._infos)])
+        """The number of the next run in this session; the file's own once it is claimed."""
+        in_file = self._main.file.next_run_id if self._main.file else 1
+        return max([in_file, *(run_id + 1 for run_id in list(self._main.infos))])
 
     @property
     def next_group_id(self) -> int:
         """The number of the next group in this session."""
-        in_file = self._file.next_group_id if self._file else 1
-        return max([in_file, *(info.group_id + 1 for info in list(self._infos.values()))])
+        in_file = self._main.file.next_group_id if self._main.file else 1
+        return max([in_file, *(info.group_id + 1 for info in list(self._main.infos.values()))])
+
+    def claim(self, timeout_s: float = 30.0) -> None:
+        """Makes this the one writer of the session from now on, before its first run, and its numbers those of the
+        file, if there is one. Waits. Raises UserError while another writes it, and when it cannot be written."""
+
+        def work() -> None:
+            if self._main.file is not None:
+                return
+            if self._main.path.exists():
+                self._open()
+            elif self._main.path.parent.is_dir():
+                self._hold()
+
+        try:
+            self._ask(work).result(timeout_s)
+        except TimeoutError:
+            raise UserError(f"{self.path} does not open; choose another place.") from None
 
     def note(self, key: str, value: Any) -> None:
         """Saves a fact of the session (plain JSON values) with the next commit, in place of an earlier one."""
         with self._bell:
             self._facts[key] = value
+            for target in self._targets():
+                target.facts[key] = value
 
     def flush(self, timeout_s: float = 10.0) -> bool:
         """Waits until everything recorded so far was committed (or refused: see `problem`). False when time ran out."""
@@ -111,23 +146,35 @@ class SessionWriter(Closing):
 
         The answer comes in the Future: the path, or UserError; the session stays where it was in that case.
         """
-        answer: Future[Path] = Future()
-        with self._bell:
-            self._saves.append((Path(path), overwrites, answer))
-            self._bell.notify_all()
-        return answer
+
+        def work() -> Path:
+            try:
+                return self._move_to(Path(path), overwrites)
+            except (sqlite3.Error, OSError, ValueError) as error:
+                raise UserError(f"The session cannot be saved as {path}: {error}; choose another place.") from error
+
+        return self._ask(work)
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Commits the rest and closes the file. Safe to call twice.
 
-        Raises UserError when something could not be written.
+        Raises UserError when something could not be written where it belongs; the sentence says where it is.
         """
         with self._bell:
             self._is_closing = True
             self._bell.notify_all()
         self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise UserError(f"{self.path} is still being written after {timeout_s:.0f} s; its disk does not answer.")
         if self._problem is not None:
             raise UserError(self._problem)
+
+    def _ask(self, work: Callable[[], Any]) -> Future[Any]:
+        answer: Future[Any] = Future()
+        with self._bell:
+            self._errands.append((work, answer))
+            self._bell.notify_all()
+        return answer
 
     # From here on the writer's thread.
 
@@ -136,178 +183,209 @@ class SessionWriter(Closing):
         while not is_last:
             with self._bell:
                 self._bell.wait_for(
-                    lambda: self._is_closing or bool(self._saves) or self._wishes > self._granted, COMMIT_INTERVAL_S
+                    lambda: self._is_closing or bool(self._errands) or self._wishes > self._granted, COMMIT_INTERVAL_S
                 )
                 # Read before the commit: a wish that comes during it is for the next one.
                 is_last, wishes = self._is_closing, self._wishes
             self._commit()
-            while self._saves:
-                self._save(*self._saves.popleft())
+            while self._errands:
+                work, answer = self._errands.popleft()
+                try:
+                    answer.set_result(work())
+                except _REFUSALS as error:
+                    answer.set_exception(error)
             with self._bell:
                 self._granted = wishes
                 self._bell.notify_all()
         self._close()
 
+    def _targets(self) -> list[SessionTarget]:
+        return [target for target in (self._main, self._rescue) if target is not None]
+
     def _commit(self) -> None:
-        try:
-            news = self._news()
-            if not news:
+        if not self._is_lost:
+            try:
+                self._write(self._main)
+            except _REFUSALS as error:
+                self._is_lost = isinstance(error, LostError)
+                self._write_elsewhere(error)
                 return
-            if self._file is None:
-                if not (self._infos or news.facts):
-                    return  # an engine that starts is no reason for a file
-                self._open()
-            if self._file is not None:
-                self._file.commit(self._recording.streams, news)
-                self._say_where(self._file.note)
-        except (sqlite3.Error, OSError, UserError, ValueError, TypeError) as error:
-            self._complain(error)
+            if self._problem is not None:
+                self._end_rescue(is_needed=False)
+                self._problem = None
+        elif self._rescue is not None:
+            try:
+                self._write(self._rescue)
+            except _REFUSALS as error:
+                self._tell(_reason(self._rescue.path, error), "What is recorded stays in memory; free some space.")
+
+    def _write(self, target: SessionTarget) -> None:
+        """Commits what is new to `target`, whose file is made when that includes a run. Raises _REFUSALS."""
+        with self._bell:
+            news = target.look()
+        if not news:
             return
-        for name, (_, stop) in news.ranges.items():
-            self._places[name] = stop
+        if target.file is None:
+            if not (target.infos or news.facts):
+                return  # an engine that starts is no reason for a file
+            self._open()
+        target.commit(news)
         with self._bell:
             for key, value in news.facts.items():
-                if self._facts.get(key) is value:
-                    del self._facts[key]
-        self._dirty.clear()
-        self._pending = Commit()
-        self._problem = None
-
-    def _say_where(self, note: str | None) -> None:
-        """Each run says it when its session lies where saving is slow."""
-        for run_id in self._untold if note else ():
-            self._recording.post(RunWarned(run_id, str(note)))
-        self._untold.clear()
+                if target.facts.get(key) is value:
+                    del target.facts[key]
 
     def _open(self) -> None:
         if self._is_unnamed:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = SessionFile(self._path)
-
-    def _forget_news(self) -> None:
-        self._dirty.clear()
-        self._untold.clear()
-        self._unhashed.clear()
-        self._pending = Commit()
-
-    def _start_over(self, environment: dict[str, Any] | None) -> None:
-        """Makes everything news again, for a file that holds nothing yet."""
-        self._places = dict.fromkeys(STREAMS, 0)
-        self._message_place = 0
-        self._infos.clear()
-        self._forget_news()
-        self._pending.environment = environment
-        self._commit()
-
-    def _news(self) -> Commit:
-        """Everything not yet committed; the places move on only when it is."""
-        stop = self._recording.message_count
-        messages = self._recording.messages(self._message_place, stop)
-        self._message_place = stop
-        self._remember(messages)
-        if any(isinstance(message, RequestEnded) for message in messages):
-            self._hash_samples()
-        ranges = {
-            name: (self._places[name], len(stream))
-            for name, stream in self._recording.streams.items()
-            if len(stream) > self._places[name]
-        }
-        infos = [self._infos[run_id] for run_id in sorted(self._dirty)]
-        with self._bell:
-            facts = dict(self._facts)
-        return Commit(ranges, infos, self._pending.samples, self._pending.environment, facts)
-
-    def _remember(self, messages: list[Message]) -> None:
-        for message in messages:
-            if isinstance(message, RunStarted):
-                # A copy: this one changes with every message, the message's own must not.
-                info = message.info.copied()
-                self._infos[message.run_id] = info
-                self._dirty.add(message.run_id)
-                self._note_samples(info)
-                self._untold.append(message.run_id)
-            elif isinstance(message, EngineChanged):
-                self._pending.environment = message.environment or self._pending.environment
-            elif (run_id := getattr(message, "run_id", None)) in self._infos and apply_to_info(
-                message, self._infos[run_id]
-            ):
-                self._dirty.add(run_id)
-
-    def _note_samples(self, info: RunInfo) -> None:
-        known = info.sample
-        if info.imported is not None:
-            return  # its files are another machine's
-        for kind, path, content_hash in (
-            ("events", known.events_path, known.events_hash),
-            ("video", known.video_path, known.video_hash),
-        ):
-            if path is not None:
-                sample = SampleFile(info.run_id, kind, path, content_hash)
-                self._pending.samples.append(sample)
-                if sample.content_hash is None:
-                    self._unhashed.append(sample)
-
-    def _hash_samples(self) -> None:
-        """Only between requests: reading a large video through would disturb the run that reads it, too."""
-        from evprof.loaders.content import content_hash
-
-        for sample in self._unhashed:
-            with contextlib.suppress(UserError):  # the file may be gone by now, or too large; then it has no hash
-                found = content_hash(sample.path, most_bytes=MOST_HASHED_BYTES)
-                self._pending.samples.append(SampleFile(sample.run_id, sample.kind, sample.path, found))
-        self._unhashed.clear()
-
-    def _complain(self, error: Exception) -> None:
-        reason = error.sentence if isinstance(error, UserError) else f"{self._path} cannot be written: {error}."
-        is_new = self._problem is None
-        self._problem = f"{reason} What is recorded stays in memory; free some space, or save under another name."
-        if is_new and self._infos:
-            self._recording.post(RunWarned(max(self._infos), self._problem))
-
-    def _save(self, path: Path, overwrites: bool, answer: Future[Path]) -> None:
+            self._main.path.parent.mkdir(parents=True, exist_ok=True)
+        had_lock = self._lock is not None
         try:
-            answer.set_result(self._move_to(path, overwrites))
-        except UserError as error:
-            answer.set_exception(error)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            answer.set_exception(UserError(f"The session cannot be saved as {path}: {error}; choose another place."))
+            self._main.open(self._hold())
+        except BaseException:
+            if not had_lock:
+                self._let_go()
+            raise
+
+    def _hold(self) -> Hold:
+        if self._lock is None:
+            self._lock = hold(self._main.path)
+        return self._lock
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _write_elsewhere(self, error: Exception) -> None:
+        """Into another file, as long as the session's own cannot be written."""
+        reason = _reason(self._main.path, error)
+        try:
+            if self._rescue is None and time.monotonic() - self._rescue_tried >= RESCUE_PAUSE_S:
+                self._rescue_tried = time.monotonic()
+                self._begin_rescue()
+            if self._rescue is not None:
+                self._write(self._rescue)
+        except _REFUSALS:
+            self._end_rescue(is_needed=self._is_lost and self._rescue is not None)
+        if self._rescue is not None:
+            self._tell(reason, f"What is recorded goes to {self._rescue.path} instead.")
+        else:
+            self._tell(reason, "What is recorded stays in memory; free some space, or save under another name.")
+
+    def _begin_rescue(self) -> None:
+        path = autosave_path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self._is_lost and self._main.file is not None:
+            with contextlib.suppress(sqlite3.Error, OSError):
+                # A file without a name is still there for those who have it open.
+                self._main.file.copy_to(path)
+                rescue = self._main.continued_at(path)
+                rescue.open(None)
+                self._rescue = rescue
+                return
+        rescue = SessionTarget(self._recording, path)
+        with self._bell:
+            rescue.facts = dict(self._facts)
+        rescue.open(None)
+        self._rescue = rescue
+
+    def _end_rescue(self, *, is_needed: bool) -> None:
+        rescue = self._rescue
+        if rescue is None or is_needed:
+            return
+        self._rescue = None
+        if rescue.file is not None:
+            with contextlib.suppress(sqlite3.Error):
+                rescue.file.close()
+        _remove_session(rescue.path)
+
+    def _tell(self, reason: str, consequence: str) -> None:
+        is_new = self._problem is None
+        self._refusal, self._problem = reason, f"{reason} {consequence}"
+        if is_new and self._main.infos:
+            self._recording.post(RunWarned(max(self._main.infos), self._problem))
 
     def _move_to(self, path: Path, overwrites: bool) -> Path:
-        old = self._path
-        if path.exists() and old.exists() and path.samefile(old):
+        old = self._main.path
+        if path.exists() and old.exists() and path.samefile(old) and not self._is_lost:
             self._is_unnamed = False
             return path
         if path.exists() and not overwrites:
             raise UserError(f"{path} exists already; choose another name.")
         if not path.parent.is_dir():
             raise UserError(f"The folder {path.parent} does not exist; create it first.")
-        if self._file is None:
-            # Nothing was written here yet, so everything the recording holds goes there.
-            environment = read_environment(old) if old.exists() else None
-            path.unlink(missing_ok=True)
-            self._file, self._path, self._is_unnamed = SessionFile(path), path, False
-            self._start_over(environment)
-            return path
-        self._file.close()
-        self._file = None
-        part = path.with_name(f".{path.name}.part")
+        # Held first: another evprof may be writing what is to be replaced.
+        lock = hold(path)
         try:
-            shutil.copyfile(old, part)
-            os.replace(part, path)
-            self._file, self._path = SessionFile(path), path
-        finally:
-            part.unlink(missing_ok=True)
-            if self._file is None:
-                self._file = SessionFile(old)
-        if self._is_unnamed and is_session(old):
-            old.unlink()
+            source = self._rescue or self._main
+            if source.file is None:
+                # Nothing was written here yet, so everything the recording holds goes there.
+                environment = read_environment(old) if old.exists() else None
+                _remove_session(path)
+                self._main.restart(path, environment)
+                self._main.open(lock)
+            else:
+                self._copy(source, path, lock)
+        except BaseException:
+            lock.release()
+            raise
+        self._let_go()
+        self._lock = lock
         self._is_unnamed = False
+        self._commit()
         return path
 
+    def _copy(self, source: SessionTarget, path: Path, lock: Hold) -> None:
+        """Puts a copy of the source's file at `path` and makes that the session."""
+        if source.file is None:
+            raise RuntimeError("there is nothing to copy")
+        part = make_part(path.parent)
+        copied = source.continued_at(path)
+        try:
+            source.file.fold()
+            shutil.copyfile(source.path, part)
+            _remove_logs(path)
+            os.replace(part, path)
+            copied.open(lock)
+        finally:
+            part.unlink(missing_ok=True)
+        for target in self._targets():
+            if target.file is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    target.file.close()
+        if source is self._rescue or self._is_unnamed:
+            _remove_session(source.path)
+        self._main, self._rescue, self._is_lost, self._problem = copied, None, False, None
+
     def _close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            try:
-                file.close()
-            except sqlite3.Error as error:
-                self._complain(error)
+        try:
+            for target in self._targets():
+                self._close_file(target)
+        finally:
+            self._let_go()
+
+    def _close_file(self, target: SessionTarget) -> None:
+        file, target.file = target.file, None
+        if file is None:
+            return
+        try:
+            file.close()
+        except sqlite3.Error as error:
+            # What was committed lies in its log, and is read from there.
+            if self._problem is None:
+                self._tell(f"{target.path} was saved, but cannot be closed: {error}.", "Free some space on its disk.")
+
+
+def _reason(path: Path, error: Exception) -> str:
+    return error.sentence if isinstance(error, UserError) else f"{path} cannot be written: {error}."
+
+
+def _remove_session(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    _remove_logs(path)
+
+
+def _remove_logs(path: Path) -> None:
+    """What a killed writer left beside a file belongs to that one, not to the one that takes its place."""
+    for ending in ("-wal", "-shm", "-journal"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)

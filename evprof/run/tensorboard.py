@@ -1,4 +1,7 @@
-"""Opens torch traces in TensorBoard: starts it for this machine only, with the profiler plugin, and waits."""
+"""Opens torch traces in TensorBoard: starts it for this machine only, with the profiler plugin, and waits.
+
+It ends with the program that started it, even one that was killed.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from evprof.core.errors import UserError
+from evprof.core.installation import CONSOLE, bundled_program, how_to_add, is_bundle
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -32,6 +36,8 @@ class TensorBoard:
 
     def close(self) -> None:
         """Ends it and waits until it is gone."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -52,13 +58,14 @@ def open_tensorboard(
     if not log_folder.is_dir():
         raise UserError(f"There is no trace folder '{log_folder}'; make a trace with --torch-trace first.")
     if argv is None and (missing := _missing_package()):
-        raise UserError(f"TensorBoard cannot start: {missing} is not installed; install it with pip.")
+        raise UserError(f"TensorBoard cannot start: {missing} is not installed; {how_to_add(missing)}.")
     port = _free_port()
     words = ["--logdir", str(log_folder), "--host", HOST, "--port", str(port), "--load_fast=false"]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [*(argv or _own_argv()), *words],
-            stdin=subprocess.DEVNULL,
+            # Held open and never written to: it ends with this program, and TensorBoard with it.
+            stdin=subprocess.PIPE,
             stdout=errors,
             stderr=errors,
         )
@@ -73,13 +80,14 @@ def open_tensorboard(
 
 
 def _own_argv() -> list[str]:
-    """TensorBoard by this Python, or by the frozen program's hidden command."""
-    if getattr(sys, "frozen", False):
-        return [sys.executable, "_tensorboard"]
-    return [sys.executable, "-m", "tensorboard.main"]
+    """TensorBoard by the program's hidden command, which ends when this process does."""
+    program = [str(bundled_program(CONSOLE))] if is_bundle() else [sys.executable, "-m", "evprof"]
+    return [*program, "_tensorboard"]
 
 
 def _missing_package() -> str | None:
+    if is_bundle():
+        return None  # it is in the other program
     for module, package in (("tensorboard", "tensorboard"), ("torch_tb_profiler", "torch-tb-profiler")):
         if importlib.util.find_spec(module) is None:
             return package

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evprof.core.user_folders import data_folder
+from evprof.core.files.user_folders import data_folder
 from evprof.session.schema import SUFFIX
 
 
@@ -17,4 +18,6 @@ def autosave_folder() -> Path:
 
 def autosave_path() -> Path:
     """A new name in that folder: the moment in UTC and our process id."""
-    return autosave_folder() / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{os.getpid()}{SUFFIX}"
+    stem = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{os.getpid()}"
+    endings = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    return next(path for ending in endings if not (path := autosave_folder() / f"{stem}{ending}{SUFFIX}").exists())

@@ -3,7 +3,7 @@
 A chunk is one byte for the packing (0 as is, 1 zlib) and then the columns in field order.
 
 - An int column is its kind (0, 1, 2, 4 or 8: bytes per value), its smallest value as int64, and every value less that
-  as an unsigned little-endian integer. Times within a quarter of a second take 4 bytes that way, a role's constant
+  as an unsigned little-endian integer. Times within a commit's interval take 4 bytes that way, a role's constant
   run id none at all.
 - A str or bytes column is the lengths as an int column, then all values end to end; str is UTF-8, with lone surrogates
   (paths may hold them) kept.
@@ -65,6 +65,14 @@ def unpack(stream: str, row_count: int, blob: bytes) -> list[tuple[Any, ...]]:
         columns.append(reader.ints(row_count).tolist() if kind == "int" else reader.values(row_count, kind))
     reader.end()
     return list(zip(*columns, strict=True))
+
+
+def run_range(row_count: int, blob: bytes) -> tuple[int, int]:
+    """The smallest and the largest run of a chunk: every stream's first column. Raises ChunkError."""
+    if not 0 < row_count <= MAX_ROWS:
+        raise ChunkError(f"{row_count} rows")
+    runs = _Reader(_unwrap(blob)).ints(row_count)
+    return int(runs.min()), int(runs.max())
 
 
 def _pack_int(column: Any) -> bytes:

@@ -37,15 +37,6 @@ def check_header(path: Path) -> None:
         raise UserError(f"{path} has the impossible format number {found}; it is damaged, use a copy of it.")
 
 
-def refuse_session(path: Path) -> None:
-    """Raises UserError when a session lies at `path`: nothing we write may take its place."""
-    if not path.is_file():
-        return
-    with path.open("rb") as stream:
-        if stream.read(15) == b"SQLite format 3":
-            raise UserError(f"'{path}' is a session; an export would destroy it. Name another file.")
-
-
 def _read_header(path: Path) -> bytes:
     try:
         # Asked first: opening a named pipe would wait for ever.

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
+from evprof.session import chunk
+from evprof.session.checksums import CheckedTables
 from evprof.session.schema import FORMAT
 
 
@@ -20,7 +23,21 @@ def _to_3(_connection: sqlite3.Connection) -> None:
     """Format 3 may hold the stream `power`; what an older session drew was not measured."""
 
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3}
+def _to_4(connection: sqlite3.Connection) -> None:
+    """Format 4 has a checksum in every row, the runs of every chunk, and a tally; older rows are taken as they are."""
+    for table in ("session", "runs", "samples", "tensors", "chunks"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+    connection.execute("ALTER TABLE chunks ADD COLUMN first_run INTEGER")
+    connection.execute("ALTER TABLE chunks ADD COLUMN last_run INTEGER")
+    for (chunk_id,) in connection.execute("SELECT chunk_id FROM chunks").fetchall():
+        row = connection.execute("SELECT row_count, content FROM chunks WHERE chunk_id = ?", (chunk_id,)).fetchone()
+        with suppress(chunk.ChunkError, TypeError):  # what is no chunk is refused by whoever reads it
+            found = chunk.run_range(*row)
+            connection.execute("UPDATE chunks SET first_run = ?, last_run = ? WHERE chunk_id = ?", (*found, chunk_id))
+    CheckedTables.empty(connection).recount()
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4}
 """Format -> what makes it the next one. Format 1 is the first."""
 
 

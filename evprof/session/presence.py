@@ -1,38 +1,95 @@
-"""Whether the process that writes a session still lives: its name tag in the file, and the check of one."""
+"""Whether somebody writes a session now: the lock beside the file, held as long as the writer lives."""
 
 from __future__ import annotations
 
-import os
 import socket
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from evprof.core.errors import UserError
+from evprof.core.files.held_file import HeldError, HeldFile, is_held
+
+ENDING = "-lock"
+"""Of the name of the lock, after the session's own, as SQLite names its logs."""
+
+_reserved: dict[Path, HeldFile] = {}
+_in_use: set[Path] = set()
+_registry = threading.Lock()
 
 
-def name_tag() -> dict[str, Any]:
-    """Host, pid and start of this process; a pid alone may be given to another process later."""
-    return {"host": socket.gethostname(), "pid": os.getpid(), "started": _start_of(os.getpid())}
+class Hold:
+    """The right to write a session; `is_real` is False where the file system keeps no locks."""
+
+    def __init__(self, held: HeldFile, give_back: Callable[[], None]) -> None:
+        self.is_real = held.is_real
+        self._give_back: Callable[[], None] | None = give_back
+
+    def release(self) -> None:
+        """Lets others write it. Safe to call twice."""
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back()
 
 
-def is_alive(tag: object) -> bool:
-    """Whether the process of `tag` runs on this machine now. False for other hosts, gone processes, and no tag."""
-    if not isinstance(tag, dict) or tag.get("host") != socket.gethostname():
-        return False
-    pid, started = tag.get("pid"), tag.get("started")
-    if not isinstance(pid, int) or isinstance(pid, bool) or not 0 < pid < 1 << 31 or started is None:
-        return False
-    return bool(_start_of(pid) == started)
+def lock_path(path: Path) -> Path:
+    """The lock of the session at `path`: of the file itself, whichever link leads there."""
+    real = path.resolve()
+    return real.with_name(real.name + ENDING)
+
+
+def hold(path: Path) -> Hold:
+    """Makes the caller the one writer of `path`. Raises UserError while there is another, and where
+    nothing can be written."""
+    lock = lock_path(path)
+    with _registry:
+        if lock in _reserved and lock not in _in_use:
+            _in_use.add(lock)
+            return Hold(_reserved[lock], lambda: _in_use.discard(lock))
+    held = _held(path)
+    return Hold(held, held.release)
+
+
+@contextmanager
+def reserved(path: Path) -> Iterator[None]:
+    """Inside, only this process writes `path`: one writer after the other, and nobody else in between.
+
+    Raises UserError while another process writes it, and where nothing can be written.
+    """
+    lock, held = lock_path(path), _held(path)
+    with held:
+        with _registry:
+            _reserved[lock] = held
+        try:
+            yield
+        finally:
+            with _registry:
+                del _reserved[lock]
+                _in_use.discard(lock)
+
+
+def _held(path: Path) -> HeldFile:
+    if not path.parent.is_dir():
+        raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist; create it first.")
+    try:
+        return HeldFile(lock_path(path))
+    except HeldError as error:
+        host, pid = error.holder.get("host"), error.holder.get("pid")
+        where = f" on {host}" if isinstance(host, str) and host != socket.gethostname() else ""
+        who = f" (process {pid}{where})" if isinstance(pid, int) else ""
+        raise UserError(
+            f"{path} is being recorded by another evprof{who}; wait until it has ended, or choose another name."
+        ) from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}; choose another place.") from error
+
+
+def is_written(path: Path) -> bool:
+    """Whether another process, or this one, writes the session at `path` now."""
+    return is_held(lock_path(path))
 
 
 def is_elsewhere(tag: object) -> bool:
-    """Whether `tag` belongs to another machine, of whose processes nothing can be known here."""
+    """Whether `tag` belongs to another machine."""
     return isinstance(tag, dict) and bool(tag.get("host") != socket.gethostname())
-
-
-def _start_of(pid: int) -> float | None:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        # A killed process that nobody has waited for writes no more.
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.Error:
-        return None

@@ -1,7 +1,7 @@
-"""Reads a session file back into a Recording, without ever writing to it or beside it, and without trusting it.
+"""Reads a session file back into a Recording, without trusting it.
 
-A closed session is read in place. One whose writer was killed (or still writes) has a log beside it that SQLite would
-have to fold in; that is done on a private copy.
+What a damaged disk changed is found by checksums. A damaged row of a run's measurements is left out and told with its
+run, which counts as failed: no figure is made of what is not whole. Damage anywhere else refuses the file.
 """
 
 from __future__ import annotations
@@ -9,31 +9,32 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.run_info import FAILED, RUNNING
+from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.session import chunk
+from evprof.session.checked_rows import CheckedRows, DamagedRow
+from evprof.session.checksums import DamageError, Tally, read_tally
 from evprof.session.header import check_header
 from evprof.session.migrations import format_of, migrate
-from evprof.session.presence import is_alive
-from evprof.session.schema import FACT_PREFIX, FORMAT, ROW_STREAMS, TABLES
+from evprof.session.opening import MOST_BYTES, logs, opened
+from evprof.session.plausible import implausible
+from evprof.session.presence import is_written
+from evprof.session.schema import COLUMNS, FACT_PREFIX, FORMAT, ROW_STREAMS, TALLY
 from evprof.session.store import abandoned_sentence
 from evprof.session.validation import run_info_from
 
-_LONGEST_VALUE = chunk.MAX_BYTES + 4096
-_BASE_BYTES, _BYTES_PER_FILE_BYTE, _MOST_BYTES = 64 << 20, 200, 4 << 30
+_BASE_BYTES, _BYTES_PER_FILE_BYTE = 64 << 20, 200
 """What a file may unpack to: no session of ours comes near 200 times its size."""
 
 _NUMBERS = re.compile(r"(?:-?\d{1,18}(?:,-?\d{1,18})*)?\Z")
@@ -73,18 +74,18 @@ def load_session(path: Path) -> Session:
         for _ in range(_ATTEMPTS):
             before = _fingerprint(path)
             try:
-                with _opened(path) as connection:
+                with opened(path) as connection:
                     session = _Reading(path, connection).session()
-            except (sqlite3.Error, _DamageError):
+            except (sqlite3.Error, UnicodeDecodeError, DamageError):
                 if _fingerprint(path) == before:
                     raise
             else:
                 if _fingerprint(path) == before:
                     return session
             time.sleep(0.1)  # a writer is folding its log in right now
-    except _DamageError as damage:
+    except DamageError as damage:
         raise UserError(f"{path} is damaged: {damage}; use a copy of it, or record it again.") from damage
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}; use a copy of it, or record it again.") from error
     raise UserError(f"{path} changes faster than it can be read; stop the recording first.")
 
@@ -92,60 +93,17 @@ def load_session(path: Path) -> Session:
 def read_environment(path: Path) -> dict[str, Any] | None:
     """The environment of a session alone; None where it cannot be read or was never known."""
     try:
-        with _opened(Path(path)) as connection:
+        with opened(Path(path)) as connection:
             row = connection.execute("SELECT value FROM session WHERE key = 'environment'").fetchone()
             found = json.loads(row[0]) if row else None
-    except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError, _DamageError):
+    except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError, DamageError):
         return None
     return found if isinstance(found, dict) else None
-
-
-class _DamageError(Exception):
-    """What is wrong with the content, in words."""
 
 
 def _fingerprint(path: Path) -> tuple[int, int, int]:
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    logs = _logs(path)
-    if sum(log.stat().st_size for log in (path, *logs)) > _MOST_BYTES:
-        raise _DamageError(f"it takes more than {_MOST_BYTES >> 30} GiB")
-    if not logs:
-        # Nothing of SQLite's may be created beside the file, not even the lock of a reader.
-        with closing(_connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1")) as connection:
-            yield connection
-        return
-    with tempfile.TemporaryDirectory(prefix="evprof-") as folder:
-        copy = Path(folder) / "session"
-        # The file before its log: frames that arrive meanwhile only add to it.
-        shutil.copyfile(path, copy)
-        for log in logs:
-            shutil.copyfile(log, _beside(copy, log.name[len(path.name) :]))
-        with closing(_connect(copy.as_uri())) as connection:
-            yield connection
-
-
-def _logs(path: Path) -> list[Path]:
-    """What SQLite left beside the file and has yet to fold in."""
-    found = (_beside(path, "-wal"), _beside(path, "-journal"))
-    return [log for log in found if log.is_file() and log.stat().st_size]
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
-def _connect(address: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(address, uri=True, isolation_level=None)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("PRAGMA mmap_size = 0")
-    return connection
 
 
 class _Reading:
@@ -154,26 +112,32 @@ class _Reading:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
         self._connection = connection
-        file_bytes = sum(part.stat().st_size for part in (path, *_logs(path)))
-        self._left_bytes = min(_MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * file_bytes)
+        self._file_bytes = sum(part.stat().st_size for part in (path, *logs(path)))
+        self._left_bytes = min(MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * self._file_bytes)
         self._recording = RecordLog()
+        self._infos: dict[int, RunInfo] = {}
 
     def session(self) -> Session:
         found = format_of(self._connection)
         if found == FORMAT:
             return self._read()
         if found < 1:  # its header was whole a moment ago: a writer is making it right now
-            raise _DamageError("it is not whole yet")
+            raise DamageError("it is not whole yet")
         with closing(self._migrated()) as copy:
             self._connection = copy
+            # Checksums take room that the older file had no need of.
+            self._file_bytes = 2 * self._file_bytes + (64 << 10)
             return self._read()
 
     def _read(self) -> Session:
         self._check_tables()
-        facts = {key: self._json(value) for key, value in self._query("SELECT key, value FROM session", str, str)}
+        self._rows = CheckedRows(self._connection, self._read_tally(), self._file_bytes)
+        facts = {key: self._json(value) for key, value in self._rows.whole("session")}
         self._read_runs(facts.get("writer"))
         self._read_row_streams()
         self._read_chunks()
+        if told := implausible(self._recording):
+            raise DamageError(told)
         environment, created_at = facts.get("environment"), facts.get("created_at")
         version = facts.get("evprof_version")
         return Session(
@@ -188,28 +152,37 @@ class _Reading:
     def _migrated(self) -> sqlite3.Connection:
         """A copy in memory in the present format."""
         copy = sqlite3.connect(":memory:", isolation_level=None)
-        self._connection.backup(copy)
-        migrate(copy)
+        try:
+            self._connection.backup(copy)
+            migrate(copy)
+        except BaseException:
+            copy.close()
+            raise
         return copy
 
     def _check_tables(self) -> None:
         """Tables and nothing else under our names: a view could compute for ever."""
-        found = {name: kind for kind, name in self._query("SELECT type, name FROM sqlite_master", str, str)}
-        for table in TABLES:
+        found = {name: kind for kind, name in self._connection.execute("SELECT type, name FROM sqlite_master")}
+        for table in COLUMNS:
             if found.get(table) != "table":
-                raise _DamageError(f"it has no table '{table}'")
+                raise DamageError(f"it has no table '{table}'")
+
+    def _read_tally(self) -> Tally:
+        row = self._connection.execute("SELECT value FROM session WHERE key = ?", (TALLY,)).fetchone()
+        tally = read_tally(self._json(row[0])) if row and isinstance(row[0], str) else None
+        if tally is None:
+            raise DamageError("the count of its rows is missing")
+        return tally
 
     def _read_runs(self, writer: object) -> None:
         samples: dict[int, dict[str, str | None]] = {}
-        for run_id, kind, content_hash in self._query(
-            "SELECT run_id, kind, content_hash FROM samples", int, str, (str, type(None))
-        ):
+        for run_id, kind, _, content_hash in self._rows.whole("samples"):
             samples.setdefault(run_id, {})[kind] = content_hash
-        is_being_written = is_alive(writer)
-        for run_id, text in self._query("SELECT run_id, info FROM runs ORDER BY run_id", int, str):
+        is_being_written = is_written(self._path)
+        for run_id, _, _, _, text in self._rows.whole("runs"):
             info = run_info_from(self._json(text))
             if info is None or info.run_id != run_id:
-                raise _DamageError(f"the facts of run {run_id} are not what evprof writes")
+                raise DamageError(f"the facts of run {run_id} are not what evprof writes")
             if hashes := samples.get(run_id):
                 events, video = info.sample.events_hash, info.sample.video_hash
                 info.sample = replace(
@@ -217,29 +190,57 @@ class _Reading:
                 )
             if info.status == RUNNING and not is_being_written:
                 info.status, info.error = FAILED, abandoned_sentence(writer)
+            self._infos[run_id] = info
             self._recording.post(RunStarted(run_id, info))
 
     def _read_row_streams(self) -> None:
         for stream in ROW_STREAMS:
-            kinds = column_kinds(stream)
-            expected = [int if kind == "int" else str for kind in kinds.values()]
             batch: list[tuple[Any, ...]] = []
-            for row in self._query(f"SELECT {', '.join(kinds)} FROM {stream} ORDER BY rowid", *expected):
+            for _, *row in self._undamaged(stream, _run_of_row):
                 self._spend(8 * len(row) + sum(len(value) for value in row if isinstance(value, str)))
-                batch.append(row)
+                batch.append(tuple(row))
             self._extend(stream, batch)
 
     def _read_chunks(self) -> None:
-        rows = self._query("SELECT stream, row_count, content FROM chunks ORDER BY chunk_id", str, int, bytes)
-        for stream, row_count, content in rows:
+        for _, stream, row_count, _, _, content, _, _ in self._undamaged("chunks", _runs_of_chunk):
             if stream not in STREAMS or stream in ROW_STREAMS:
-                raise _DamageError(f"it has rows of the unknown kind '{stream[:40]}'")
+                raise DamageError(f"it has rows of the unknown kind '{stream[:40]}'")
             try:
                 unpacked = chunk.unpack(stream, row_count, content)
             except chunk.ChunkError as error:
-                raise _DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
+                raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
             self._spend(8 * row_count * len(unpacked[0]) + len(content))
             self._extend(stream, unpacked)
+
+    def _undamaged(self, table: str, whose: _Whose) -> Iterator[tuple[Any, ...]]:
+        """The rows that are whole; runs that a damaged one may have belonged to are told so.
+
+        Of a row of which nothing is left it is known that its runs lie between those of the rows before and after.
+        """
+        waiting: list[DamagedRow] = []
+        before = min(self._infos, default=0)
+        for row in self._rows.each(table):
+            if isinstance(row, DamagedRow):
+                waiting.append(row)
+                continue
+            _, first, last = whose(row, is_damaged=False)
+            if first is not None and last is not None:
+                self._tell(waiting, table, whose, before, first)
+                waiting, before = [], last
+            yield row
+        self._tell(waiting, table, whose, before, max(self._infos, default=0))
+
+    def _tell(self, rows: list[DamagedRow], table: str, whose: _Whose, before: int, after: int) -> None:
+        for row in rows:
+            stream, first, last = (None, None, None) if row.values is None else whose(row.values, is_damaged=True)
+            if first is None or last is None or not {first, last} <= self._infos.keys():
+                first, last = min(before, after), max(before, after)
+            spoilt = [info for run_id, info in self._infos.items() if first <= run_id <= last]
+            if not spoilt:
+                raise DamageError("rows of no run in it are not as they were written")
+            what = next((name for name in (stream, table) if name in STREAMS), "rows")
+            for info in spoilt:
+                _spoil(info, f"Some of its {what} are damaged in the file and left out.")
 
     def _extend(self, stream: str, rows: list[tuple[Any, ...]]) -> None:
         for name in column_kinds(stream):
@@ -247,33 +248,50 @@ class _Reading:
                 continue
             place = list(column_kinds(stream)).index(name)
             if not all(_NUMBERS.match(row[place]) for row in rows):
-                raise _DamageError(f"a {name} among its {stream} is no list of numbers")
+                raise DamageError(f"a {name} among its {stream} is no list of numbers")
         self._recording.extend(stream, rows)
-
-    def _query(self, statement: str, *kinds: Any) -> Iterator[tuple[Any, ...]]:
-        """The rows of a statement, each value of its kind; SQLite itself promises no types."""
-        try:
-            for row in self._connection.execute(statement):
-                if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
-                    raise _DamageError("a value is not of the kind evprof writes")
-                yield row
-        except UnicodeDecodeError as error:
-            raise _DamageError("a text in it is not UTF-8") from error
 
     def _json(self, text: str) -> Any:
         self._spend(len(text))
         try:
             values = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
         except (ValueError, RecursionError) as error:
-            raise _DamageError("the facts of a run or of the session are no JSON") from error
+            raise DamageError("the facts of a run or of the session are no JSON") from error
         if _is_deep(values):
-            raise _DamageError("the facts of a run or of the session are nested too deep")
+            raise DamageError("the facts of a run or of the session are nested too deep")
         return values
 
     def _spend(self, count: int) -> None:
         self._left_bytes -= count
         if self._left_bytes < 0:
-            raise _DamageError("it would unpack to more than a session of its size can hold")
+            raise DamageError("it would unpack to more than a session of its size can hold")
+
+
+class _Whose(Protocol):
+    """What a row says of itself: its stream, its smallest and its largest run; None for what it does not say."""
+
+    def __call__(self, values: tuple[Any, ...], *, is_damaged: bool) -> tuple[str | None, int | None, int | None]: ...
+
+
+def _runs_of_chunk(values: tuple[Any, ...], *, is_damaged: bool) -> tuple[str | None, int | None, int | None]:
+    _, stream, row_count, _, _, content, first, last = values
+    if is_damaged and isinstance(row_count, int) and isinstance(content, bytes):
+        # Where the content is whole it knows better than the columns beside it, of which one is not.
+        with suppress(chunk.ChunkError):
+            return (stream, *chunk.run_range(row_count, content))
+    return (stream, first, last)
+
+
+def _run_of_row(values: tuple[Any, ...], *, is_damaged: bool) -> tuple[str | None, int | None, int | None]:
+    return (None, None, None) if is_damaged else (None, values[1], values[1])
+
+
+def _spoil(info: RunInfo, sentence: str) -> None:
+    """A run that is not whole is no measurement: it counts as failed."""
+    if sentence not in info.warnings:
+        info.warnings.append(sentence)
+    if info.status != FAILED:
+        info.status, info.error = FAILED, sentence
 
 
 def _finite(text: str) -> float | None:

@@ -1,7 +1,7 @@
 """What a session file is: a SQLite database with our mark, a format number and five tables.
 
 Bulk rows lie in `chunks`, one per stream and commit (see `chunk`); everything a person might want to ask SQL about,
-runs, samples and tensor shapes, are ordinary rows.
+runs, samples and tensor shapes, are ordinary rows. Every row carries a checksum.
 """
 
 from __future__ import annotations
@@ -13,37 +13,62 @@ SUFFIX = ".evprof"
 APPLICATION_ID = 0x45565046
 """`EVPF`, at byte 68 of every session file."""
 
-FORMAT = 3
+FORMAT = 4
 """Counted up with every change that an older reader would not understand; see `migrations`."""
 
 ROW_STREAMS = ("tensors",)
 """Streams kept as ordinary rows, in a table of the stream's name whose columns are the record's fields."""
 
-TABLES: dict[str, str] = {
-    "session": "CREATE TABLE session (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "runs": (
-        "CREATE TABLE runs (run_id INTEGER PRIMARY KEY, group_id INTEGER NOT NULL, status TEXT NOT NULL, text TEXT, "
-        "info TEXT NOT NULL)"
-    ),
-    "samples": (
-        "CREATE TABLE samples (run_id INTEGER NOT NULL, kind TEXT NOT NULL, path TEXT NOT NULL, content_hash TEXT, "
-        "PRIMARY KEY (run_id, kind))"
-    ),
-    "tensors": (
-        "CREATE TABLE tensors (tensor_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL, span_id INTEGER NOT NULL, "
-        "direction TEXT NOT NULL, name TEXT NOT NULL, shape TEXT NOT NULL, dtype TEXT NOT NULL, "
-        "nbytes INTEGER NOT NULL)"
-    ),
-    "chunks": (
-        "CREATE TABLE chunks (chunk_id INTEGER PRIMARY KEY, stream TEXT NOT NULL, row_count INTEGER NOT NULL, "
-        "first_ns INTEGER, last_ns INTEGER, content BLOB NOT NULL)"
-    ),
-}
-"""Table name -> how it is made.
+CHECKSUM = "checksum"
+"""The last column of every table: of the row's other values, see `checksums`."""
 
-`session` holds JSON: created_at, evprof_version, environment, writer; and, after FACT_PREFIX, what a session is apart
-from its runs: the suite it records, the files it was imported from, the comparisons saved with it.
+COLUMNS: dict[str, dict[str, str]] = {
+    "session": {"key": "TEXT PRIMARY KEY", "value": "TEXT NOT NULL"},
+    "runs": {
+        "run_id": "INTEGER PRIMARY KEY",
+        "group_id": "INTEGER NOT NULL",
+        "status": "TEXT NOT NULL",
+        "text": "TEXT",
+        "info": "TEXT NOT NULL",
+    },
+    "samples": {
+        "run_id": "INTEGER NOT NULL",
+        "kind": "TEXT NOT NULL",
+        "path": "TEXT NOT NULL",
+        "content_hash": "TEXT",
+    },
+    "tensors": {
+        "tensor_id": "INTEGER PRIMARY KEY",
+        "run_id": "INTEGER NOT NULL",
+        "span_id": "INTEGER NOT NULL",
+        "direction": "TEXT NOT NULL",
+        "name": "TEXT NOT NULL",
+        "shape": "TEXT NOT NULL",
+        "dtype": "TEXT NOT NULL",
+        "nbytes": "INTEGER NOT NULL",
+    },
+    "chunks": {
+        "chunk_id": "INTEGER PRIMARY KEY",
+        "stream": "TEXT NOT NULL",
+        "row_count": "INTEGER NOT NULL",
+        "first_ns": "INTEGER",
+        "last_ns": "INTEGER",
+        "content": "BLOB NOT NULL",
+        "first_run": "INTEGER",
+        "last_run": "INTEGER",
+    },
+}
+"""Table name -> column name -> what it holds. `first_run` and `last_run` are a chunk's smallest and largest run.
+
+`session` holds JSON: created_at, evprof_version, environment, writer, the tally (see `checksums`); and, after
+FACT_PREFIX, what a session is apart from its runs: the suite it records, the files it was imported from, the
+comparisons saved with it.
 """
+
+_KEYS = {"samples": "PRIMARY KEY (run_id, kind)"}
+
+TALLY = "tally"
+"""The key in `session` of how many rows each table holds, and the sum of their checksums."""
 
 FACT_PREFIX = "fact:"
 """Before the key of everything in `session` that this module knows nothing of."""
@@ -52,8 +77,9 @@ FACT_PREFIX = "fact:"
 def create(connection: sqlite3.Connection) -> None:
     """Makes an empty database a session of the present format, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
-    for statement in TABLES.values():
-        connection.execute(statement)
+    for table, columns in COLUMNS.items():
+        parts = [f"{name} {kind}" for name, kind in columns.items()] + [f"{CHECKSUM} INTEGER NOT NULL"]
+        connection.execute(f"CREATE TABLE {table} ({', '.join([*parts, *filter(None, [_KEYS.get(table)])])})")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("COMMIT")

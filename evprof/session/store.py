@@ -6,6 +6,7 @@ It takes rows and run infos as they are; when to commit is the business of `evpr
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -16,14 +17,17 @@ from typing import Any
 
 from evprof import __version__
 from evprof.core.errors import UserError
+from evprof.core.files.held_file import name_tag
+from evprof.core.files.new_file import put_new
 from evprof.core.recording import Stream
 from evprof.core.records import column_kinds
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.session import chunk
+from evprof.session.checksums import CheckedTables
 from evprof.session.filesystem import network_kind
 from evprof.session.header import check_header
 from evprof.session.migrations import migrate
-from evprof.session.presence import is_alive, is_elsewhere, name_tag
+from evprof.session.presence import Hold, hold, is_elsewhere
 from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
 from evprof.session.validation import fitting, run_info_from
 
@@ -55,10 +59,14 @@ class SampleFile:
 
 @dataclass
 class Commit:
-    """What one transaction takes in. `facts` are of the session, JSON under names of their own."""
+    """What one transaction takes in. `facts` are of the session, JSON under names of their own.
+
+    `begun`: which of `infos` are of runs that the file must not hold yet.
+    """
 
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     infos: list[RunInfo] = field(default_factory=list)
+    begun: frozenset[int] = frozenset()
     samples: list[SampleFile] = field(default_factory=list)
     environment: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
@@ -67,51 +75,65 @@ class Commit:
         return bool(self.ranges or self.infos or self.samples or self.environment or self.facts)
 
 
-class SessionFile:
-    """One open session. Used by one thread at a time."""
+class LostError(UserError):
+    """The file being written lies no longer where it was: moved, deleted, or replaced by another."""
 
-    def __init__(self, path: Path) -> None:
-        """Creates `path`, or continues it when it is a session.
+
+class SessionFile:
+    """One open session, and the only one that is open for writing. Used by one thread at a time."""
+
+    def __init__(self, path: Path, lock: Hold | None = None) -> None:
+        """Creates `path`, or continues it when it is a session; `lock` is `hold(path)` of somebody who lets go of it.
 
         Raises UserError for any other existing file, for a session that is being written, and when the place does not
         allow it.
         """
         self.path = path
-        is_new = not path.exists()
-        if is_new and not path.parent.is_dir():
-            raise UserError(f"{path} cannot be written: the folder {path.parent} does not exist; create it first.")
-        if not is_new:
+        if path.exists():
             check_header(path)
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+            self._lock = lock or hold(path)
+            self._own_lock = self._lock if lock is None else None
             try:
-                self._begin(is_new)
+                self._open()
             except BaseException:
-                self._connection.close()
-                if is_new:
-                    path.unlink(missing_ok=True)
+                self._let_go()
                 raise
         except (sqlite3.Error, OSError, ValueError, RecursionError) as error:
             raise UserError(f"{path} cannot be written: {error}; choose another place.") from error
 
-    def _begin(self, is_new: bool) -> None:
-        # The schema first and in the main file, so that whatever a kill leaves behind is recognised by its header.
-        if is_new:
-            create(self._connection)
-            self._put("created_at", datetime.now(UTC).isoformat(timespec="seconds"))
-            self._put("evprof_version", __version__)
-        else:
-            writer = self._get("writer")
-            if is_alive(writer):
-                raise UserError(f"{self.path} is being recorded by another evprof; stop it or choose another name.")
-            migrate(self._connection)
-            self._end_abandoned_runs(writer)
-        self.note = self._choose_journal()
+    def _open(self) -> None:
+        # Looked at again: only now nobody else makes it, or puts another in its place.
+        if not self.path.exists():
+            put_new(self.path, _empty_session())
+        check_header(self.path)
+        self._identity = _identity(self.path)
+        self._connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._begin()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _begin(self) -> None:
+        migrate(self._connection)
+        self._tables = CheckedTables.opened(self._connection)
+        with self._tables.transaction():
+            self._end_abandoned_runs(self._get("writer"))
+            self._put("writer", name_tag())
+            row = self._connection.execute("SELECT max(run_id), max(group_id) FROM runs").fetchone()
+            self.next_run_id: int = (row[0] or 0) + 1
+            self.next_group_id: int = (row[1] or 0) + 1
+            self._next_chunk: int = self._next("chunk_id", "chunks")
+            self._next_tensor: int = self._next("tensor_id", "tensors")
+        # Only now: a session that is damaged stays as it is to the byte, and the kind of its log is part of the file.
+        self.note = " ".join(filter(None, [self._choose_journal(), self._warn_of_locks()])) or None
         self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._put("writer", name_tag())
-        row = self._connection.execute("SELECT max(run_id), max(group_id) FROM runs").fetchone()
-        self.next_run_id: int = (row[0] or 0) + 1
-        self.next_group_id: int = (row[1] or 0) + 1
+
+    def _next(self, column: str, table: str) -> int:
+        return int(self._connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0] or 0) + 1
 
     def _choose_journal(self) -> str | None:
         """Write-ahead log on a local disk, TRUNCATE elsewhere; says in a sentence when it is the latter."""
@@ -126,6 +148,14 @@ class SessionFile:
             "slower there; a local disk disturbs a measurement less."
         )
 
+    def _warn_of_locks(self) -> str | None:
+        if self._lock.is_real:
+            return None
+        return (
+            "The session lies on a file system that keeps no locks: see to it that no other evprof writes to it "
+            "meanwhile."
+        )
+
     def _end_abandoned_runs(self, writer: object) -> None:
         rows = self._connection.execute("SELECT info FROM runs WHERE status = ?", (RUNNING,)).fetchall()
         for (text,) in rows:
@@ -133,39 +163,77 @@ class SessionFile:
             if info is None:
                 raise ValueError("the facts of a run are not what evprof writes")
             info.status, info.error = FAILED, abandoned_sentence(writer)
-            self._put_info(info)
+            self._tables.put("runs", _run_row(info))
+
+    def check_in_place(self) -> None:
+        """Raises LostError unless what is being written lies where it was."""
+        try:
+            found = _identity(self.path)
+        except OSError:
+            found = None
+        if found != self._identity:
+            what = "moved, or deleted," if found is None else "replaced by another file"
+            raise LostError(f"{self.path} was {what} while it was being recorded.")
 
     def commit(self, streams: Mapping[str, Stream], news: Commit) -> None:
-        """Writes everything in `news` or, raising sqlite3.Error, nothing."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        """Writes everything in `news` or, raising sqlite3.Error or LostError, nothing.
+
+        A run that has begun must be new to the file: sqlite3.IntegrityError where one of its number is there.
+        """
+        self.check_in_place()
+        next_chunk, next_tensor = self._next_chunk, self._next_tensor
         try:
-            for name, (start, stop) in news.ranges.items():
-                self._put_rows(streams[name], start, stop)
-            for info in news.infos:
-                self._put_info(info)
-            for sample in news.samples:
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO samples VALUES (?, ?, ?, ?)",
-                    (sample.run_id, sample.kind, storable(sample.path), sample.content_hash),
-                )
-            if news.environment:
-                self._put("environment", news.environment)
-            for key, value in news.facts.items():
-                self._put(FACT_PREFIX + key, value)
-            self._connection.execute("COMMIT")
+            with self._tables.transaction():
+                self._put_news(streams, news)
         except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._next_chunk, self._next_tensor = next_chunk, next_tensor
             raise
+
+    def _put_news(self, streams: Mapping[str, Stream], news: Commit) -> None:
+        for info in news.infos:
+            if info.run_id in news.begun:
+                self._tables.insert("runs", [_run_row(info)])
+            else:
+                self._tables.put("runs", _run_row(info))
+        for name, (start, stop) in news.ranges.items():
+            self._put_rows(streams[name], start, stop)
+        for sample in news.samples:
+            row = (sample.run_id, sample.kind, storable(sample.path), sample.content_hash)
+            self._tables.put("samples", row, keys=2)
+        if news.environment:
+            self._put("environment", news.environment)
+        for key, value in news.facts.items():
+            self._put(FACT_PREFIX + key, value)
+
+    def copy_to(self, path: Path) -> None:
+        """Everything committed so far as a new session at `path`, even when ours is not in its place any more.
+
+        Raises sqlite3.Error, OSError.
+        """
+        put_new(path, _empty_session())
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as copy:
+            self._connection.backup(copy)
+
+    def fold(self) -> None:
+        """Brings all that was committed into the file itself, so that it can be copied. Raises sqlite3.Error."""
+        is_busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            raise sqlite3.OperationalError("it is being read")
 
     def close(self) -> None:
         """Puts everything into one file. Raises sqlite3.Error when that fails; the rows are safe then all the same."""
         try:
-            self._connection.execute("DELETE FROM session WHERE key = 'writer'")
+            with self._tables.transaction():
+                self._tables.remove("writer")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._connection.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._own_lock is not None:
+            self._own_lock.release()
 
     def infos(self) -> list[RunInfo]:
         """What is known of every run but its rows, in order. Raises ValueError for what evprof does not write."""
@@ -180,50 +248,35 @@ class SessionFile:
         return self._get(FACT_PREFIX + key)
 
     def _put(self, key: str, value: object) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (key, json.dumps(value, default=str)))
+        self._tables.put("session", (key, json.dumps(value, default=str)))
 
     def _get(self, key: str) -> object:
         row = self._connection.execute("SELECT value FROM session WHERE key = ?", (key,)).fetchone()
         return json.loads(row[0]) if row else None
 
-    def _put_info(self, info: RunInfo) -> None:
-        values, left_out = fitting(info)
-        if left_out:
-            values["warnings"] = [
-                *values.get("warnings", []),
-                f"Not saved, because it was not reported as expected: {', '.join(left_out)}.",
-            ]
-        self._connection.execute(
-            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)",
-            (
-                info.run_id,
-                info.group_id,
-                info.status,
-                storable(values.get("text")),
-                json.dumps(values, default=str, skipkeys=True),
-            ),
-        )
-
     def _put_rows(self, stream: Stream, start: int, stop: int) -> None:
         if stream.name in ROW_STREAMS:
-            names = ", ".join(stream.column_names)
-            marks = ", ".join("?" for _ in stream.column_names)
-            rows = ([storable(value) for value in row] for row in stream.rows(start, stop))
-            self._connection.executemany(f"INSERT INTO {stream.name} ({names}) VALUES ({marks})", rows)
+            rows = [[storable(value) for value in row] for row in stream.rows(start, stop)]
+            numbered = [(tensor_id, *row) for tensor_id, row in enumerate(rows, self._next_tensor)]
+            self._tables.insert(stream.name, numbered)
+            self._next_tensor += len(rows)
             return
         for first, last in _pieces(stream, start, stop):
             columns = [stream.column(name, first, last) for name in stream.column_names]
             times = [stream.column(name, first, last) for name in _TIME_COLUMNS.get(stream.name, ())]
-            self._connection.execute(
-                "INSERT INTO chunks (stream, row_count, first_ns, last_ns, content) VALUES (?, ?, ?, ?, ?)",
-                (
-                    stream.name,
-                    last - first,
-                    int(times[0].min()) if times else None,
-                    max(int(time.max()) for time in times) if times else None,
-                    chunk.pack(stream.name, columns),
-                ),
+            runs = stream.column("run_id", first, last)
+            row = (
+                self._next_chunk,
+                stream.name,
+                last - first,
+                int(times[0].min()) if times else None,
+                max(int(time.max()) for time in times) if times else None,
+                chunk.pack(stream.name, columns),
+                int(runs.min()),
+                int(runs.max()),
             )
+            self._tables.insert("chunks", [row])
+            self._next_chunk += 1
 
 
 @contextmanager
@@ -241,6 +294,36 @@ def abandoned_sentence(writer: object) -> str:
     if is_elsewhere(writer) and isinstance(writer, dict):
         return f"{WRITER_GONE[:-1]}, or it still runs on {writer.get('host')}."
     return WRITER_GONE
+
+
+def _empty_session() -> bytes:
+    """The bytes of a session without a run, made in memory: it appears in its place whole or not at all."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        create(connection)
+        tables = CheckedTables.empty(connection)
+        with tables.transaction():
+            for key, value in (
+                ("created_at", datetime.now(UTC).isoformat(timespec="seconds")),
+                ("evprof_version", __version__),
+            ):
+                tables.put("session", (key, json.dumps(value)))
+        return bytes(connection.serialize())
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _run_row(info: RunInfo) -> tuple[Any, ...]:
+    values, left_out = fitting(info)
+    if left_out:
+        values["warnings"] = [
+            *values.get("warnings", []),
+            f"Not saved, because it was not reported as expected: {', '.join(left_out)}.",
+        ]
+    text = json.dumps(values, default=str, skipkeys=True)
+    return (info.run_id, info.group_id, info.status, storable(values.get("text")), text)
 
 
 def storable(value: Any) -> Any:

@@ -16,8 +16,8 @@ from bundled_pair.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, det
 from bundled_pair.dataset import held_out_scenes, training_scene
 from bundled_pair.samples import KEY_QUESTION, write_scene
 from bundled_pair.scenes import Scene
+from evprof.core.files.whole_file import whole_folder
 from evprof.core.sample import Sample
-from evprof.core.whole_file import whole_folder
 from evprof.loaders.writers.manifest import write_manifest
 
 MANIFEST = "scenes.csv"

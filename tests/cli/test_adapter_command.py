@@ -123,7 +123,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("collect", "gone.csv", "-o", "data"), 1, "gone.csv"),
         (("collect",), 2, "required"),
         (("train", "gone", "--kind", "eagle", "-o", "made"), 1, "no collected examples"),
-        (("train", "gone", "--kind", "bert", "-o", "made"), 2, "invalid choice"),
+        (("train", "gone", "--kind", "bert", "-o", "made"), 2, "'bert' is none of"),
         (("train", "gone", "--kind", "lora", "-o", "made", "--steps", 0), 2, "--steps"),
         (("train", "gone", "--kind", "lora", "-o", "made", "--size", "rank"), 2, "--size"),
         (("train", "gone", "--kind", "lora", "-o", "made", "--learning-rate", "nan"), 2, "--learning-rate"),

@@ -26,7 +26,7 @@ def refused(found: Any, code: int, *parts: object) -> str:
     assert found.output == ""
     (line,) = found.errors.splitlines()
     assert line.startswith("evprof: ")
-    assert line.endswith(".")
+    assert line.endswith((".", "?"))
     assert "defect" not in line
     for part in parts:
         assert str(part) in line
@@ -183,9 +183,11 @@ def test_sessions_that_are_damaged_or_newer(evprof, session, tmp_path, how, fact
 
 
 @pytest.mark.parametrize("kind", ["chrome", "json", "csv"])
-@pytest.mark.parametrize("place", ["no-folder/out.csv", "folder.csv", "a-file/out.csv"])
+@pytest.mark.parametrize("place", ["no-folder/out", "folder", "a-file/out"])
 def test_exports_to_places_that_cannot_be(evprof, session, tmp_path, kind, place) -> None:
-    (tmp_path / "folder.csv").mkdir()
+    ending = "csv" if kind == "csv" else "json"
+    place = f"{place}.{ending}"
+    (tmp_path / f"folder.{ending}").mkdir()
     (tmp_path / "a-file").write_text("precious")
     refused(evprof("export", session, "--format", kind, "-o", tmp_path / place), 1, place.split("/")[-1])
     assert (tmp_path / "a-file").read_text() == "precious"
@@ -200,8 +202,8 @@ def test_names_that_are_no_text_survive_every_way_out(evprof, tmp_path) -> None:
     path = tmp_path / "s.evprof"
     run = evprof("run", "--events", events, "-o", path, "--json").document["runs"][0]
     assert run["sample"]["events"]["path"] == str(events)
-    for kind in ("json", "chrome", "csv"):
-        found = evprof("export", path, "--format", kind, "-o", tmp_path / f"out.{kind}")
+    for kind, name in (("json", "out.json"), ("chrome", "trace.json"), ("csv", "out.csv")):
+        found = evprof("export", path, "--format", kind, "-o", tmp_path / name)
         assert found.code == 0, found.errors
     exported = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert exported["runs"][0]["sample"]["events"]["path"] == str(events)
@@ -279,11 +281,12 @@ def test_wrong_usage_is_told_apart_from_bad_input(evprof, tmp_path, monkeypatch,
     assert set(tmp_path.rglob("*")) == before
 
 
-# Running: a run that began is saved and printed, with its stages up to where it failed.
+# Running: a run that began is saved and printed, with its stages up to where it failed. What is tried before is left
+# out here, so that the engine meets it.
 
 
 @pytest.fixture
-def failed_run(evprof: Callable[..., Any], tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def failed_run(evprof: Callable[..., Any], tmp_path: Path, anything_goes: None) -> Callable[..., dict[str, Any]]:
     """Runs what will fail and returns the run, the same from standard output and from the file."""
 
     def run(*words: object) -> dict[str, Any]:
@@ -323,6 +326,14 @@ RUN_ON = {
 }
 
 
+@pytest.mark.parametrize("name", RUN_ON)
+def test_inputs_are_refused_before_anything_begins(evprof, bad, mark, tmp_path, name) -> None:
+    words = ("run", "--video" if name.endswith(".mp4") else "--events", bad / name, "-o", tmp_path / "s.evprof")
+    refused(evprof(*words), 1, name)
+    assert not mark.exists()
+    assert not (tmp_path / "s.evprof").exists()
+
+
 @pytest.mark.usefixtures("computed")
 @pytest.mark.parametrize("name", RUN_ON)
 def test_inputs_that_fail_in_stage_load(failed_run, bad, mark, name) -> None:
@@ -351,7 +362,7 @@ def test_a_prompt_longer_than_the_context(failed_run, option) -> None:
     assert stages_of(run) == ["load", "preprocess"]
 
 
-@pytest.mark.usefixtures("computed")
+@pytest.mark.usefixtures("computed", "anything_goes")
 def test_one_side_that_fails_does_not_take_the_other_along(evprof, bad, tmp_path) -> None:
     words = ["--events", bad / "cut.npy", "--video", bundled_sample().video_path, "--max-new-tokens", 2]
     found = evprof("run", *words, "-o", tmp_path / "s.evprof", "--json")

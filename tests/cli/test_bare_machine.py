@@ -50,7 +50,7 @@ def test_a_video_file_says_what_it_needs(bare: dict[str, str], tmp_path: Path) -
     done = evprof(["run", "--sample", str(ROOT / "assets/samples/bus-approaching")], bare, tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(
-        "video.mp4: reading video files needs the package av; install it (pip install av), or give a folder of "
+        "video.mp4: reading video files needs the package av; install it with `pip install av`, or give a folder of "
         "pictures."
     )
 

@@ -30,13 +30,13 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_summary_is_the_median_of_the_processes(evprof: Any, asked: Path) -> None:
-    document = evprof("bench", "overhead", "--pairs", 7, "--only", "a", "b", "--sessions", 3, "--json").document
+    document = evprof("bench", "switches", "--repeat", 7, "--only", "a", "b", "--sessions", 3, "--json").document
     assert document["summary"] == {"ratio": 2.0, "acceptance": {"model": 0.6}, "note": None}
     assert document["rows"] == [{"n": 0, "session": 1}, {"n": 1, "session": 2}, {"n": 2, "session": 3}]
     assert [entry["ratio"] for entry in document["sessions"]] == [1.0, 2.0, 3.0]
     words = (asked / "asked0").read_text().split()
-    assert words[:2] == ["bench", "overhead"]
-    assert words[words.index("--pairs") + 1] == "7"
+    assert words[:2] == ["bench", "switches"]
+    assert words[words.index("--repeat") + 1] == "7"
     assert words[words.index("--only") + 1 : words.index("--only") + 3] == ["a", "b"]
     assert "--sessions" not in words
 

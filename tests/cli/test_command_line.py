@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import json
@@ -13,10 +12,9 @@ from pathlib import Path
 import pytest
 
 import evprof
-from evprof.cli import build_parser, main
+from evprof.cli import main
 from evprof.cli.commands import COMMANDS
 from evprof.cli.sessions.show import ShowCommand
-from evprof.cli.terminal.display import missing_display
 
 NOT_BUILT = ("trace",)
 
@@ -40,20 +38,13 @@ def test_the_list_holds_every_command_and_no_hidden_one(evprof) -> None:
 def test_commands_that_are_not_built_are_unknown(evprof, name) -> None:
     found = evprof(name)
     assert found.code == 2
-    assert "invalid choice" in found.errors
-
-
-def test_every_option_has_help() -> None:
-    parser = build_parser()
-    choices = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    for name, entry in choices.choices.items():
-        for action in entry._actions:
-            if action.option_strings:
-                assert action.help, f"{name} {action.option_strings}"
+    assert f"no command '{name}'" in found.errors
 
 
 def test_version(evprof) -> None:
-    assert evprof("--version").output.split() == ["evprof", _version()]
+    words = evprof("--version").output.split()
+    assert words[:2] == ["evprof", _version()]
+    assert words[2:3] in ([], ["(commit"])
 
 
 def _version() -> str:
@@ -140,7 +131,7 @@ def test_exports(evprof, session, tmp_path) -> None:
 def test_an_export_never_overwrites_a_session(evprof, session) -> None:
     before = session.read_bytes()
     found = evprof("export", session, "--format", "json", "-o", session)
-    assert found.code == 1
+    assert (found.code, "writes .json files" in found.errors) == (2, True)
     assert session.read_bytes() == before
 
 
@@ -213,25 +204,10 @@ def test_models_are_listed_with_what_they_read(evprof, tmp_path, monkeypatch) ->
     assert "random:160m-eventgpt" in evprof("models").output
 
 
-@pytest.mark.parametrize(
-    ("variables", "platform", "is_missing"),
-    [
-        ({}, "linux", True),
-        ({"DISPLAY": ":0"}, "linux", False),
-        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", False),
-        ({"DISPLAY": ":0", "QT_QPA_PLATFORM": "offscreen"}, "linux", True),
-        ({}, "win32", False),
-        ({"QT_QPA_PLATFORM": "offscreen"}, "darwin", True),
-    ],
-)
-def test_display(variables, platform, is_missing) -> None:
-    assert (missing_display(variables, platform) is not None) == is_missing
-
-
 def test_gui_without_a_display_says_what_to_do(evprof, monkeypatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.delenv("QT_QPA_PLATFORM", raising=False)
     for words in ([], ["gui"]):
         found = evprof(*words)
         assert found.code == 1
@@ -259,4 +235,4 @@ def test_a_closed_pipe_is_no_defect() -> None:
 def test_main_reads_the_process_arguments(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", ["evprof", "--version"])
     assert main() == 0
-    assert capsys.readouterr().out.strip() == f"evprof {evprof.__version__}"
+    assert capsys.readouterr().out.startswith(f"evprof {evprof.__version__}")

@@ -21,6 +21,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.metrics.figures.stages import BASES
 from evprof.session.reading import load_session
+from sealed import seal
 
 Suite = Callable[..., Path]
 
@@ -86,7 +87,7 @@ def test_a_baseline_is_any_run_of_a_configuration_or_its_name(evprof, suite, ask
     assert [column["is_baseline"] for column in document["columns"]] == [False, True]
     wrong = evprof("compare", path, "--baseline", "9 frames")
     assert wrong.code == 2
-    assert "8 frames, 1 frame" in wrong.errors
+    assert "did you mean 8 frames?" in wrong.errors
 
 
 def test_columns_of_several_sessions_each_have_a_pair(evprof, suite) -> None:
@@ -111,6 +112,7 @@ def test_what_did_not_finish_is_told_and_counted(evprof, suite) -> None:
         changed = json.loads(info) | {"status": "failed", "error": "out of memory"}
         connection.execute("UPDATE runs SET status = 'failed', info = ? WHERE run_id = 2", (json.dumps(changed),))
     connection.close()
+    seal(path)
     found = evprof("compare", path)
     assert "left out because they did not finish: run 2" in found.errors
     assert "A: 8 frames (2 samples, 1 failed), the baseline" in found.output

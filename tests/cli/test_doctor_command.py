@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli import doctor
+from evprof.cli.doctor import examination, gpu_checks, packages
+from evprof.cli.terminal import display
 
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
@@ -33,9 +34,10 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
             raise answer
         return subprocess.CompletedProcess([], 0, json.dumps(answer), "")
 
-    monkeypatch.setattr(doctor, "ask", ask)
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.delenv("QT_QPA_PLATFORM", raising=False)
+    monkeypatch.setattr(examination, "ask", ask)
+    monkeypatch.setattr(display, "find_display", display.Display)
+    # What is installed here may be a torch for CUDA, which the engine of these answers is not.
+    monkeypatch.setattr(gpu_checks, "gpu_problems", lambda *_: [])
     return answers
 
 
@@ -52,19 +54,46 @@ def test_a_broken_part_is_a_problem_with_its_reason(evprof, examined) -> None:
     examined["engine"] = subprocess.TimeoutExpired("x", 1)
     found = evprof("doctor")
     assert found.code == 0
-    assert "The window does not work: ImportError: libEGL.so.1 is missing" in found.output
+    assert "The examination of the window failed: ImportError: libEGL.so.1 is missing" in found.output
     assert "apt install" in found.output
-    assert "The engine does not work" in found.output
+    assert "The examination of the engine failed" in found.output
+
+
+def test_a_display_that_does_not_answer_is_a_problem_with_its_remedy(evprof, examined, monkeypatch) -> None:
+    found = display.Display(problem="DISPLAY=:9 does not answer (gone).", fix="do this")
+    monkeypatch.setattr(display, "find_display", lambda: found)
+    document = evprof("doctor", "--json").document
+    assert not document["window"]["display"]
+    problem = {"problem": "No window can open: DISPLAY=:9 does not answer (gone).", "fix": "do this"}
+    assert problem in document["problems"]
 
 
 def test_every_package_that_evprof_needs_is_looked_at() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split("[<>=]", line)[0].lower().replace("_", "-") for line in project["dependencies"]}
-    assert needed == {name.lower().replace("_", "-") for name in doctor.PACKAGES}
+    assert needed == {name.lower().replace("_", "-") for name in packages.PACKAGES}
+
+
+def test_every_extra_for_people_is_looked_at() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    for extra, names in packages.EXTRAS.items():
+        assert {re.split("[<>=;]", line)[0].strip() for line in extras[extra]} == set(names)
+
+
+def test_folders_are_told_with_what_they_take(evprof, examined) -> None:
+    from evprof.session.autosave import autosave_folder
+
+    autosave_folder().mkdir(parents=True)
+    (autosave_folder() / "a.evprof").write_bytes(bytes(2048))
+    found = evprof("doctor", "--json").document["folders"]
+    assert {"sessions", "data", "logs", "cache", "models"} <= found.keys()
+    assert (found["sessions"]["files"], found["sessions"]["bytes"]) == (1, 2048)
+    assert "(1 file, 2.00 KiB)" in evprof("doctor").output
 
 
 def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(doctor, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(packages, "PACKAGES", ("numpy", "no-such-package"))
     document = evprof("doctor", "--json").document
     assert document["packages"]["no-such-package"] is None
     assert {
@@ -74,7 +103,7 @@ def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:
 
 
 def test_optional_libraries_are_told_and_are_no_problem(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(doctor, "OPTIONAL", ("numpy", "no-such-library"))
+    monkeypatch.setattr(packages, "EXTRAS", {"quant": ("numpy", "no-such-library")})
     document = evprof("doctor", "--json").document
     assert list(document["optional"]) == ["numpy", "no-such-library"]
     assert document["optional"]["numpy"][0].isdigit()
@@ -82,15 +111,15 @@ def test_optional_libraries_are_told_and_are_no_problem(evprof, examined, monkey
     assert len(document["problems"]) == 1
     lines = evprof("doctor").output.splitlines()
     (line,) = [line for line in lines if "no-such-library" in line]
-    assert line.endswith("not installed: pip install 'evprof[quant]'")
+    assert "not installed; install it with `pip install 'evprof[quant]'`" in line
 
 
 def test_an_optional_library_that_does_not_load_is_a_problem(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(doctor, "OPTIONAL", ("numpy",))
+    monkeypatch.setattr(packages, "EXTRAS", {"quant": ("numpy",)})
     examined["quantization"] = 1
     problems = evprof("doctor", "--json").document["problems"]
     assert {
-        "problem": "The quantization does not work: ImportError: libEGL.so.1 is missing",
+        "problem": "The examination of the quantization failed: ImportError: libEGL.so.1 is missing",
         "fix": "pip install --force-reinstall 'evprof[quant]'",
     } in problems
 

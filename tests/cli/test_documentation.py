@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 
 from evprof.cli import build_parser
+from shown_commands import PAGES, shown_in
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
 
 
 def commands_in(page: str) -> list[str]:
     """Lines of shell blocks that call evprof."""
-    blocks = re.findall(r"```(?:sh|bash|console)?\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
-    lines = [line.removeprefix("$ ").split("  #")[0].strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if re.match(r"evprof( |$)", line)]
+    return [command.line for command in shown_in(page)]
 
 
 def options_of() -> dict[str, set[str]]:

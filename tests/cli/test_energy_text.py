@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli import doctor
+from evprof.cli.doctor.machine import energy_devices
+from evprof.cli.doctor.problem import Problem
 from evprof.cli.sessions.comparison_text import figure_text
 from evprof.run.meters import rapl_meter
 from fake_nvml import powered_session
@@ -55,10 +56,10 @@ def test_doctor_says_who_may_read_the_processors_counters(tmp_path, monkeypatch)
     zone.mkdir()
     (zone / "name").write_text("package-0\n")
     monkeypatch.setattr(rapl_meter, "FOLDER", tmp_path)
-    problems: list[doctor.Problem] = []
-    assert not [name for name in doctor._energy(problems) if name.startswith("cpu")]
+    problems: list[Problem] = []
+    assert not [name for name in energy_devices(problems) if name.startswith("cpu")]
     assert problems == [
-        doctor.Problem(
+        Problem(
             f"The processor's energy is not measured: only root may read {zone}/energy_uj.",
             f"until the next start: sudo chmod a+r {zone}/energy_uj",
         )

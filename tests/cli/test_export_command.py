@@ -83,7 +83,7 @@ def test_chosen_configurations_alone(evprof: Any, session: Path, tmp_path: Path)
     assert [(row["run_id"], row["cell"]) for row in rows_of(path)] == [("2", "frames=8"), ("3", "frames=8")]
     found = evprof("export", session, "--format", "csv", "--cell", "frames=9", "-o", tmp_path / "none.csv")
     assert found.code == 2
-    assert "there is no configuration 'frames=9'; there are frames=1, frames=8." in found.errors
+    assert "there is no configuration 'frames=9'; did you mean frames=" in found.errors
     assert not list(tmp_path.glob("none.csv*"))
 
 

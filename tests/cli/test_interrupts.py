@@ -11,30 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from driven_command import DRIVER, TESTS, saved_tokens
 from evprof.cli.run.recorded_session import read_runs
-from evprof.core.errors import UserError
-from evprof.session.reading import read_session
-
-DRIVER = """
-import sys
-from evprof.__main__ import main
-from evprof.cli.run import recorded_session
-sys.path.append({tests!r})
-from scripted_process import engine_of
-recorded_session.make_engine = lambda: engine_of("{engine}:200:3600")
-sys.exit(main())
-"""
-
-TESTS = str(Path(__file__).parents[1])
+from evprof.loaders.bundled import bundled_sample
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
 
 def start(tmp_path: Path, wait_until: Callable[..., None], is_deaf: bool) -> tuple[subprocess.Popen[str], Path]:
     """A run that has made some tokens, and its session."""
-    video, path = tmp_path / "v.mp4", tmp_path / "s.evprof"
-    video.write_bytes(b"-")
-    words = ["run", "--video", str(video), "-o", str(path), "--json"]
+    path = tmp_path / "s.evprof"
+    words = ["run", "--video", str(bundled_sample().video_path), "-o", str(path), "--json"]
     process = subprocess.Popen(
         [sys.executable, "-c", DRIVER.format(tests=TESTS, engine="deaf" if is_deaf else "rate"), *words],
         stdout=subprocess.PIPE,
@@ -43,14 +30,6 @@ def start(tmp_path: Path, wait_until: Callable[..., None], is_deaf: bool) -> tup
     )
     wait_until(lambda: saved_tokens(path) > 10)
     return process, path
-
-
-def saved_tokens(path: Path) -> int:
-    """How many tokens a session file holds that is being written."""
-    try:
-        return len(read_session(path).streams["tokens"])
-    except UserError:  # it has just been made, or not yet
-        return 0
 
 
 def test_the_first_stops_and_keeps(tmp_path: Path, wait_until: Callable[..., None]) -> None:

@@ -38,7 +38,7 @@ def test_people_get_a_table(evprof: Callable[..., Any]) -> None:
 def test_what_there_is_not_is_refused(evprof: Callable[..., Any]) -> None:
     found = evprof("bench", "parts", "--only", "lunch")
     assert (found.code, found.output) == (2, "")
-    assert "there is no part 'lunch'; choose among five frames," in found.errors
+    assert "there is no part 'lunch'; there are five frames," in found.errors
     assert evprof("bench", "parts", "--repeat", 0).code == 2
 
 
@@ -65,5 +65,5 @@ def test_every_part_works_twice(part: TimedPart, tmp_path: Path, monkeypatch: py
 
 def test_names_are_told_apart() -> None:
     assert len({part.name for part in PARTS}) == len(PARTS)
-    with pytest.raises(UserError, match="choose among"):
+    with pytest.raises(UserError, match="there are"):
         measure_parts(1, only=["no such part"])

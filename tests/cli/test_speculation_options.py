@@ -72,7 +72,7 @@ def test_an_adapter_says_by_its_kind_who_drafts(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ("--drafter lookpu", 2, "must be one of model, lookup, self"),
+        ("--drafter lookpu", 2, "did you mean lookup?"),
         ("--drafter ngram", 2, "name its folder with --adapter"),
         ("--drafter lookup --mode draft", 2, "in mode draft nobody does"),
         ("--adapter nowhere", 1, "is no trained adapter"),
@@ -243,7 +243,7 @@ def test_vocabularies_that_only_text_connects(evprof: Callable[..., Any]) -> Non
     ("words", "code", "sentence"),
     [
         (("road.npy", "--against", "evprof-tiny-eventgpt"), 2, "--against asks about a model's vocabulary"),
-        (("evprof-tiny-eventgpt", "--against", "nosuch"), 1, "no model of that name"),
+        (("evprof-tiny-eventgpt", "--against", "nosuch"), 2, "no model and no folder"),
         (("evprof-tiny-eventgpt", "--against", "random:nosuch"), 2, "random:nosuch"),
     ],
 )

@@ -131,7 +131,8 @@ def test_on_one_clock_both_reports_are_equal_to_the_letter(pair: Pair) -> None:
     sources = [_read(pair.folder / name) for name in ("whole", "resumed")]
     reports = [_report(_on_one_clock(source, pair.whole)) for source in sources]
     for write in (markdown, html):
-        whole, resumed = (write(report).splitlines() for report in reports)
+        # A row that was cut off and measured again has another number.
+        whole, resumed = (re.sub(r"\brun \d+", "run N", write(report)).splitlines() for report in reports)
         assert len(whole) > 50
         different = [lines for lines in zip(whole, resumed, strict=False) if lines[0] != lines[1]]
         assert different == []

@@ -57,6 +57,13 @@ def test_numbers_come_as_int64_arrays_that_nobody_can_write():
     assert stream.column("length", 990, 5000).tolist() == list(range(1980, 2000, 2))
 
 
+def test_a_picture_that_comes_again_is_kept_once():
+    stream = Stream("frames")
+    stream.extend([FrameRecord(run, TARGET, 0, 0, 0, "frame 0", bytes([137, 80]) * 1000) for run in (1, 2)])
+    first, second = stream.column("png")
+    assert first is second
+
+
 def test_a_view_stays_what_it_was_while_the_stream_grows():
     stream = Stream("kv")
     stream.extend([kv(serial) for serial in range(200)])

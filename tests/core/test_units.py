@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text
+from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,24 @@ def test_operations(count, text):
 
 def test_nanoseconds():
     assert ms_from_ns(1_500_000) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (16812.4, "16,812"),
+        (1680.0, "1,680"),
+        (999.96, "1,000"),
+        (842.14, "842.1"),
+        (9.9996, "10"),
+        (1.5, "1.5"),
+        (0.84213, "0.8421"),
+        (0.00012, "0.00012"),
+        (-16812.4, "-16,812"),
+        (0.0, "0"),
+        (1e20, "1e+20"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_numbers_for_people_have_no_exponent(value, text) -> None:
+    assert number_text(value) == text

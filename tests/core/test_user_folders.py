@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.user_folders import cache_folder, data_folder, log_folder
+from evprof.core.files.user_folders import cache_folder, data_folder, log_folder
 
 VARIABLES = ("XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "LOCALAPPDATA")
 

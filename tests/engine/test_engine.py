@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import engines
 import evprof
 from engines.engine import LocalEngine, plan_runs
 from engines.loading import warm_models
@@ -348,3 +350,24 @@ def test_a_row_of_a_suite_says_which_it_is_and_may_leave_pictures_out(engine: An
     assert (warm_up.info.warmup, measured.info.warmup) == (True, False)
     assert (measured.info.cell, measured.info.repeat) == ("draft · 5 frames", 3)
     assert not measured.frames
+
+
+@pytest.mark.parametrize("mode", ["side-by-side", "speculative", "parallel-prefill"])
+def test_a_run_leaves_nothing_for_the_garbage_collector(engine: Any, sample: Any, mode: str) -> None:
+    """KV caches of a 7B model are gigabytes: they go with the run, not with some later collection."""
+    request = request_for(mode, sample)
+    carry_out(engine, request)
+    kept: list[Any] = []
+    gc.collect()
+    gc.disable()
+    try:
+        engine.run(request, RecordLog(), threading.Event())
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        ours = (evprof.__name__, engines.__name__, torch.__name__, "av")
+        kept = [found for found in gc.garbage if type(found).__module__.startswith(ours)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not kept

@@ -220,6 +220,10 @@ HEADERS: dict[str, tuple[bytes, str]] = {
     "gap": (with_header({"a": entry(4, 8, [1])}), "does not begin where"),
     "past the end": (with_header({"a": entry(0, MANY, [MANY // 4])}), "damaged"),
     "rest": (with_header({"a": entry(0, 4, [1])}), "damaged"),
+    "400 dimensions": (with_header({"a": entry(0, 8, [10**300] * 400)}), "too long to be a weight's"),
+    "long name": (with_header({"a" * 5000: entry(0, 8, [2])}), "too long to be a weight's"),
+    "a truth as size": (with_header({"a": entry(0, 8, [True, 2])}), "unreadable"),
+    "part of a size": (with_header({"a": entry(0, 8, [2.5])}), "unreadable"),
     "unknown type": (with_header({"a": entry(0, 8, [2], "F4")}), "type F4"),
 }
 
@@ -291,8 +295,31 @@ def test_configurations_that_are_none_are_refused(content: str, folder: Path) ->
 def test_a_pipe_in_place_of_a_configuration_does_not_hang(folder: Path) -> None:
     (folder / "config.json").unlink()
     os.mkfifo(folder / "config.json")
-    with pytest.raises(UserError, match="no regular file"):
+    with pytest.raises(UserError, match="a named pipe, no ordinary file"):
         read_config(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("name", [WEIGHTS, "pytorch_model.bin", "tokenizer.model"])
+def test_pipes_in_place_of_weights_and_vocabularies_do_not_hang(name: str, folder: Path) -> None:
+    if name == "pytorch_model.bin":
+        (folder / WEIGHTS).unlink()
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    assert "a named pipe, no ordinary file" in refused(folder)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_device_in_place_of_weights_is_refused(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / WEIGHTS).symlink_to("/dev/zero")
+    assert "a device, no ordinary file" in refused(folder)
+
+
+def test_a_padding_outside_the_vocabulary_does_no_harm(folder: Path) -> None:
+    with_config(folder, pad_token_id=2**31)
+    assert read_config(folder).text.pad_token_id is None
+    inspect_checkpoint(str(folder))
 
 
 def with_config(folder: Path, **changes: Any) -> None:
@@ -308,6 +335,11 @@ def with_config(folder: Path, **changes: Any) -> None:
         {"hidden_size": 0},
         {"hidden_size": 1.5},
         {"num_attention_heads": -2},
+        {"num_attention_heads": 0},
+        {"num_key_value_heads": 0},
+        {"hidden_size": float("inf")},
+        {"vocab_size": 1e300},
+        {"num_hidden_layers": float("nan")},
         {"hidden_act": "__import__('os')"},
         {"rope_theta": "big"},
         {"rope_scaling": {"rope_type": "yarn"}},

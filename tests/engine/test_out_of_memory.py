@@ -17,6 +17,7 @@ from engines.families.event_model import EventLanguageModel
 from engines.families.video_model import VideoLanguageModel
 from engines.modes.measured_run import MeasuredRun
 from engines.modes.memory_failure import is_memory_failure, memory_sentence
+from evprof.core.errors import EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunBook, RunLog
@@ -151,7 +152,7 @@ def test_every_shape_of_it_is_known(problem: Exception) -> None:
     )
 
 
-def test_a_gpu_that_failed_is_told_of_and_its_run_ends(
+def test_a_gpu_that_fails_again_when_its_memory_is_given_back_is_told_of(
     engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing can be asked of it any more, and it says so at every turn."""
@@ -163,12 +164,8 @@ def test_a_gpu_that_failed_is_told_of_and_its_run_ends(
 
     monkeypatch.setattr(VideoLanguageModel, "encode_vision", fail)
     monkeypatch.setattr("engines.modes.memory_failure.free_memory", fail)
-    failed = carry_out(engine, "target", sample).info
-    assert failed.status == "failed"
-    assert failed.error == (
-        "The GPU failed (an illegal memory access was encountered), and this process cannot use it any more; start "
-        "evprof again."
-    )
+    with pytest.raises(EngineLost, match=r"The GPU failed \(an illegal memory access was encountered\)"):
+        carry_out(engine, "target", sample)
     assert "encode_vision" in capsys.readouterr().err
 
 

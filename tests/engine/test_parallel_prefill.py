@@ -6,6 +6,7 @@ import copy
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,8 @@ from engines.drafters.model_drafter import ModelDrafter
 from engines.hardware.threads import split_threads
 from engines.measuring.timing import StageClock
 from engines.modes.concurrency import Concurrency, LinkedStop, SharedSink
-from engines.modes.draft_thread import NAME, DraftThread
+from engines.modes.draft_thread import DraftThread
+from engines.modes.draft_worker import DraftWorker
 from engines.modes.hidden_block import LAST_CHUNK, HiddenBlock
 from engines.modes.parallel_prefill import DraftWindow, ParallelPrefill, last_apart
 from engines.speculation.draft_length import draft_length
@@ -37,6 +39,16 @@ from evprof.core.records import BEGIN, END, JudgementRecord, KvRecord, RoundReco
 from evprof.core.vocabulary.speculation import SpeculationSettings
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
+
+WORKER = DraftWorker()
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays() -> Iterator[None]:
+    """The thread that all parts of a test draft in ends with it."""
+    yield
+    WORKER.close()
+
 
 VOCABULARY = 257
 PIECES = [f"<{index}>" for index in range(300)]
@@ -150,6 +162,7 @@ def played(
         beside=target_stop,
         side=concurrency.draft_side(),
         answer=answer,
+        worker=WORKER,
     )
     block = HiddenBlock(target, drafter, answer, limits, verifier=verifier, clock=clock)
     rounds = Rounds(
@@ -436,7 +449,7 @@ def test_a_draft_that_is_too_late_leaves_a_plain_run(make_pair: Any, sink: Any) 
     assert done.ids == pair.plain(Limits(12))
     assert {record.origin for record in sink.of(TokenRecord)} == {"target"}
     assert sink.of(RoundRecord) == []
-    assert not done.thread._thread.is_alive()
+    assert WORKER.is_idle
 
 
 def test_rounds_wait_for_a_late_draft(make_pair: Any, sink: Any) -> None:
@@ -475,7 +488,7 @@ def test_a_target_that_fails_ends_the_drafts_thread(make_pair: Any, sink: Any) -
 
     with pytest.raises(MemoryError):
         played(pair, Limits(400), sink, before_take=broken)
-    assert not any(thread.name == NAME for thread in threading.enumerate())
+    assert WORKER.is_idle
     begun = [record.span_id for record in sink.of(SpanRecord) if record.phase == BEGIN]
     assert sorted(begun) == sorted(record.span_id for record in sink.of(SpanRecord) if record.phase == END)
 
@@ -490,7 +503,7 @@ def test_stop_ends_both_sides(make_pair: Any, sink: Any, stop_after: Any, asked:
             played(pair, Limits(60), sink, stop=stop_after(count), **asked)
         kept = [record.token_id for record in sink.of(TokenRecord) if record.origin != "rejected"]
         assert kept == free[: len(kept)]
-        assert not any(thread.name == NAME for thread in threading.enumerate())
+        assert WORKER.is_idle
 
 
 def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:

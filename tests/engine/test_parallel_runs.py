@@ -12,7 +12,7 @@ import torch
 
 from engines.drafters.model_drafter import ModelDrafter
 from engines.engine import LocalEngine
-from engines.modes.draft_thread import NAME
+from engines.modes.draft_worker import NAME
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
@@ -122,8 +122,33 @@ def test_a_model_that_drafts_for_itself_is_accepted_whole(sample: Any, tiny_mode
     assert block.verify_ns == verifying.duration_ns
 
 
+def drafting_threads() -> set[int | None]:
+    return {thread.native_id for thread in threading.enumerate() if thread.name == NAME}
+
+
+def test_all_runs_of_an_engine_draft_in_one_thread(sample: Any, tiny_models: Any, plain: list[int]) -> None:
+    before = drafting_threads()
+    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
+    assert ids_of(carry_out(engine, request_for(sample, hidden=4))) == plain
+    first = drafting_threads() - before
+    assert len(first) == 1
+    for _ in range(5):
+        assert ids_of(carry_out(engine, request_for(sample, hidden=4))) == plain
+    assert drafting_threads() - before == first
+    engine.close()
+    assert drafting_threads() == before
+
+
+def test_the_thread_serves_the_run_after_one_that_failed(sample: Any, tiny_models: Any, plain: list[int]) -> None:
+    engine = LocalEngine(loader=tiny_models, make_room=lambda *_: None)
+    stopped = threading.Event()
+    stopped.set()
+    assert carry_out(engine, request_for(sample, hidden=4), stopped).info.status == "cancelled"
+    assert ids_of(carry_out(engine, request_for(sample, hidden=4))) == plain
+    engine.close()
+
+
 def assert_both_ended(run: RunLog) -> None:
-    assert not any(thread.name == NAME for thread in threading.enumerate())
     assert all(span.end_ns is not None for span in run.spans.values())
     assert run.info.end_ns is not None
 

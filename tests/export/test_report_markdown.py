@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from evprof.core.safe_text import plain
 from evprof.export.report.markdown import escaped, fenced, markdown
 from evprof.export.report.parts import (
     GROUPED,
@@ -26,7 +27,6 @@ from evprof.export.report.parts import (
     Verbatim,
 )
 from evprof.export.report.plots.bars import plot_text
-from evprof.export.report.safe_text import plain
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

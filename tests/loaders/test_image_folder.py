@@ -289,3 +289,12 @@ def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     Image.new("1", (16_000, 16_000)).save(tmp_path / "a.png")
     with open_video(tmp_path) as video, pytest.raises(UserError, match=r"16000 x 16000|far too large"):
         video.read_uniform(1)
+
+
+@pytest.mark.parametrize(
+    "text", ["1e999999999", "9e999999", "1e300", "-1e30", "1e18", "4611686018427387903.5", "nan", "inf"]
+)
+def test_times_that_no_clock_shows_are_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "times.txt").write_text(f"0.5\n{text}\n")
+    with pytest.raises(UserError, match="line 2 is no time"):
+        read_times_us(tmp_path / "times.txt")

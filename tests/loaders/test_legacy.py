@@ -291,10 +291,16 @@ def test_an_error_in_one_of_five_stages_fails_that_model_only(legacy_shapes: Mod
 
 
 @pytest.mark.parametrize(
-    "value", [{}, [], {"results": []}, {"a": {"b": [1, 2]}}, [1, "x", None], {"samples": [{"x": 1}]}, 7, "text"]
+    "value", [{}, [], {"results": []}, {"a": {"b": [1, 2]}}, [1, "x", None], {"samples": [{"x": 1}]}]
 )
 def test_other_json_is_refused_with_what_was_looked_for(value: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"looked for: config\.eventgpt_frames"):
+        open_legacy(written(tmp_path, value))
+
+
+@pytest.mark.parametrize("value", [7, "text", None])
+def test_json_that_holds_nothing_is_refused(value: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no JSON object and no JSON list; evprof import reads"):
         open_legacy(written(tmp_path, value))
 
 

@@ -301,3 +301,34 @@ def test_any_values_give_samples_or_a_sentence(data: Path, rows: list[Any], ques
     assert all(sample.events_path or sample.video_path for sample in found.samples)
     assert len({sample.name for sample in found.samples}) == len(found.samples)
     assert all(sample.prompt.strip() and sample.name for sample in found.samples)
+
+
+@pytest.mark.parametrize(
+    "text", ["1e999999999", "-1e999999999", "9e999999", "1e400", "Infinity", "nan", "sNaN", "9" * 39]
+)
+@pytest.mark.parametrize("form", ["csv", "json", "json text", "toml"])
+def test_times_without_bounds_leave_their_row_out(data: Path, text: str, form: str) -> None:
+    content = {
+        "csv": f"events,start_ms\na.npy,{text}\n",
+        "json": f'[{{"events": "a.npy", "start_ms": {text}}}]',
+        "json text": f'[{{"events": "a.npy", "start_ms": "{text}"}}]',
+        "toml": f'[[samples]]\nevents = "a.npy"\nstart_ms = "{text}"\n',
+    }[form]
+    if form == "json" and "a" in text.lower():
+        with pytest.raises(UserError, match="no valid JSON"):
+            read_manifest(written(data, content))
+        return
+    found = read_manifest(written(data, content))
+    assert all(sample.start_us is None for sample in found.samples)
+    assert len(" ".join(found.problems)) < 500
+
+
+@pytest.mark.parametrize("text", ["1e-9", "0e900"])
+def test_times_that_are_nothing(data: Path, text: str) -> None:
+    (sample,) = read_manifest(written(data, f"events,start_ms\na.npy,{text}\n")).samples
+    assert sample.start_us == 0
+
+
+def test_a_header_of_very_many_columns(data: Path) -> None:
+    header = ",".join(f"c{number}" for number in range(17_000))
+    assert read_manifest(written(data, f"events,{header}\na.npy\n")).samples

@@ -140,7 +140,26 @@ def test_hostile_pickles_are_blocked_and_named(tmp_path: Path, name: str) -> Non
     assert not marker.exists()
 
 
+def array_of(content: bytes, length: int, dtype: bytes = b"X\x02\x00\x00\x00u1") -> bytes:
+    """The steps that make an array of `length` bytes, which `content` leaves; `dtype` leaves its type's name."""
+    made = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00tC\x01btR"
+    kind = b"cnumpy\ndtype\n(" + dtype + b"K\x00K\x01tR"
+    return made + b"(K\x01J" + struct.pack("<i", length) + b"\x85" + kind + b"\x89" + content + b"tb"
+
+
+def keys_of_one_text(keys: int, length: int) -> bytes:
+    """A dict whose arrays all refer to one text of `length` characters, as Python 2 wrote bytes."""
+    text = b"X" + struct.pack("<I", length) + b"a" * length
+    array = array_of(b"c_codecs\nencode\n(" + text + b"X\x06\x00\x00\x00latin1tR", length) + b"q\x02"
+    names = (b"X\x05\x00\x00\x00k%04d" % key for key in range(keys))
+    return b"\x80\x02}(X\x01\x00\x00\x00x" + array + b"".join(name + b"h\x02" for name in names) + b"u."
+
+
 BOMBS = {
+    "many keys of one text": keys_of_one_text(9_000, 1 << 20),
+    "a type that is a nest": b"\x80\x02}(X\x01\x00\x00\x00x"
+    + array_of(b"C\x00", 0, b")q\x05" + b"h\x05\x86q\x05" * 64)
+    + b"u.",
     "memo index": b"\x80\x02]r\xff\xff\xff\x7f.",
     "bytes longer than the file": b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"abc.",
     "text longer than the file": b"\x80\x04\x8d" + struct.pack("<Q", 1 << 62) + b"abc.",

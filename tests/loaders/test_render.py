@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import Palette
 from evprof.loaders.pictures.render import render_event_frames, render_events, slice_times
 from evprof.loaders.pictures.renderings import Painter
+from evprof.loaders.pictures.representations import voxel_grid
 
 Rows = list[tuple[int, int, int, int]]
 
@@ -154,3 +156,31 @@ def test_frames_are_those_of_a_loop() -> None:
 
     for part in parts:
         assert (render_events(part) == drawn_one_by_one(part)).all()
+
+
+def corner(columns: int, rows: int) -> EventArray:
+    """Five events, one of them at the far corner of a sensor of that size."""
+    return events_of([(0, 0, number, 1) for number in range(4)] + [(columns - 1, rows - 1, 4, 0)])
+
+
+@pytest.mark.parametrize("columns", [16_384, 5_000])
+def test_one_event_at_a_far_corner_does_not_fill_the_memory(columns: int) -> None:
+    events = corner(columns, columns)
+    for draw in (
+        lambda: render_event_frames(events, 1),
+        lambda: Painter(events.width, events.height),
+        lambda: voxel_grid(events, bins=5),
+    ):
+        tracemalloc.start()
+        try:
+            with pytest.raises(UserError, match=f"{columns} x {columns} pixels"):
+                draw()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 1 << 20
+
+
+def test_the_largest_cameras_are_drawn() -> None:
+    assert render_events(corner(2_048, 2_048))[-1, -1].tolist() == [0, 0, 255]
+    assert render_events(corner(16_384, 1)).shape == (1, 16_384, 3)

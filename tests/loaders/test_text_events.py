@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.formats import format_of
@@ -310,6 +312,8 @@ BAD_LINES = [
     ("5,1,1,-2", "p is -2"),
     ("nan,1,1,1", "'nan' is no number"),
     ("1e300,1,1,1", "no clock shows"),
+    ("1e308,1,1,1", "no clock shows"),
+    ("1e999,1,1,1", "is no number"),
     ("99999999999999999999999,1,1,1", "no clock shows"),
     ("9999999999999999999,1,1,1", "no clock shows"),
     ("5,1,1,1_0", "no number"),
@@ -318,6 +322,13 @@ BAD_LINES = [
     ("\u0665,1,1,1", "is no number"),
     ("5,1,1,\0", "is no number"),
 ]
+
+
+@pytest.mark.parametrize("names", ["", "t,x,y,p\n", "t [s],x,y,p\n"])
+@pytest.mark.parametrize("time", ["1e999", "-1e999", "1e308"])
+def test_times_beyond_all_numbers_are_told(tmp_path: Path, names: str, time: str) -> None:
+    with pytest.raises(UserError):
+        read(tmp_path, names + f"{time},1,1,1\n" * 5)
 
 
 @pytest.mark.parametrize(("line", "words"), BAD_LINES)
@@ -453,9 +464,9 @@ def test_a_short_text_is_known_at_once(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "_SMALL_BYTES", 1 << 20)
-    with pytest.raises(UserError, match="as bombs do"):
-        read(tmp_path, gzip.compress(b"100000,5,5,1\n" * 300_000))
+    monkeypatch.setattr(texts, "Budget", partial(Budget, spare=1 << 20))
+    with pytest.raises(UserError, match="made to fill the memory"):
+        read(tmp_path, gzip.compress(b"100000,5,5,1\n" * 400_000))
 
 
 def test_cut_and_wrong_gzip_files(tmp_path: Path) -> None:

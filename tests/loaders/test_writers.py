@@ -16,16 +16,18 @@ from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.core.files.whole_file import part_of, whole_folder
 from evprof.core.sample import Sample
-from evprof.core.whole_file import part_of, whole_folder
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import open_video
+from evprof.loaders.writers import encoder
 from evprof.loaders.writers.columns import RECORD
+from evprof.loaders.writers.encoder import MPEG4, X264, Encoding, quantizer
 from evprof.loaders.writers.frames import TIMES, is_ours, write_frames
 from evprof.loaders.writers.manifest import write_manifest
-from evprof.loaders.writers.mp4 import Encoding, write_mp4
+from evprof.loaders.writers.mp4 import write_mp4
 from evprof.loaders.writers.npy import write_npy
 from evprof.loaders.writers.npz import write_npz
 from painted_videos import number_of
@@ -214,8 +216,15 @@ def decoded(video: VideoFile) -> Iterator[tuple[int, object]]:
         yield int(video.table.pts[index] - video.table.pts[0]), frame
 
 
+@pytest.fixture(params=[X264, MPEG4])
+def encoder_in_use(request, monkeypatch) -> str:
+    """The one PyAV's wheel has, and the one that our bundle's has."""
+    monkeypatch.setattr(encoder, "encoder_name", lambda: request.param)
+    return request.param
+
+
 @pytest.mark.parametrize(("gop", "b_frames"), [(1, 0), (4, 0), (7, 3), (12, 2)])
-def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, videos, tmp_path) -> None:
+def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, videos, tmp_path, encoder_in_use) -> None:
     import av
 
     with VideoFile(videos["vfr"]) as source:
@@ -232,7 +241,19 @@ def test_key_frames_stand_where_they_are_asked_for(gop: int, b_frames: int, vide
         found = video.read_uniform(60)
         assert [number_of(picture) for picture in found.frames] == list(range(60))
         assert found.times_us == wanted
-    assert slices_of(tmp_path / "a.mp4") == {1}
+    if encoder_in_use == X264:
+        assert slices_of(tmp_path / "a.mp4") == {1}
+
+
+def test_qualities_mean_as_much_to_both_encoders() -> None:
+    assert [quantizer(crf) for crf in (1, 18, 20, 23, 30, 51)] == [1, 2, 3, 4, 10, 31]
+
+
+def test_lossless_video_needs_x264(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(encoder, "encoder_name", lambda: MPEG4)
+    with pytest.raises(UserError, match="needs the encoder x264"):
+        write_mp4(tmp_path / "a.mp4", [(0, np.zeros((16, 16, 3), np.uint8))], Fraction(1, 25), Encoding(crf=0))
+    assert os.listdir(tmp_path) == []
 
 
 def slices_of(path: Path) -> set[int]:
@@ -252,7 +273,7 @@ def slices_of(path: Path) -> set[int]:
     return found
 
 
-def test_times_of_every_clock_survive(tmp_path: Path) -> None:
+def test_times_of_every_clock_survive(tmp_path: Path, encoder_in_use) -> None:
     picture = np.zeros((16, 16, 3), np.uint8)
     for base in (Fraction(1, 30), Fraction(1001, 30000), Fraction(1, 90000), Fraction(1, 1_000_000)):
         ticks = [0, 3, 4, 9, 100]
@@ -266,7 +287,7 @@ def test_times_of_every_clock_survive(tmp_path: Path) -> None:
             assert abs(video.table.duration_us - round(191 * base * 1_000_000)) <= 1
 
 
-def test_colours_of_pictures_survive(tmp_path: Path) -> None:
+def test_colours_of_pictures_survive(tmp_path: Path, encoder_in_use) -> None:
     picture = np.zeros((64, 64, 3), np.uint8)
     picture[:32, :32], picture[:32, 32:] = (255, 0, 0), (0, 0, 255)
     picture[32:, :32], picture[32:, 32:] = (255, 255, 255), (10, 200, 60)

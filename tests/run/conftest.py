@@ -21,6 +21,12 @@ from fake_nvml import FakeGpu, FakeNvml
 from scripted_process import engine_argv
 
 
+@pytest.fixture(autouse=True)
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be written where it belongs goes to the autosaved sessions: of the test, not of who runs it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
+
 @pytest.fixture
 def request_for() -> Callable[..., RunRequest]:
     """Builds a request; keywords replace its fields."""

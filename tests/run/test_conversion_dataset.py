@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.core.files.held_file import HeldFile
 from evprof.core.sample import Sample
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.manifests.manifest import read_manifest
@@ -264,23 +264,13 @@ def test_a_folder_of_pictures_that_is_not_ours_is_not_replaced(tmp_path: Path) -
     assert (tmp_path / "out" / "a" / "event-frames" / "diary.txt").exists()
 
 
-def test_two_at_once_into_one_folder_are_refused(listed: Path, tmp_path: Path, monkeypatch) -> None:
+def test_two_at_once_into_one_folder_are_refused(listed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        import psutil
-
-        tag = {"host": socket.gethostname(), "pid": sleeper.pid, "started": psutil.Process(sleeper.pid).create_time()}
-        import json
-
-        (out / LOCK).write_text(json.dumps(tag))
+    with HeldFile(out / LOCK):
         with pytest.raises(UserError, match="another conversion"):
             convert(listed, out, ConversionRecipe("npy"))
         assert (out / LOCK).exists()
-    finally:
-        sleeper.kill()
-        sleeper.wait()
     end, _ = convert(listed, out, ConversionRecipe("npy"))
     assert end.samples == 44
     shutil.rmtree(out)

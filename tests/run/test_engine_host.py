@@ -14,8 +14,9 @@ from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_log import RunBook
-from evprof.run.processes import engine_host
+from evprof.run.processes import engine_host, silence
 from evprof.run.processes.engine_host import EngineHost
+from scripted_process import engine_argv
 
 
 def test_two_requests_on_one_warm_process(start_host, request_for, wait_until, book_of):
@@ -266,3 +267,58 @@ def test_rows_that_fit_no_column_fail_the_run_and_not_the_window(request_for, wa
     assert ["cannot be recorded" in run.info.error for run in book_of(recording).runs.values()] == [True, True]
     assert recording.row_count == 0
     host.close()
+
+
+def test_a_lost_gpu_ends_its_process_and_the_next_run_has_a_fresh_one(start_host, request_for, wait_until, book_of):
+    host, recording = start_host("lost")
+    pids = []
+    for run_id in (1, 2, 3):
+        host.submit(request_for(first_run_id=run_id))
+        wait_until(lambda: not host.is_busy)
+        run = book_of(recording).runs[run_id]
+        assert (run.info.status, run.info.error) == ("failed", "The GPU failed (unspecified launch failure).")
+        starts = [m.pid for m in recording.messages() if isinstance(m, EngineChanged) and m.state == "starting"]
+        pids.append(starts[-1])
+    assert len(set(pids)) == 3
+    wait_until(lambda: host.pid is None)
+    assert not any(psutil.pid_exists(pid) for pid in pids[:2])
+
+
+def test_an_engine_that_hangs_is_told_once_and_stop_ends_it(start_host, request_for, wait_until, book_of, monkeypatch):
+    monkeypatch.setattr(silence.Silence.__init__, "__defaults__", (None, 0.2))
+    monkeypatch.setattr(engine_host, "STOP_PATIENCE_S", 0.1)
+    host, recording = start_host("hang:draft")
+    host.submit(request_for(mode="draft"))
+
+    def told():
+        return [m for m in recording.messages() if isinstance(m, EngineChanged) and m.state == "silent"]
+
+    ready = ("ready", "busy")
+    wait_until(lambda: any(getattr(m, "state", "") in ready for m in recording.messages()))
+    before = len(told())  # it was silent while it started, too
+    wait_until(lambda: len(told()) > before)
+    time.sleep(0.5)
+    assert len(told()) == before + 1
+    assert "or it hangs" in told()[-1].sentence
+    assert host.is_busy
+    host.stop()
+    wait_until(lambda: not host.is_busy)
+    assert book_of(recording).runs[1].info.status == "cancelled"
+
+
+def test_an_engine_that_hangs_is_ended_after_the_time_that_was_asked_for(request_for, wait_until, book_of):
+    recording = RecordLog()
+    host = EngineHost(engine_argv("hang:draft"), recording, timeout_s=1.0)
+    try:
+        host.submit(request_for(mode="draft"))
+        wait_until(lambda: not host.is_busy)
+        run = book_of(recording).runs[1]
+        assert (run.info.status, run.info.error) == (
+            "failed",
+            "The engine made no progress for 1 s and was ended, as --timeout asked for.",
+        )
+        host.submit(request_for(first_run_id=2))
+        wait_until(lambda: not host.is_busy)
+        assert book_of(recording).runs[2].info.status == "finished"
+    finally:
+        host.close()

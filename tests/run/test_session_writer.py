@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStart
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook
+from evprof.run import session_writer
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter
+from evprof.session.autosave import autosave_folder
 from evprof.session.reading import load_session, read_session
 
 
@@ -67,7 +71,7 @@ def test_rows_reach_the_disk_by_themselves(tmp_path, wait_until):
         begin(recording)
         add(recording, 0, 10)
         wait_until(lambda: len(lengths(path)) == 10)
-    assert COMMIT_INTERVAL_S == 0.25
+    assert COMMIT_INTERVAL_S == 0.1
 
 
 def test_a_long_session_folds_its_log_in_while_it_is_read(tmp_path):
@@ -188,7 +192,7 @@ def test_a_session_opened_by_its_name_is_copied_whole_and_stays(tmp_path, runs_b
 
 def set_page_limit(writer: SessionWriter, pages: int) -> None:
     """As a full disk would: SQLite refuses to grow the file."""
-    writer._file._connection.execute(f"PRAGMA max_page_count = {pages}")
+    writer._main.file._connection.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def test_a_full_disk_is_a_warning_and_nothing_is_lost_once_there_is_room(tmp_path):
@@ -205,11 +209,15 @@ def test_a_full_disk_is_a_warning_and_nothing_is_lost_once_there_is_room(tmp_pat
         warnings = [message for message in recording.messages() if isinstance(message, RunWarned)]
         assert len(warnings) == 1
         assert str(path) in warnings[0].sentence
+        # A kill costs nothing meanwhile: all of it lies among the autosaved sessions.
+        assert str(writer.rescue_path) in warnings[0].sentence
+        assert lengths(writer.rescue_path) == list(range(100))
         assert lengths(path) == []
         set_page_limit(writer, 1 << 30)
         writer.flush()
         assert writer.problem is None
         assert lengths(path) == list(range(100))
+        assert list(autosave_folder().iterdir()) == []
     assert read_session(path).messages()[0].info.warnings == [warnings[0].sentence]
 
 
@@ -220,9 +228,148 @@ def test_a_disk_that_stays_full_is_told_at_the_end(tmp_path):
     writer.flush()
     set_page_limit(writer, 1)
     recording.extend("frames", [(1, "draft", 0, 0, 0, "", os.urandom(256_000))])
-    with pytest.raises(UserError, match="full"):
+    with pytest.raises(UserError, match="full") as caught:
         writer.close()
+    [rescued] = autosave_folder().iterdir()
+    assert str(rescued) in caught.value.sentence
     assert read_session(path).row_count == 0
+    assert read_session(rescued).row_count == 1
+
+
+def test_a_disk_that_is_full_everywhere_keeps_all_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(session_writer, "autosave_path", lambda: tmp_path / "file" / "s.evprof")
+    (tmp_path / "file").write_text("no folder")
+    recording, path = RecordLog(), tmp_path / "s.evprof"
+    with SessionWriter(recording, path) as writer:
+        begin(recording)
+        writer.flush()
+        set_page_limit(writer, 1)
+        recording.extend("frames", [(1, "draft", 0, 0, 0, "", os.urandom(256_000))])
+        writer.flush()
+        assert "stays in memory" in writer.problem
+        set_page_limit(writer, 1 << 30)
+    assert read_session(path).row_count == 1
+
+
+def vanish(path: Path) -> None:
+    path.unlink()
+
+
+def vanish_with_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("elsewhere"))
+
+
+def be_replaced(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(b"precious")
+    other.replace(path)
+
+
+@pytest.mark.parametrize("happens", [vanish, vanish_with_folder, be_replaced])
+def test_a_session_that_is_gone_goes_on_among_the_autosaved_with_all_that_it_held(tmp_path, happens):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / "s.evprof"
+    with SessionWriter(RecordLog(), path) as writer:
+        begin(writer._recording)
+        add(writer._recording, 0, 3)
+        writer._recording.post(RunEnded(1, "finished"))
+    recording = RecordLog()
+    writer = SessionWriter(recording, path)
+    begin(recording, 2)
+    add(recording, 3, 3, 2)
+    writer.flush()
+    happens(path)
+    add(recording, 6, 3, 2)
+    writer.flush()
+    [warning] = [message for message in recording.messages() if isinstance(message, RunWarned)]
+    assert "while it was being recorded" in warning.sentence
+    recording.post(RunEnded(2, "finished"))
+    rescued = writer.rescue_path
+    with pytest.raises(UserError, match=re.escape(str(rescued))):
+        writer.close()
+    # The run of an earlier program, too, which this one never held.
+    assert lengths(rescued) == list(range(9))
+    assert [message.info.status for message in read_session(rescued).messages()] == ["finished"] * 2
+    if path.exists():
+        assert path.read_bytes() == b"precious"
+
+
+def test_one_writer_at_a_time_whatever_the_clock_says(tmp_path, monkeypatch):
+    """The second one is told; a wall clock that jumps makes nobody look dead."""
+    path = tmp_path / "s.evprof"
+    with SessionWriter(RecordLog(), path):
+        now = time.time
+        for step in (-3600, 5, 1e9):
+            monkeypatch.setattr(time, "time", lambda step=step: now() + step)
+            with pytest.raises(UserError, match="being recorded by another evprof"):
+                SessionWriter(RecordLog(), path)
+    with SessionWriter(RecordLog(), path):
+        pass
+    assert [entry.name for entry in tmp_path.iterdir()] == ["s.evprof"]
+
+
+def test_a_writer_that_waits_for_its_run_holds_its_name_once_it_is_claimed(tmp_path):
+    path = tmp_path / "s.evprof"
+    with SessionWriter(RecordLog(), path, waits_for_run=True) as writer:
+        writer.claim()
+        with pytest.raises(UserError, match="being recorded by another evprof"):
+            SessionWriter(RecordLog(), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_are_those_of_the_file_once_it_is_claimed(tmp_path):
+    """As two windows do that opened one session: the second to run finds the runs of the first."""
+    path, recording = tmp_path / "s.evprof", RecordLog()
+    with SessionWriter(RecordLog(), path) as writer:
+        begin(writer._recording)
+    with SessionWriter(recording, path, waits_for_run=True) as second:
+        with SessionWriter(RecordLog(), path) as first:
+            begin(first._recording, first.next_run_id)
+        second.claim()
+        assert (second.next_run_id, second.next_group_id) == (3, 3)
+        begin(recording, second.next_run_id)
+    assert [message.run_id for message in read_session(path).messages()] == [1, 2, 3]
+
+
+def test_a_run_whose_number_is_taken_replaces_nothing(tmp_path):
+    path, recording = tmp_path / "s.evprof", RecordLog()
+    with SessionWriter(RecordLog(), path) as writer:
+        begin(writer._recording)
+        add(writer._recording, 0, 5)
+        writer._recording.post(RunEnded(1, "finished"))
+    writer = SessionWriter(recording, path)
+    begin(recording, 1)
+    add(recording, 5, 5)
+    with pytest.raises(UserError) as caught:
+        writer.close()
+    assert read_session(path).messages()[0].info.status == "finished"
+    assert lengths(path) == list(range(5))
+    [rescued] = autosave_folder().iterdir()
+    assert str(rescued) in caught.value.sentence
+    assert lengths(rescued) == list(range(5, 10))
+
+
+_SECOND = """
+import sys
+from pathlib import Path
+from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
+from evprof.run.session_writer import SessionWriter
+try:
+    SessionWriter(RecordLog(), Path(sys.argv[1])).close()
+except UserError as error:
+    print(error.sentence)
+"""
+
+
+def test_a_writer_of_another_process_is_named_and_its_lock_ends_with_it(tmp_path):
+    path = tmp_path / "s.evprof"
+    with SessionWriter(RecordLog(), path):
+        said = subprocess.run([sys.executable, "-c", _SECOND, path], capture_output=True, text=True, check=True).stdout
+        assert f"(process {os.getpid()})" in said
+    said = subprocess.run([sys.executable, "-c", _SECOND, path], capture_output=True, text=True, check=True).stdout
+    assert said == ""
 
 
 def test_many_threads_may_flush(tmp_path):

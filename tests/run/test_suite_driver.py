@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from evprof.core.errors import UserError
+from evprof.core.errors import GPU_LOST, EngineLost, UserError
 from evprof.core.messages import RequestEnded, RunEnded, RunStarted
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.recording import RecordLog
@@ -24,6 +25,7 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
+from evprof.run.session_writer import SessionWriter
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.cooldown import CoolingPause
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
@@ -31,6 +33,7 @@ from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, suite_fact
 from evprof.run.suites.spec import parse_suite
 from evprof.run.suites.suite import SuiteDriver, SuiteEnd, check_folder
 from evprof.session.reading import load_session
+from evprof.session.store import SessionFile
 
 GRID: dict[str, Any] = {
     "cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}, {"mode": "speculative"}]
@@ -128,6 +131,22 @@ def drive(
     made = engine or InstantEngine()
     driver = SuiteDriver(plan, path, lambda: made, watcher or Listening(), progress=progress, **keywords)
     return driver.run(suite_fact(plan))
+
+
+class NotedTrials:
+    """Whose videos were tried."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def try_video(self, sample: Sample) -> None:
+        self.names.append(sample.name)
+
+
+def test_videos_are_tried_before_their_rows(tmp_path: Path) -> None:
+    plan, trials, watcher = plan_of(), NotedTrials(), Listening()
+    drive(plan, tmp_path / "s.evprof", watcher=watcher, trials=trials)
+    assert trials.names == [row.sample.name for row, _ in watcher.ended]
 
 
 def runs_of(path: Path) -> list[RunLog]:
@@ -338,6 +357,99 @@ def test_an_engine_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     driver = SuiteDriver(plan_of(), tmp_path / "s.evprof", broken, Listening())
     with pytest.raises(UserError, match="no torch"):
         driver.run({})
+
+
+class FullDisk:
+    """Stands for `SessionFile.commit`: takes so many runs and no more, until there is room again."""
+
+    def __init__(self, runs: int) -> None:
+        self.runs = runs
+        self._real = SessionFile.commit
+
+    def __get__(self, owner: Any, kind: Any = None) -> Callable[..., None]:
+        def commit(streams: Any, news: Any) -> None:
+            if any(info.run_id > self.runs for info in news.infos):
+                raise sqlite3.OperationalError("database or disk is full")
+            self._real(owner, streams, news)
+
+        return commit
+
+
+@pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])
+def test_a_full_disk_stops_at_the_first_row_it_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    plan, path, watcher = plan_of(order=order), tmp_path / "s.evprof", Listening()
+    monkeypatch.setattr(SessionFile, "commit", FullDisk(runs=7))
+    with pytest.raises(UserError, match=r"could not be saved \(.*disk is full.*--resume") as refused:
+        drive(plan, path, watcher=watcher)
+    assert refused.value.sentence.endswith("free some space, and go on with --resume.")
+    saved = [row for row in plan.rows if RowOutcomes(infos_of(path)).is_done(row)]
+    # The row that could not be saved was the last that was measured.
+    assert len(watcher.ended) == len(saved) + 1 < len(plan.rows)
+    monkeypatch.undo()
+    assert drive(plan, path).measured == len(plan.rows) - len(saved)
+    assert outcome(path) == outcome_of_whole(tmp_path, plan)
+
+
+def test_a_disk_that_takes_too_long_stops_the_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionWriter, "flush", lambda *_: False)
+    with pytest.raises(UserError, match="took longer than 30 s"):
+        drive(plan_of(), tmp_path / "s.evprof")
+
+
+class LosesGpu(InstantEngine):
+    """Its GPU fails in the third request."""
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        self._fails = lambda *_: GPU_LOST + " (unspecified launch failure)." if len(self.requests) == 3 else None
+        super().run(request, sink, stop)
+        if len(self.requests) == 3:
+            raise EngineLost(f"{GPU_LOST} (unspecified launch failure).")
+
+
+def test_a_lost_gpu_stops_the_suite_and_its_row_is_measured_again(tmp_path: Path) -> None:
+    plan, path, engine = plan_of(), tmp_path / "s.evprof", LosesGpu()
+    with pytest.raises(UserError, match=r"GPU failed .* --resume"):
+        drive(plan, path, engine)
+    assert len(engine.requests) == 3
+    assert drive(plan, path).measured == len(plan.rows) - 2
+    assert outcome(path) == outcome_of_whole(tmp_path, plan)
+
+
+def test_a_row_that_hangs_is_given_up_and_the_next_has_a_fresh_engine(tmp_path: Path) -> None:
+    """The engine process of the draft's rows goes silent; the rows of the target are measured."""
+    from scripted_process import engine_argv
+
+    grid = {"cells": [{"mode": "draft"}, {"mode": "target"}]}
+    plan, watcher = plan_of(repeat=1, count=1, grid=grid), Listening()
+    processes = engine_argv("hang:draft")
+    end = drive(plan, tmp_path / "s.evprof", watcher=watcher, processes=processes, timeout_s=1.0)
+    assert (end.measured, end.failed, end.is_stopped) == (2, 1, False)
+    found = {(info.cell, info.status): info.error for info in infos_of(tmp_path / "s.evprof") if not info.warmup}
+    assert found.keys() == {("draft", FAILED), ("target", FINISHED)}
+    assert found["draft", FAILED] == "The engine made no progress for 1 s and was ended, as --timeout asked for."
+
+
+@pytest.mark.parametrize("left", [(), ("suite.evprof",), ("suite.evprof", "suite.evprof-journal", "event-frames/")])
+def test_a_suite_killed_before_its_first_row_can_be_resumed(tmp_path: Path, left: tuple[str, ...]) -> None:
+    folder = check_folder(tmp_path / "suite", resumes=False).parent
+    for name in left:
+        (folder / name).mkdir() if name.endswith("/") else (folder / name).write_bytes(b"")
+    if left:
+        with pytest.raises(UserError, match="add --resume"):
+            check_folder(folder, resumes=False)
+    path = check_folder(folder, resumes=True)
+    assert not path.exists()
+    assert drive(plan_of(), path).measured == len(plan_of().rows)
+
+
+def test_a_folder_of_somebody_elses_is_no_suite_to_resume(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "suite.evprof").write_bytes(b"")
+    with pytest.raises(UserError, match="no suite in"):
+        check_folder(tmp_path, resumes=True)
+    assert (tmp_path / "suite.evprof").exists()
 
 
 def test_folders_that_hold_something_are_left_alone(tmp_path: Path) -> None:

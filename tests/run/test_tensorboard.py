@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from evprof.core.errors import UserError
 from evprof.run import tensorboard
+
+HERE = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 SERVER = """
 import http.server, sys
@@ -53,3 +60,37 @@ def test_a_missing_folder_and_a_missing_package(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="tensorboard is not installed"):
         tensorboard.open_tensorboard(tmp_path)
+
+
+PARENT = """
+import subprocess, sys, time
+from pathlib import Path
+from evprof.run.tensorboard import open_tensorboard
+child = "from evprof.run.processes.lifeline import end_with_parent; end_with_parent();" + sys.argv[1]
+print(open_tensorboard(Path("."), argv=[sys.executable, "-c", child]).process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_it_goes_away_with_a_program_that_is_killed(tmp_path: Path, wait_until: Callable[..., Any]) -> None:
+    started = subprocess.Popen(
+        [sys.executable, "-c", PARENT, SERVER],
+        stdout=subprocess.PIPE,
+        cwd=tmp_path,
+        env=HERE,
+    )
+    assert started.stdout is not None
+    with started.stdout:
+        board = psutil.Process(int(started.stdout.readline()))
+        started.kill()
+        started.wait()
+    wait_until(lambda: not board.is_running() or board.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_the_hidden_command_that_serves_it_ends_with_its_parent() -> None:
+    """Its input is closed at once, so it is gone before TensorBoard is even there."""
+    pytest.importorskip("tensorboard")
+    assert tensorboard._own_argv()[-1] == "_tensorboard"
+    words = [*tensorboard._own_argv(), "--logdir", ".", "--port", "0", "--host", tensorboard.HOST]
+    ended = subprocess.run(words, stdin=subprocess.DEVNULL, timeout=300, check=False, env=HERE)
+    assert ended.returncode == 0

@@ -145,7 +145,7 @@ def test_which_clips_are_measured() -> None:
     assert {clip.gop for clip in CLIPS if clip.width == 1280} == {12, 30, 250} == {clip.gop for clip in CLIPS}
     assert [clip.name for clip in video_bench._asked(CLIPS, ["mkv"], True)] == ["480p 10 s gop 30 mkv"]
     assert all(clip.width == 640 for clip in video_bench._asked(CLIPS, [], False))
-    with pytest.raises(UserError, match="no clip 'webm'; choose among 480p"):
+    with pytest.raises(UserError, match="no clip 'webm'; there are 480p"):
         measure_video(1, only=["webm"])
     with pytest.raises(UserError, match="at least 1, not 0"):
         measure_video(0)

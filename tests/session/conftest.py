@@ -112,3 +112,10 @@ def write_session(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def two_runs(write_session: Callable[..., Path]) -> Path:
+    """A closed session of two runs that were recorded one after the other."""
+    write_session(known_recording(1, 1))
+    return write_session(known_recording(2, 2))

@@ -21,6 +21,7 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
+from sealed import seal
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 CONTROL = "\x00\x1b[31mred\x07\u202e"
@@ -110,11 +111,12 @@ def changed(session: Path, tmp_path: Path) -> Callable[..., Path]:
         path.write_bytes(session.read_bytes())
         with closing(sqlite3.connect(path)) as connection:
             for key, value in facts.items():
-                connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?)", (key, json.dumps(value)))
+                connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?, 0)", (key, json.dumps(value)))
             for run_id, text in connection.execute("SELECT run_id, info FROM runs").fetchall():
                 info = json.dumps({**json.loads(text), **(infos or {})})
                 connection.execute("UPDATE runs SET info = ? WHERE run_id = ?", (info, run_id))
             connection.commit()
+        seal(path)
         return path
 
     return change

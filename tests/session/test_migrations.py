@@ -15,6 +15,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_log import RunBook
 from evprof.metrics.figures.energy import energy_j
 from evprof.session import migrations, reading
+from evprof.session.checksums import CheckedTables
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
 from evprof.session.reading import Session, load_session
 from evprof.session.schema import FORMAT
@@ -67,6 +68,7 @@ def test_a_reader_migrates_a_copy_and_leaves_the_file_alone(write_session, monke
 
     def to_next(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE session SET value = '\"migrated\"' WHERE key = 'created_at'")
+        CheckedTables.empty(connection).recount()
 
     following = FORMAT + 1
     monkeypatch.setattr(reading, "FORMAT", following)
@@ -163,6 +165,17 @@ def test_golden_format_3_reads_as_it_always_did():
     assert {energy_j(run) for run in older.runs.values()} == {None}
 
 
+def test_golden_format_4_reads_as_it_always_did():
+    """The first whose rows carry checksums: they fit what lies in the file, not only what was just migrated."""
+    path = GOLDEN / "format_4.evprof"
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        assert format_of(connection) == 4
+    session, book = golden("format_4.evprof")
+    assert rows_of(session) == GOLDEN_3_ROWS
+    assert digest_of(session) == GOLDEN_3_DIGEST
+    assert not any(run.info.warnings for run in book.runs.values())
+
+
 GOLDEN_1_ROWS = {
     "spans": 105,
     "tensors": 16,
@@ -211,3 +224,17 @@ def test_a_session_that_is_being_made_is_no_defect(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "check_header", lambda path: None)
     with pytest.raises(UserError, match="not whole yet"):
         load_session(path)
+
+
+@pytest.mark.parametrize("name", ["format_1.evprof", "format_3.evprof"])
+def test_an_older_session_with_a_hole_is_read_or_refused_in_a_sentence(name, tmp_path):
+    """Also where its rows are no longer where its own index says."""
+    whole, path = (GOLDEN / name).read_bytes(), tmp_path / name
+    refused = 0
+    for start in range(0, len(whole), 512):
+        path.write_bytes(whole[:start] + bytes(540) + whole[start + 540 :])
+        try:
+            load_session(path)
+        except UserError:
+            refused += 1
+    assert refused

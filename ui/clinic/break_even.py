@@ -23,6 +23,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.label import Label
 from ui.widgets.panel_parts import ToneLabel, scrolling, section_head, sentence
 
 _NOTHING_HEAD = "Break-even is not known yet"
@@ -117,7 +118,7 @@ class WhatIfSliders(QWidget):
         grid.setHorizontalSpacing(GRID)
         grid.setVerticalSpacing(GRID // 2)
         for place, scale in enumerate(SCALES):
-            name, value, slider = QLabel(scale.words), QLabel(), QSlider(Qt.Orientation.Horizontal)
+            name, value, slider = Label(scale.words), Label(), QSlider(Qt.Orientation.Horizontal)
             name.setProperty("role", "dim")
             name.setBuddy(slider)
             value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)

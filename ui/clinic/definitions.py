@@ -11,6 +11,7 @@ from evprof.metrics.speculation.clinic import Definition, warning
 from ui.clinic.figures import counts_text, value_text
 from ui.style.theme import GRID
 from ui.widgets.boxes import in_role, stacked
+from ui.widgets.label import Label
 from ui.widgets.layout import rule
 from ui.widgets.panel_parts import scrolling, section_head, sentence
 
@@ -84,13 +85,13 @@ class DefinitionList(QWidget):
             for below, label in enumerate(self._formulas[entry.name]):
                 self._grid.addWidget(label, row + below, 1)
             for column, role in ((2, "dim"), (3, "title")):
-                label = in_role(QLabel(), role)
+                label = in_role(Label(), role)
                 label.setAlignment(_RIGHT)
                 label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
                 self._put(label, row, column)
 
     def _wrapped(self, role: str) -> QLabel:
-        label = in_role(QLabel(), role)
+        label = in_role(Label(), role)
         label.setWordWrap(True)
         label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         self._cells.append(label)

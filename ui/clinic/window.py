@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
 from evprof.core.records import TARGET
 from evprof.core.vocabulary.modes import SPECULATIVE
@@ -19,6 +19,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.following_dialog import FollowingDialog
+from ui.widgets.label import Label
 from ui.widgets.panel_parts import say, scrolling, section_head, sentence
 
 _PLACES = (
@@ -85,8 +86,8 @@ class ClinicDialog(FollowingDialog):
             "mode, or choose such a run on the left of the window.",
             "Run this sample speculatively",
         )
-        self.title = in_role(QLabel(), "title")
-        self.badge = in_role(QLabel("lossy"), "warn-chip")
+        self.title = in_role(Label(), "title")
+        self.badge = in_role(Label("lossy"), "warn-chip")
         self.lossy = sentence("warn")
         head = beside(self.title, self.badge, None, spacing=GRID)
         self.definitions, self.places = DefinitionsPage(), PlacesPage(themes)

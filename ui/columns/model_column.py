@@ -9,9 +9,10 @@ from textwrap import shorten
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLayout, QPlainTextEdit, QStackedLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLayout, QPlainTextEdit, QStackedLayout, QWidget
 
 from evprof.core.run_info import FAILED, ModelFacts
+from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.core.vocabulary.drafters import KINDS
@@ -37,7 +38,9 @@ from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
 from ui.widgets.counter_row import CounterRow
+from ui.widgets.elided import elided_text
 from ui.widgets.empty_state import EmptyState
+from ui.widgets.label import Label
 from ui.widgets.panel_parts import ToneLabel
 
 NOTHING = "–"
@@ -85,10 +88,10 @@ class ModelHead(QWidget):
         super().__init__(parent)
         self._side = side
         self._model: ModelFacts | None = None
-        self._name = in_role(QLabel(), "title")
-        self._chips = in_role(QLabel(), "chip")
-        self._part = in_role(QLabel(), "chip")
-        self._lossy = in_role(QLabel("lossy"), "warn-chip")
+        self._name = in_role(Label(), "title")
+        self._chips = in_role(Label(), "chip")
+        self._part = in_role(Label(), "chip")
+        self._lossy = in_role(Label("lossy"), "warn-chip")
         self._lossy.setToolTip(LOSSY)
         self._lossy.hide()
         self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
@@ -119,7 +122,7 @@ class ModelHead(QWidget):
             return
         state = stage_now(column.run, column.role)
         self._state.say(state, "bad" if column.run.info.status == FAILED else "dim")
-        self._state.setToolTip(provenance_tip(column.run))
+        self._state.setToolTip(plain(provenance_tip(column.run)))
 
     def minimumSizeHint(self) -> QSize:
         """The name's beginning and the state: everything else gives way."""
@@ -144,8 +147,8 @@ class ModelHead(QWidget):
             used = sum(part.sizeHint().width() + GRID for part in (self._chips, self._part) if not part.isHidden())
             if wanted + used <= room:
                 break
-        self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideRight, max(64, room - used)))
-        self._name.setToolTip(f"{name}\n{chips(model)}".strip())
+        self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, max(64, room - used)))
+        self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
 
 
 class ModelColumn:
@@ -170,7 +173,7 @@ class ModelColumn:
         self.counters = CounterRow(themes)
         self.set_alone(False)
         self.text = TokenText(selection, themes)
-        self.failure = in_role(QLabel(), "bad")
+        self.failure = in_role(Label(), "bad")
         self.failure.setWordWrap(True)
         self.failure.hide()
         self.answer = QWidget()
@@ -267,7 +270,7 @@ class ModelColumn:
         sentence = column.run.info.error or ""
         # Errors of other programs may be a page long.
         self.failure.setText(shorten(sentence, _LONGEST_ERROR, placeholder=" …"))
-        self.failure.setToolTip(sentence)
+        self.failure.setToolTip(plain(sentence))
         self.failure.setVisible(bool(sentence) and column.is_answer)
         self._show_answer(column)
 

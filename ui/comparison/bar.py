@@ -12,6 +12,7 @@ from ui.comparison.saved_views import SavedViews
 from ui.run_facts.figures import BASIS_NAMES
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside
+from ui.widgets.elided import literal
 from ui.widgets.panel_parts import WordSwitch
 
 
@@ -80,7 +81,7 @@ class ComparisonBar(QWidget):
         menu.clear()
         names = list(self._saved.by_name)
         for name in names:
-            menu.addAction(name).triggered.connect(lambda _=False, name=name: self.view_opened.emit(name))
+            menu.addAction(literal(name)).triggered.connect(lambda _=False, name=name: self.view_opened.emit(name))
         if not names:
             menu.addAction("None saved in this session yet").setEnabled(False)
         menu.addSeparator()
@@ -90,7 +91,7 @@ class ComparisonBar(QWidget):
         removal = menu.addMenu("Remove")
         removal.setEnabled(bool(names))
         for name in names:
-            removal.addAction(name).triggered.connect(lambda _=False, name=name: self.view_removed.emit(name))
+            removal.addAction(literal(name)).triggered.connect(lambda _=False, name=name: self.view_removed.emit(name))
 
 
 def _menu_button(text: str, tip: str) -> QToolButton:

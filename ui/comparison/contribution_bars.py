@@ -15,6 +15,7 @@ from ui.comparison.sheet import Contribution, DifferencePart
 from ui.comparison.table import NAME_PX
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.widgets.drawn import Drawn
+from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
 
 ROW, AXIS = 46, 20
@@ -192,7 +193,7 @@ def legend(rows: tuple[Contribution, ...]) -> str:
 
 
 def _elided(painter: QPainter, text: str, room: float) -> str:
-    return QFontMetricsF(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, room)
+    return elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideRight, room)
 
 
 def _nice(wanted: float) -> float:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPolygonF
 
 from ui.comparison.sheet import GOOD, FigureCell
 from ui.style.theme import GRID, Theme
+from ui.widgets.elided import elided_text
 
 PAD = 10.0
 TINY_PX = 10.5
@@ -16,7 +17,7 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 def elided(painter: QPainter, text: str, room: float) -> str:
     """What fits of a text in the painter's font."""
-    return QFontMetricsF(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, room)
+    return elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideRight, room)
 
 
 def on_two_lines(painter: QPainter, text: str, room: float) -> str:
@@ -29,8 +30,8 @@ def on_two_lines(painter: QPainter, text: str, room: float) -> str:
         first = f"{first} {words.pop(0)}".strip()
     rest = " ".join(words).removeprefix("· ")
     if not first:
-        return metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
-    return f"{first.removesuffix(' ·')}\n{metrics.elidedText(rest, Qt.TextElideMode.ElideRight, room)}"
+        return elided_text(metrics, text, Qt.TextElideMode.ElideMiddle, room)
+    return f"{first.removesuffix(' ·')}\n{elided_text(metrics, rest, Qt.TextElideMode.ElideRight, room)}"
 
 
 def paint_figure(painter: QPainter, theme: Theme, cell: FigureCell, box: QRectF) -> None:

@@ -25,6 +25,7 @@ from ui.comparison.figure_cell import PAD, RIGHT, TINY_PX, elided, on_two_lines,
 from ui.comparison.sheet import ComparisonSheet, ConfigurationHead, SheetRow
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
+from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import paint_swatch
 
 NAME_PX = 144.0
@@ -201,7 +202,7 @@ class ComparisonTable(QAbstractScrollArea):
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
         metrics = QFontMetricsF(painter.font())
-        text = metrics.elidedText(row.name, Qt.TextElideMode.ElideRight, inner.width())
+        text = elided_text(metrics, row.name, Qt.TextElideMode.ElideRight, inner.width())
         painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, text)
         left = inner.left() + metrics.horizontalAdvance(text) + 5
         painter.setFont(theme.font(TINY_PX))

@@ -11,6 +11,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from evprof.core.safe_text import plain
 from evprof.loaders.pictures.frame_folder import is_there
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
@@ -262,7 +263,7 @@ class FramePlayer(Drawn):
             painter.fillRect(screen, theme.raised)
             painter.setPen(theme.text_dim)
             painter.setFont(theme.font(SMALL_PX))
-            text = self._note or ("" if self._feed else f"No {self._what}")
+            text = plain(self._note or ("" if self._feed else f"No {self._what}"))
             painter.drawText(
                 screen.adjusted(8, 8, -8, -8), int(Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap), text
             )
@@ -290,7 +291,7 @@ class FramePlayer(Drawn):
         return ""
 
     def _caption(self, painter: QPainter, place: QRectF, text: str) -> None:
-        theme = self._themes.theme
+        theme, text = self._themes.theme, plain(text)
         painter.setFont(theme.font(10.0))
         metrics = QFontMetricsF(painter.font())
         flags = int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)

@@ -13,6 +13,7 @@ from ui.players.frame_pictures import FramePictures
 from ui.players.play_clock import PlayClock
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
+from ui.widgets.elided import elided_text
 
 GAP = 4.0
 LABEL = 14.0
@@ -113,7 +114,7 @@ class FrameStrip(Drawn):
             painter.setPen(QPen(theme.accent if is_current else theme.line, 1.5 if is_current else 1.0))
             painter.drawRect(cell)
             painter.setPen(theme.text if is_current else theme.text_dim)
-            label = metrics.elidedText(labels[index], Qt.TextElideMode.ElideRight, cell.width() + GAP)
+            label = elided_text(metrics, labels[index], Qt.TextElideMode.ElideRight, cell.width() + GAP)
             painter.drawText(
                 QRectF(cell.left(), cell.bottom(), cell.width() + GAP, LABEL), Qt.AlignmentFlag.AlignVCenter, label
             )

@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QFontMetrics
-from PySide6.QtWidgets import QLabel, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from ui.players.clip_range import PRESETS_US, ClipRange, duration_words
 from ui.players.play_clock import PlayClock
@@ -15,6 +15,8 @@ from ui.players.scrub_track import ScrubTrack
 from ui.style.icons import SIZE, icon
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
+from ui.widgets.elided import elided_text, literal
+from ui.widgets.label import Label
 
 _RATE_TEXTS = {1.0: "1×", 0.25: "¼×", 0.1: "⅒×"}
 _CLIP_PX = 132
@@ -40,7 +42,7 @@ class Scrubber(QWidget):
         self.track.clip_changed.connect(self.clip_changed)
         self._play = _quiet_button("Play or pause both inputs")
         self._play.clicked.connect(self._toggle)
-        self._time = in_role(QLabel(), "small")
+        self._time = in_role(Label(), "small")
         self._time.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._time.setFixedWidth(104)
         self._make_clip_button()
@@ -123,7 +125,9 @@ class Scrubber(QWidget):
         self.clip_button.setIcon(icon("clip", theme, theme.accent if is_chosen else theme.text_dim))
         metrics = QFontMetrics(self.clip_button.font())
         words = " whole sample" if clip.is_all else f" {clip.words}"
-        self.clip_button.setText(metrics.elidedText(words, Qt.TextElideMode.ElideRight, _CLIP_PX - SIZE - 2 * GRID))
+        self.clip_button.setText(
+            literal(elided_text(metrics, words, Qt.TextElideMode.ElideRight, _CLIP_PX - SIZE - 2 * GRID))
+        )
         said = f"The next run takes {clip.words}." if not self._obstacle else self._obstacle
         self.clip_button.setToolTip(
             f"{said}\nChoose a part, or cut the sample into clips." if not self._obstacle else said

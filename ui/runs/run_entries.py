@@ -18,11 +18,11 @@ from evprof.metrics.configurations.baselines import is_counted
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.figures.stages import total_ms, wall_ms
 from evprof.metrics.speculation.outcome import is_lossy
-from evprof.metrics.speculation.payoff import Payoff, payoff_of
+from evprof.metrics.speculation.payoff import Payoff
 from evprof.metrics.speculation.verdicts import payoff_sentence
-from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, run_title, stage_now
+from ui.runs.payoffs import Payoffs
 from ui.state.cells import configuration_counts
 
 CLOSED, OPEN = "closed", "open"
@@ -66,9 +66,11 @@ class RunEntries:
     def __init__(self) -> None:
         self._known: dict[object, tuple[object, RunEntry]] = {}
         self._times: dict[int, tuple[int, float | None]] = {}
+        self._payoffs = Payoffs()
 
     def lines(self, runs: Mapping[int, RunLog], opened: Collection[str] = ()) -> list[RunEntry]:
         """Lines, newest first; below a cell of `opened` its runs."""
+        self._payoffs.look(runs)
         cells: dict[str, list[RunLog]] = {}
         order: list[object] = []
         gathered: dict[object, list[RunLog]] = {}
@@ -86,20 +88,18 @@ class RunEntries:
         found: list[RunEntry] = []
         for key in reversed(order):
             if isinstance(key, tuple) and key[0] == CELL:
-                found += self._cell_lines(str(key[1]), cells[str(key[1])], runs, key[1] in opened)
+                found += self._cell_lines(str(key[1]), cells[str(key[1])], key[1] in opened)
             else:
-                found.append(self._run_line(key, gathered[key], runs))
+                found.append(self._run_line(key, gathered[key]))
         return found
 
-    def _cell_lines(
-        self, cell: str, members: list[RunLog], runs: Mapping[int, RunLog], is_open: bool
-    ) -> list[RunEntry]:
+    def _cell_lines(self, cell: str, members: list[RunLog], is_open: bool) -> list[RunEntry]:
         found = [self._cell_line(cell, members, is_open)]
         if is_open:
             gathered: dict[object, list[RunLog]] = {}
             for run in members:
                 gathered.setdefault((cell, _group_key(run)), []).append(run)
-            found += [self._run_line(key, group, runs, is_inner=True) for key, group in gathered.items()]
+            found += [self._run_line(key, group, is_inner=True) for key, group in gathered.items()]
         return found
 
     def _cell_line(self, cell: str, members: list[RunLog], is_open: bool) -> RunEntry:
@@ -145,16 +145,14 @@ class RunEntries:
             known = self._times[run.run_id] = (run.version, total_ms(run))
         return known[1]
 
-    def _run_line(
-        self, key: object, group: list[RunLog], runs: Mapping[int, RunLog], *, is_inner: bool = False
-    ) -> RunEntry:
+    def _run_line(self, key: object, group: list[RunLog], *, is_inner: bool = False) -> RunEntry:
         # A speculative run is told against the plain ones beside it, whichever come.
-        others = len(runs) if mode_of(group[0].info.mode).drafts and not is_inner else 0
+        others = self._payoffs.counted if mode_of(group[0].info.mode).drafts and not is_inner else 0
         state = (others, *(run.version for run in group))
         known = self._known.get(key)
         if known is not None and known[0] == state:
             return known[1]
-        entry = _entry(group, runs, is_inner)
+        entry = _entry(group, self._payoffs, is_inner)
         self._known[key] = (state, entry)
         return entry
 
@@ -166,7 +164,7 @@ def _group_key(run: RunLog) -> object:
     return (run.run_id,)
 
 
-def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> RunEntry:
+def _entry(group: list[RunLog], payoffs: Payoffs, is_inner: bool) -> RunEntry:
     group = sorted(group, key=lambda run: run.info.role != DRAFT)
     ids = tuple(sorted(run.run_id for run in group))
     title, label = run_title(group[0]), run_label(group)
@@ -180,7 +178,7 @@ def _entry(group: list[RunLog], runs: Mapping[int, RunLog], is_inner: bool) -> R
     running = next((run for run in group if run.info.status == RUNNING), None)
     sentence = troubled.info.error or "" if troubled else ""
     is_weighed = not is_inner and mode_of(group[-1].info.mode).drafts and is_counted(group[-1].info)
-    payoff = payoff_of(group[-1], runs.values(), spread_for(group[-1])) if is_weighed else None
+    payoff = payoffs.of(group[-1]) if is_weighed else None
     if troubled is not None:
         outcome, role = troubled.info.status, "bad" if troubled.info.status == FAILED else ""
     elif running is not None:

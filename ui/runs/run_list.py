@@ -20,7 +20,6 @@ from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 150
-_MOST_KEPT = 20_000
 
 
 class RunList(QWidget):
@@ -37,7 +36,7 @@ class RunList(QWidget):
         self._selection = selection
         self._controller = controller
         self._entries = RunEntries()
-        self._lines: dict[int, tuple[RunEntry, ListLine]] = {}
+        self._lines: dict[object, tuple[RunEntry, ListLine]] = {}
         self._opened: set[str] = set()
         self._later = Pace(INTERVAL_MS, self._fill, self)
         self.list = LineList(themes)
@@ -78,11 +77,9 @@ class RunList(QWidget):
         return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
 
     def _line(self, entry: RunEntry) -> ListLine:
-        known = self._lines.get(id(entry))
+        known = self._lines.get(entry.key)
         if known is None or known[0] is not entry:
-            if len(self._lines) > _MOST_KEPT:
-                self._lines.clear()
-            known = self._lines[id(entry)] = (entry, _line(entry))
+            known = self._lines[entry.key] = (entry, _line(entry))
         return known[1]
 
     def _forget(self) -> None:

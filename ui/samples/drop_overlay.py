@@ -1,4 +1,4 @@
-"""What lies over the window while files are dragged across it: says calmly what letting go will do."""
+"""What lies over the window while files are dragged across it: previews what dropping will open."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ui.run_facts.run_text import input_name
 from ui.samples.openings import Opening, OpeningPath
 from ui.style.icons import pixmap
 from ui.style.theme import GRID, SMALL_PX, ThemeHolder
+from ui.widgets.elided import elided_text
 
 MOST_LINES = 6
 _CARD_PX = 440
@@ -114,7 +115,7 @@ class DropOverlay(QWidget):
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim if is_bad or not icon else theme.text)
         room = line.adjusted(_ICON + GRID if icon else 0, 0, -width - GRID, 0)
-        text = QFontMetricsF(painter.font()).elidedText(name, Qt.TextElideMode.ElideMiddle, room.width())
+        text = elided_text(QFontMetricsF(painter.font()), name, Qt.TextElideMode.ElideMiddle, room.width())
         painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), text)
 
 

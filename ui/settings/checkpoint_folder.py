@@ -7,9 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from evprof.core.errors import UserError
+from evprof.core.files.regular_file import regular_file
 from evprof.core.vocabulary.families import FAMILIES, family_by_type, family_by_word
 
 _WEIGHTS = ("*.safetensors", "*.bin")
+
+_MOST_BYTES = 1_000_000
+"""Of a config.json, which the window reads itself; real ones take a few thousand."""
+
+_LONGEST_NAME = 80
 
 
 def family_of(folder: str | Path, role: str) -> str:
@@ -51,16 +57,19 @@ def clip_problem(folder: str | Path) -> str:
     return "" if _has_weights(place) else f"{place}: holds no weights; download the CLIP model again."
 
 
-def _model_type(place: Path, what: str, remedy: str) -> object:
+def _model_type(place: Path, what: str, remedy: str) -> str | None:
     """What a folder's config.json says it is of. Raises UserError where there is none that can be read."""
     config = place / "config.json"
+    if not config.exists():
+        raise UserError(f"{place}: holds no config.json; choose the folder of a {what}.")
     try:
+        if regular_file(config, remedy).stat().st_size > _MOST_BYTES:
+            raise UserError(f"{config}: is far too long for a configuration; {remedy}.")
         described = json.loads(config.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{place}: holds no config.json; choose the folder of a {what}.") from None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise UserError(f"{config}: cannot be read as JSON; {remedy}.") from None
-    return described.get("model_type") if isinstance(described, dict) else None
+    kind = described.get("model_type") if isinstance(described, dict) else None
+    return kind if kind is None else str(kind)[:_LONGEST_NAME]
 
 
 def _has_weights(place: Path) -> bool:

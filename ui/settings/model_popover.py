@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
     QGridLayout,
-    QLabel,
     QPushButton,
     QToolButton,
     QWidget,
@@ -34,6 +33,8 @@ from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
+from ui.widgets.elided import elided_text, literal
+from ui.widgets.label import Label
 from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import say, section_head, sentence
 
@@ -124,7 +125,7 @@ class ModelPopover(QFrame):
             self.clip.hide()
             self.no_clip.hide()
         for row, box in enumerate(self.boxes.values(), start=3):
-            label = in_role(QLabel(box.accessibleName()), "dim")
+            label = in_role(Label(box.accessibleName()), "dim")
             label.setBuddy(box)
             lower.addWidget(label, row, 0)
             lower.addWidget(box, row, 1)
@@ -248,7 +249,7 @@ class ModelPopover(QFrame):
         clip = self._choice.clip
         text = OWN_CLIP if clip is None else f"CLIP tower: {clip}"
         room = WIDTH - 10 * GRID
-        self.clip.setText(self.clip.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, room))
+        self.clip.setText(literal(elided_text(self.clip.fontMetrics(), text, Qt.TextElideMode.ElideMiddle, room)))
         self.clip.setToolTip("Choose a folder with a CLIP vision tower" if clip is None else clip)
         self.no_clip.setVisible(clip is not None)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QStandardItemModel
-from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QLabel, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QPushButton, QSpinBox, QWidget
 
 from evprof.core.vocabulary.setting import Setting
 from ui.settings.controls import highest, lowest, number_of, value_shown
@@ -15,6 +15,7 @@ from ui.settings.drafter_choice import choice_words
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role
 from ui.widgets.choice_box import ChoiceBox
+from ui.widgets.label import Label
 
 FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
 
@@ -82,7 +83,7 @@ class SettingRow(QWidget):
         super().__init__(parent)
         self.control = control
         self.mark = SettingMark(themes)
-        self.name = in_role(QLabel(control.name), "dim")
+        self.name = in_role(Label(control.name), "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
         self.field.setFixedSize(self.field_px, FIELD_HEIGHT)
         self.field.setAccessibleName(control.name)

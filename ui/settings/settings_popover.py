@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import KV
@@ -19,6 +19,7 @@ from ui.settings.request_form import RequestForm
 from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingMark, SettingRow
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.label import Label
 from ui.widgets.layout import rule
 from ui.widgets.panel_parts import section_head
 
@@ -84,11 +85,11 @@ class SettingsPopover(QFrame):
         for state, meaning in _LEGEND:
             mark = SettingMark(self._themes)
             mark.show_state(state)
-            label = in_role(QLabel(meaning), "small")
+            label = in_role(Label(meaning), "small")
             row.addWidget(mark)
             row.addWidget(label)
             row.addSpacing(2 * GRID)
-        self.problem = in_role(QLabel(), "bad")
+        self.problem = in_role(Label(), "bad")
         self.problem.setWordWrap(True)
         row.addWidget(self.problem, 1)
         self.reset = in_role(QPushButton("Reset to defaults"), "link")

@@ -6,10 +6,12 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QFontMetrics
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
+from evprof.core.safe_text import plain
 from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
 from evprof.core.vocabulary.modes import MODES
 from ui.run_facts.run_text import input_name, mode_name, role_name
 from ui.settings.request_form import RequestForm
+from ui.widgets.elided import elided_text, literal
 
 ICON = 14
 """Size of the icons in logical px."""
@@ -60,9 +62,9 @@ class ModelButton(ToolButton):
         extras = [str(value) for entry, value in chosen if value != entry.default]
         text = " · ".join([input_name(choice.name), *extras])
         metrics = QFontMetrics(self.font())
-        self.setText(metrics.elidedText(text, Qt.TextElideMode.ElideRight, self.width() - _AROUND))
+        self.setText(literal(elided_text(metrics, text, Qt.TextElideMode.ElideRight, self.width() - _AROUND)))
         told = ", ".join(f"{entry.name} {value}" for entry, value in chosen if value is not None)
-        self.setToolTip(f"{self._side}\n{choice.name}\n{told}")
+        self.setToolTip(plain(f"{self._side}\n{choice.name}\n{told}"))
 
 
 class SettingsButton(ToolButton):

@@ -12,7 +12,6 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QLabel,
     QLayout,
     QLineEdit,
     QPushButton,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from ui.run_facts.run_text import mode_name
@@ -32,6 +32,7 @@ from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import Part, beside, in_role
 from ui.widgets.input_dialogs import InputDialogs
+from ui.widgets.label import Label
 
 if TYPE_CHECKING:
     from ui.settings.examiner import Examiner
@@ -52,7 +53,7 @@ LEAST_WIDTH = 840
 
 
 class Toolbar(QFrame):
-    """One row. It says in words why Run is not possible, and greys what lacks its input.
+    """One row. It says in words why Run is not possible, and greys modes without their input, with the reason.
 
     Signals:
         run_requested(object): a validated RunRequest; whoever submits it numbers it.
@@ -132,7 +133,7 @@ class Toolbar(QFrame):
         self.prompt.setAcceptDrops(False)  # files that fall on it are the window's, not words
         self.prompt.textEdited.connect(self._take_prompt)
         self.prompt.returnPressed.connect(self.run)
-        self.hint = in_role(QLabel(), "small")
+        self.hint = in_role(Label(), "small")
         self.hint.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 
     def _make_running(self) -> None:
@@ -344,7 +345,7 @@ class Toolbar(QFrame):
             model.show_choice(getattr(form, role))
         for button, path in ((self.events, form.sample.events_path), (self.video, form.sample.video_path)):
             if path is not None:
-                button.setToolTip(path)
+                button.setToolTip(plain(path))
 
     def _restyle(self) -> None:
         theme = self._themes.theme

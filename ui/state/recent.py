@@ -47,7 +47,7 @@ class Recent:
     def _read(self) -> None:
         if self._path is None:
             return
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, UserError):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError, UserError):
             values: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
             samples = [Sample.from_json(entry) for entry in values.get("samples", [])]
             for entry in samples:

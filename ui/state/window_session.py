@@ -5,6 +5,7 @@ Everything that touches a disk happens on threads; answers come back as signals 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -30,11 +31,13 @@ class WindowSession(QObject):
         opened(object): a session was read; its Recording.
         saved(str): the session lives at that path now.
         failed(str): a sentence about what could not be read or written.
+        moved(): the session is kept in another file than before; its title says so.
     """
 
     opened = Signal(object)
     saved = Signal(str)
     failed = Signal(str)
+    moved = Signal()
     _called = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -54,19 +57,41 @@ class WindowSession(QObject):
 
     def begin(self) -> None:
         """Keeps the recording on disk from its first run on: in its own file, or autosaved while it has none."""
-        if self._writer is not None:
-            return
+        if self._writer is None:
+            self._writer = self._begun()
+
+    def _begun(self) -> SessionWriter:
         from evprof.session.autosave import autosave_path
 
         path = self.path or autosave_path()
-        self._writer = SessionWriter(self.recording, path, waits_for_run=True, skips_existing=self.path is not None)
+        return SessionWriter(self.recording, path, waits_for_run=True, skips_existing=self.path is not None)
 
     def numbered(self, request: RunRequest, next_run_id: int, next_group_id: int) -> RunRequest:
-        """The request with the first numbers that are free both in the window and in the file."""
+        """The request with the first numbers that are free both in the window and in the file.
+
+        From here on nobody else writes that file. While another evprof does, this window's runs go to a file of their
+        own, which is told.
+        """
         if self._writer is not None:
+            try:
+                self._writer.claim()
+            except UserError as error:
+                self._set_aside(error.sentence)
             next_run_id = max(next_run_id, self._writer.next_run_id)
             next_group_id = max(next_group_id, self._writer.next_group_id)
         return replace(request, first_run_id=next_run_id, group_id=next_group_id)
+
+    def _set_aside(self, reason: str) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(UserError):  # it has written nothing, and says why a second time
+                writer.close()
+        self.path = None
+        own = self._writer = self._begun()
+        for key, value in self.facts.items():
+            own.note(key, value)
+        self.failed.emit(f"{reason} This window's runs go to {own.path}, with those it shows.")
+        self.moved.emit()
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
@@ -97,9 +122,10 @@ class WindowSession(QObject):
         """Where the session lies, with everything recorded so far. Waits; raises UserError when it lies nowhere."""
         writer, path = self._writer, self.path
         if writer is not None:
-            if not writer.flush() or writer.problem:
+            is_written = writer.flush()
+            path = writer.rescue_path or writer.path
+            if not is_written or (writer.problem and path == writer.path):
                 raise UserError(writer.problem or f"{writer.path} is not written yet; try again in a moment.")
-            path = writer.path
         if path is None or not path.exists():
             raise UserError("The session is not saved in a file yet; save it first (Ctrl+S).")
         return path

@@ -6,6 +6,9 @@ Views say what a widget is with dynamic properties and never with colours:
     QLabel[role="chip"]     a small outlined tag;  "warn-chip" one that has to be seen;  "warn-bar" a warning
     QPushButton[role="primary"]  the one main action;  [role="quiet"] text only;  [role="link"] accent text
     QFrame[role="rule"]     a one-pixel line;  QFrame[role="panel"] a panel's ground;  QFrame[role="card"] raised ground
+
+Labels that Qt makes itself, those of tool tips and dialogs, show plain text by a line of the sheet: Qt would take a
+name that looks like HTML for HTML and load what it points at. Labels of ours are `ui.widgets.label`'s.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ QMainWindow, QDialog { background: $window; color: $text; }
 QWidget { color: $text; }
 QToolTip { background: $raised; color: $text; border: 1px solid $line; padding: 4px 6px; }
 QLabel { background: transparent; }
+QLabel, QToolTip { qproperty-textFormat: PlainText; }
 QLabel[role="head"] { color: $text_dim; font-size: ${small_pt}pt; font-weight: 600; }
 QLabel[role="dim"] { color: $text_dim; }
 QLabel:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled { color: $faint; }

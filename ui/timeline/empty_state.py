@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.records import STAGES
 from ui.style.theme import GRID, SMALL_PX
 from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.elided import elided_text, literal
+from ui.widgets.label import Label
 
 _NAME_PX = 320
 """Longer names of samples are shortened."""
@@ -32,9 +34,9 @@ class EmptyTimeline(QWidget):
     def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
         super().__init__(parent)
         self.scene = scene
-        title = in_role(QLabel("Nothing has been measured yet"), "title")
+        title = in_role(Label("Nothing has been measured yet"), "title")
         words = in_role(
-            QLabel(
+            Label(
                 "A run is drawn here while it happens: the five stages of both models on one time axis,\n"
                 "draft tokens accepted and rejected, time per token, KV cache and memory."
             ),
@@ -44,7 +46,7 @@ class EmptyTimeline(QWidget):
         self.button = in_role(QPushButton("Run"), "primary")
         self.button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.clicked.connect(self.run_requested)
-        hint = in_role(QLabel("or drop recordings, videos or a folder with both onto the window"), "small")
+        hint = in_role(Label("or drop recordings, videos or a folder with both onto the window"), "small")
         column = stacked(on=self, margins=(GUTTER_PX + GRID, 0, GRID, GRID), spacing=GRID)
         column.addStretch(3)
         for widget in (title, words, self.button, hint):
@@ -55,8 +57,8 @@ class EmptyTimeline(QWidget):
 
     def offer(self, name: str) -> None:
         """Says which sample the button runs."""
-        shown = self.button.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, _NAME_PX)
-        self.button.setText(f"Run {shown}")
+        shown = elided_text(self.button.fontMetrics(), name, Qt.TextElideMode.ElideMiddle, _NAME_PX)
+        self.button.setText(f"Run {literal(shown)}")
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Ghost lanes."""

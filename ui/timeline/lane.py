@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from evprof.view.lanes import News
 from ui.style.theme import SMALL_PX
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.widgets.elided import elided_text
 
 
 class Lane(QWidget):
@@ -138,8 +139,8 @@ class Lane(QWidget):
 
     @staticmethod
     def _write(painter: QPainter, room: QRectF, text: str) -> None:
-        elided = QFontMetricsF(painter.font()).elidedText(text, Qt.TextElideMode.ElideRight, room.width())
-        painter.drawText(room, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, elided)
+        shown = elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)
 
     def paint_hint(self, painter: QPainter, text: str) -> None:
         """A dim sentence where there is nothing to draw yet."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
+from evprof.core.safe_text import one_line
 from ui.state.selection import TimeRange
 from ui.style.theme import BASE_PX, SMALL_PX
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
@@ -74,11 +77,11 @@ class HoverCard(QWidget):
 
     def show_hit(self, hit: Hit | None, at: QPoint) -> None:
         """Shows what lies at `at` (parent's coordinates), or hides."""
-        self.hit = hit
-        if hit is None:
+        self.hit = None if hit is None else _safe(hit)
+        if self.hit is None:
             self.hide()
             return
-        self.resize(*self._measure(hit))
+        self.resize(*self._measure(self.hit))
         room = self.ground.rect()
         x = at.x() + 14 if at.x() + 14 + self.width() < room.right() - 4 else at.x() - 14 - self.width()
         y = min(at.y() + 14, room.bottom() - self.height() - 4)
@@ -127,3 +130,13 @@ class HoverCard(QWidget):
             painter.setPen(theme.warn)
             painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, self.hit.note)
         painter.end()
+
+
+_MOST = 200
+"""Characters of a line of the card; what is longer fits on no screen."""
+
+
+def _safe(hit: Hit) -> Hit:
+    """What a session says, with nothing hidden and nothing endless in it."""
+    facts = [(one_line(name, _MOST), one_line(value, _MOST)) for name, value in hit.facts]
+    return replace(hit, title=one_line(hit.title, _MOST), facts=facts, note=one_line(hit.note, _MOST))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QLabel, QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from ui.state.window_session import WindowSession
 from ui.style.theme import GRID, ThemeHolder
@@ -12,6 +12,7 @@ from ui.training.plot import TrainingPlot
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.empty_state import EmptyState
+from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
 
 _EMPTY = (
@@ -36,7 +37,7 @@ class TrainingDialog(QDialog):
         self.choice = ChoiceBox(themes)
         self.choice.setAccessibleName("Adapter")
         self.choice.setToolTip("Which training is shown.")
-        self.title = in_role(QLabel(), "title")
+        self.title = in_role(Label(), "title")
         self.plot = TrainingPlot(themes)
         self.summary = sentence("")
         self.caption = sentence("small")

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox, QStylePai
 
 from ui.style.icons import pixmap
 from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.elided import elided_text
 
 _ARROW = 12
 
@@ -42,7 +43,7 @@ class ChoiceBox(QComboBox):
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
         room = self.width() - _ARROW - 3 * GRID
-        option.currentText = self.fontMetrics().elidedText(option.currentText, Qt.TextElideMode.ElideRight, room)
+        option.currentText = elided_text(self.fontMetrics(), option.currentText, Qt.TextElideMode.ElideRight, room)
         painter = QStylePainter(self)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
+from ui.widgets.elided import elided_text
 
 
 class CounterRow(Drawn):
@@ -48,5 +49,5 @@ class CounterRow(Drawn):
             shift = QFontMetricsF(figure_font).horizontalAdvance(figure) + 5
             painter.setFont(name_font)
             painter.setPen(theme.text_dim)
-            label = QFontMetricsF(name_font).elidedText(name, Qt.TextElideMode.ElideRight, box.width() - shift)
+            label = elided_text(QFontMetricsF(name_font), name, Qt.TextElideMode.ElideRight, box.width() - shift)
             painter.drawText(box.adjusted(shift, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, label)

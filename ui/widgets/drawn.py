@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from evprof.core.safe_text import plain
 from ui.style.theme import ThemeHolder
 
 
@@ -15,7 +16,7 @@ def show_tip(event: QEvent, widget: QWidget, tip_at: Callable[[QPoint], str]) ->
     """Shows what `tip_at` says of the place that a tool tip is asked for, "" hides it; False for any other event."""
     if event.type() != QEvent.Type.ToolTip or not isinstance(event, QHelpEvent):
         return False
-    QToolTip.showText(event.globalPos(), tip_at(event.pos()), widget)
+    QToolTip.showText(event.globalPos(), plain(tip_at(event.pos())), widget)
     return True
 
 

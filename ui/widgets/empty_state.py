@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from ui.style.theme import GRID
 from ui.widgets.boxes import in_role, stacked
+from ui.widgets.label import Label
 
 
 class EmptyState(QWidget):
@@ -38,6 +39,6 @@ class EmptyState(QWidget):
 
 
 def _label(text: str, role: str) -> QLabel:
-    label = in_role(QLabel(text), role)
+    label = in_role(Label(text), role)
     label.setWordWrap(True)
     return label

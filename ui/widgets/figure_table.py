@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.widgets.drawn import Drawn
+from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import paint_swatch
 
 ROW = 24
@@ -119,7 +120,7 @@ class FigureTable(Drawn):
         free = 0.0
         for box, head in zip(self._boxes(top), self._heads, strict=False):
             room = int(box.right() - free)
-            text = painter.fontMetrics().elidedText(head, Qt.TextElideMode.ElideRight, room)
+            text = elided_text(painter.fontMetrics(), head, Qt.TextElideMode.ElideRight, room)
             place = QRectF(free, top, room, ROW)
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
             free = box.right() + _GAP
@@ -137,7 +138,7 @@ class FigureTable(Drawn):
         metrics = QFontMetricsF(painter.font())
         # A name may use what the first cell leaves free of its column.
         room = (max(end, used[0][0].right() - metrics.horizontalAdvance(used[0][1]) - _GAP) if used else end) - left
-        name = metrics.elidedText(row.name, Qt.TextElideMode.ElideRight, room)
+        name = elided_text(metrics, row.name, Qt.TextElideMode.ElideRight, room)
         painter.drawText(QRectF(left, top, room, ROW), Qt.AlignmentFlag.AlignVCenter, name)
         self._paint_unit(painter, row.unit, QRectF(left + metrics.horizontalAdvance(name) + 5, top, 80, ROW), end)
         painter.setFont(theme.font())
@@ -146,7 +147,7 @@ class FigureTable(Drawn):
             painter.setPen(_color(role, theme))
             if box.left() < left:
                 box.setLeft(left)
-            text = metrics.elidedText(cell, Qt.TextElideMode.ElideRight, box.width() + 1)
+            text = elided_text(metrics, cell, Qt.TextElideMode.ElideRight, box.width() + 1)
             painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
 
     def _paint_unit(self, painter: QPainter, unit: str, box: QRectF, end: float) -> None:

@@ -1,4 +1,4 @@
-"""What file dialogs offer: which suffixes recordings and videos usually have. What a file is, its content decides."""
+"""What file dialogs offer: which suffixes recordings and videos usually have. File types are detected by content."""
 
 from __future__ import annotations
 

@@ -21,8 +21,10 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from evprof.core.safe_text import plain
 from ui.style.icons import pixmap
 from ui.style.theme import GRID, SMALL_PX, ThemeHolder
+from ui.widgets.elided import elided_text
 
 LINE = 28
 SECOND_LINE = 16
@@ -80,7 +82,7 @@ class _Lines(QAbstractListModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return line.name
         if role == Qt.ItemDataRole.ToolTipRole:
-            return line.tip or line.name
+            return plain(line.tip or line.name)
         if role == Qt.ItemDataRole.UserRole:
             return line
         return None
@@ -138,7 +140,7 @@ class _LineDelegate(QStyledItemDelegate):
         # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
         is_alike = line.is_inner or line.fold or line.tells_by_end
         cut = Qt.TextElideMode.ElideMiddle if is_alike else Qt.TextElideMode.ElideRight
-        name = painter.fontMetrics().elidedText(line.name, cut, room)
+        name = elided_text(painter.fontMetrics(), line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
             below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
@@ -181,7 +183,7 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setFont(theme.font(SMALL_PX))
         painter.setPen(color)
         place = QRectF(left, below.top(), below.right() - left, below.height())
-        text = painter.fontMetrics().elidedText(line.second, Qt.TextElideMode.ElideRight, int(place.width()))
+        text = elided_text(painter.fontMetrics(), line.second, Qt.TextElideMode.ElideRight, int(place.width()))
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from ui.style.icons import SIZE, icon, pixmap
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
+from ui.widgets.label import Label
 
 READING_MS = 8000
 """How long information stays; warnings and failures stay until they are dismissed."""
@@ -40,12 +41,12 @@ class MessageBar(QFrame):
         self._themes = themes
         self._waiting: deque[Notice] = deque()
         self._shown: Notice | None = None
-        self._sign = QLabel()
-        self._text = QLabel()
+        self._sign = Label()
+        self._text = Label()
         self._text.setWordWrap(True)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._more = in_role(QLabel(), "small")
+        self._more = in_role(Label(), "small")
         self._action = in_role(QPushButton(), "link")
         self._action.clicked.connect(self.act)
         self._dismiss = in_role(QToolButton(), "quiet")

@@ -9,16 +9,17 @@ from PySide6.QtWidgets import QButtonGroup, QLabel, QPushButton, QScrollArea, QS
 
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside, in_role
+from ui.widgets.label import Label
 
 
 def section_head(text: str) -> QLabel:
     """An upper-case head."""
-    return in_role(QLabel(text.upper()), "head")
+    return in_role(Label(text.upper()), "head")
 
 
 def sentence(role: str = "dim") -> QLabel:
     """A wrapped line of text, hidden while empty (see `say`)."""
-    label = in_role(QLabel(), role)
+    label = in_role(Label(), role)
     label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
@@ -56,7 +57,7 @@ class ToneLabel(QWidget):
         super().__init__(parent)
         self._wraps = wraps
         self._alignment = alignment
-        self._labels: dict[str, QLabel] = {}
+        self._labels: dict[str, Label] = {}
         self._role = ""
         self._text = ""
         self._row = beside(on=self)
@@ -77,7 +78,7 @@ class ToneLabel(QWidget):
             return
         self._text, self._role = text, role
         if role not in self._labels:
-            label = in_role(QLabel(), role)
+            label = in_role(Label(), role)
             label.setWordWrap(self._wraps)
             label.setAlignment(self._alignment)
             self._labels[role] = label

@@ -15,6 +15,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QToolTip, QWidget
 
+from evprof.core.safe_text import plain
 from evprof.core.units import ms_text
 from evprof.view.distributions import (
     CumulativeShares,
@@ -193,7 +194,7 @@ class LatencyPlot(PlotView):
         scene = self.mapToScene(event.position().toPoint())
         is_inside = self.box.sceneBoundingRect().contains(scene)
         text = self.reading(10 ** self.box.mapSceneToView(scene).x()) if is_inside else ""
-        QToolTip.showText(event.globalPosition().toPoint(), text, self)
+        QToolTip.showText(event.globalPosition().toPoint(), plain(text), self)
 
 
 class AcceptancePlot(BarPlot):

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Qt, qVersion
-from PySide6.QtWidgets import QDialog, QLabel, QWidget
+from PySide6.QtWidgets import QDialog, QPushButton, QWidget
 
 import evprof
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.label import Label
+from ui.window.bundled_licences import licences_folder
 
 _KEYS = ("device", "driver", "torch", "transformers", "threads")
 """What of the engine's environment is shown."""
@@ -32,11 +34,28 @@ class AboutDialog(QDialog):
         self.setWindowTitle("About evprof")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setFixedWidth(440)
-        title = in_role(QLabel(f"evprof {evprof.__version__}"), "title")
-        line = in_role(QLabel(_SENTENCE), "dim")
+        title = in_role(Label(f"evprof {evprof.__version__}"), "title")
+        line = in_role(Label(_SENTENCE), "dim")
         line.setWordWrap(True)
         self.table = FigureTable(themes)
         rows = [TableRow("Python", (platform.python_version(),)), TableRow("Qt", (qVersion(),))]
         rows += [TableRow(key, (str(environment[key]),)) for key in _KEYS if environment.get(key) is not None]
         self.table.show_rows(rows)
-        stacked(title, line, self.table, on=self, margins=(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID), spacing=GRID)
+        self.licences = QPushButton("Licences of what is inside…")
+        self.licences.setVisible(licences_folder() is not None)
+        self.licences.clicked.connect(self._show_licences)
+        stacked(
+            title,
+            line,
+            self.table,
+            self.licences,
+            on=self,
+            margins=(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID),
+            spacing=GRID,
+        )
+
+    def _show_licences(self) -> None:
+        from ui.window.licences import LicencesDialog
+
+        if (folder := licences_folder()) is not None:
+            LicencesDialog(folder, self).show()

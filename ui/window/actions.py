@@ -12,11 +12,12 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 @dataclass(frozen=True)
 class ActionEntry:
-    """One action: its name in the code, what the menu calls it, its keys."""
+    """One action: its name in the code, what the menu calls it, its keys, the menu below the menu that it stands in."""
 
     name: str
     text: str
     keys: str = ""
+    below: str = ""
 
 
 ENTRIES: tuple[ActionEntry | None, ...] = (
@@ -42,8 +43,10 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("compare", "Compare…", "Ctrl+K"),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     None,
-    ActionEntry("keys", "Keys and mouse", "?"),
-    ActionEntry("about", "About evprof"),
+    ActionEntry("contents", "Contents", "F1", below="Help"),
+    ActionEntry("keys", "Keys and mouse", "?", below="Help"),
+    ActionEntry("troubleshooting", "Troubleshooting", below="Help"),
+    ActionEntry("about", "About evprof", below="Help"),
     ActionEntry("quit", "Quit", "Ctrl+Q"),
 )
 """In menu order; None is a line."""
@@ -96,11 +99,15 @@ class WindowActions(QObject):
     def menu(self, parent: QWidget) -> QMenu:
         """The window's menu."""
         menu = QMenu(parent)
+        below: dict[str, QMenu] = {"": menu}
         for entry in ENTRIES:
             if entry is None:
                 menu.addSeparator()
-            else:
-                menu.addAction(self.by_name[entry.name])
+                continue
+            if entry.below not in below:
+                below[entry.below] = QMenu(entry.below, menu)
+                menu.addMenu(below[entry.below])
+            below[entry.below].addAction(self.by_name[entry.name])
         return menu
 
     def gestures(self) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 
 from PySide6.QtCore import (
-    QByteArray,
     QCoreApplication,
     QDeadlineTimer,
     QEvent,
@@ -25,7 +24,7 @@ from PySide6.QtCore import (
     Signal,
     qInstallMessageHandler,
 )
-from PySide6.QtGui import QGuiApplication, QImage, QImageWriter
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
@@ -34,6 +33,7 @@ from ui.state.run_controller import Host
 from ui.style.icons import window_icon
 from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
+from ui.window.picture_file import save_picture
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +81,7 @@ def run_window(
 
     def begin() -> None:
         window.start_engine(make_host)
+        window.abandoned.look()
         window.open_paths(paths)
         if demo:
             _run_demo_soon(window)
@@ -123,7 +124,7 @@ def save_screenshot(
     window.open_paths(paths, waits=True)
     settle(application, window)
     picture = picture_of(window, scale)
-    is_saved = QImageWriter(str(out), QByteArray(b"png")).write(picture)
+    is_saved = save_picture(picture, out)
     window.close()
     window.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)

@@ -8,10 +8,12 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QWidget
 
+from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
 from ui.settings.tool_buttons import EXPORTS
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
+from ui.window.picture_file import save_picture
 
 Post = Callable[..., None]
 
@@ -54,7 +56,12 @@ class Exporting(QObject):
         self._session.in_background(lambda: _written(kind, session, runs, path), self._say_written)
 
     def _picture(self, path: Path) -> None:
-        if self._window.grab().save(str(path)):
+        try:
+            is_saved = save_picture(self._window.grab().toImage(), path)
+        except UserError as error:
+            self._post(error.sentence)
+            return
+        if is_saved:
             self._say_written(path)
         else:
             self._post(f"The picture {path} cannot be written; check the folder and the free space.")

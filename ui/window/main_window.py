@@ -10,10 +10,11 @@ from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEv
 from PySide6.QtWidgets import QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, Message, RunEnded, RunWarned
+from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunWarned
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
+from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
@@ -40,9 +41,11 @@ from ui.timeline.timeline_view import TimelineView
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.layout import Body, rule, side_panel
 from ui.widgets.message_bar import MessageBar
+from ui.window.abandoned_sessions import AbandonedSessions
 from ui.window.actions import WindowActions
 from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting
+from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.opening import Opener
 from ui.window.results import Results
@@ -94,6 +97,7 @@ class MainWindow(QMainWindow):
         self.traces = TraceViewer(self.session, self.controller, self.messages.post)
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
+        self.help = HelpPages(self.messages.post)
         recent = self._memory.recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
@@ -142,6 +146,7 @@ class MainWindow(QMainWindow):
         self.controller.runs_changed.connect(self._refresh)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
+        self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.timeline.run_requested.connect(self.run_chosen)
@@ -149,6 +154,7 @@ class MainWindow(QMainWindow):
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
         self.session.saved.connect(self._note_saved)
+        self.session.moved.connect(self._show_title)
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
         self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
@@ -192,6 +198,8 @@ class MainWindow(QMainWindow):
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
             "theme": self.holder.toggle,
+            "contents": lambda: self.help.open(CONTENTS),
+            "troubleshooting": lambda: self.help.open(TROUBLESHOOTING),
             "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
             "about": lambda: self.dialogs.show_about(self.status.environment),
             "quit": self.close,
@@ -248,7 +256,9 @@ class MainWindow(QMainWindow):
     def _take(self, message: Message) -> None:
         self.status.take(message)
         match message:
-            case EngineChanged():
+            case EngineChanged(state=state):
+                if state == SILENT:
+                    self.messages.post(message.sentence, "warn", "End it", self.controller.stop)
                 self.toolbar.set_environment(message.environment)
             case RunWarned():
                 sentence = f"Run {message.run_id}: {message.sentence}"
@@ -279,7 +289,7 @@ class MainWindow(QMainWindow):
             self.session.begin()
 
     def _show_title(self) -> None:
-        self.setWindowTitle(f"{self.session.title} – evprof")
+        self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
         self.status.set_session(self.session.title)
 
     def _note_saved(self, path: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QDialog, QGridLayout, QWidget
 
 from ui.style.theme import GRID
 from ui.widgets.boxes import in_role
+from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head
 
 Gesture = tuple[str, str]
@@ -34,9 +35,9 @@ class ShortcutsDialog(QDialog):
                 column, row = 3, 0
             grid.addWidget(section_head(head), row, column, 1, 2)
             for offset, (keys, meaning) in enumerate(gestures, start=1):
-                label = in_role(QLabel(keys), "dim")
+                label = in_role(Label(keys), "dim")
                 grid.addWidget(label, row + offset, column, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop)
-                grid.addWidget(QLabel(meaning), row + offset, column + 1, Qt.AlignmentFlag.AlignTop)
+                grid.addWidget(Label(meaning), row + offset, column + 1, Qt.AlignmentFlag.AlignTop)
             row += len(gestures) + 2
         grid.setColumnMinimumWidth(2, 2 * GRID)
         grid.setRowStretch(1000, 1)

@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.messages import (
+    SILENT,
     EngineChanged,
     Message,
     RequestEnded,
@@ -21,6 +22,7 @@ from evprof.core.units import bytes_text
 from evprof.view.timescale import time_text
 from ui.state.selection import Selection
 from ui.style.theme import SMALL_PX, ThemeHolder
+from ui.widgets.elided import elided_text
 
 HEIGHT_PX = 26
 
@@ -114,11 +116,11 @@ class StatusBar(QWidget):
         font = theme.font(SMALL_PX)
         painter.setFont(font)
         metrics = QFontMetricsF(font)
-        right = metrics.elidedText(self._session, Qt.TextElideMode.ElideMiddle, self.width() * 0.4)
+        right = elided_text(metrics, self._session, Qt.TextElideMode.ElideMiddle, self.width() * 0.4)
         right_width = metrics.horizontalAdvance(right)
         room = QRectF(26, 0, self.width() - 26 - right_width - 36, self.height())
         painter.setPen(theme.text_dim)
-        text = metrics.elidedText("      ".join(self._left_parts()), Qt.TextElideMode.ElideRight, room.width())
+        text = elided_text(metrics, "      ".join(self._left_parts()), Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, text)
         painter.drawText(
             QRectF(self.width() - right_width - 13, 0, right_width + 1, self.height()),
@@ -132,12 +134,15 @@ class StatusBar(QWidget):
 
     def _dot(self) -> QColor:
         theme = self._holder.theme
-        return {"ready": theme.good, "busy": theme.accent, "starting": theme.warn}.get(self._state, theme.text_dim)
+        return {"ready": theme.good, "busy": theme.accent, "starting": theme.warn, SILENT: theme.warn}.get(
+            self._state, theme.text_dim
+        )
 
 
 _STATES = {
     "starting": "engine starting",
     "ready": "engine ready",
     "busy": "running",
+    SILENT: "engine silent",
     "gone": "engine not running",
 }

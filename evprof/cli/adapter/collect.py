@@ -25,7 +25,7 @@ def collect(options: argparse.Namespace, console: Console) -> int:
     settings = settings_of(options)
     settings.validate()
     for sentence in problems:
-        console.note(sentence)
+        console.warn(sentence)
     with CollectProgress(console) as progress, progress.until_stopped() as stop:
         end = _carry_out(samples, settings, options, progress, stop)
     if not console.is_json:
@@ -38,7 +38,7 @@ def collect(options: argparse.Namespace, console: Console) -> int:
     else:
         console.document(_document(end, options, problems))
     if end.is_stopped:
-        console.note("stopped; the same command goes on")
+        console.warn("stopped; the same command goes on")
         return CANCELLED
     return FAILURE if end.failed or not end.examples else 0
 

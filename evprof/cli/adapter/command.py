@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Callable
 
 from evprof.cli.command import Command
+from evprof.cli.parser import CommandExample, add_command, add_commands
 from evprof.cli.terminal.console import Console
+
+_COLLECT = (
+    CommandExample("evprof adapter collect dataset.csv -o examples", "collect with the bundled pair"),
+    CommandExample(
+        "evprof adapter collect dataset.csv -o examples --target checkpoints/Video-LLaVA-7B --no-draft --device cuda",
+        "collect of one model, on a GPU",
+    ),
+)
+_TRAIN = (
+    CommandExample("evprof adapter train examples --kind eagle -o head", "train a head on the target's hidden states"),
+    CommandExample(
+        "evprof adapter train examples --kind lora --size rank=16 -o tuned --evaluate held-out.csv",
+        "train changes of the draft and measure them",
+    ),
+)
+_EVALUATE = (
+    CommandExample("evprof adapter evaluate head held-out.csv", "measure it, and write that into its description"),
+    CommandExample("evprof adapter evaluate evprof-tiny-eagle held-out.csv --no-write --json", "only measure it"),
+)
 
 
 class AdapterCommand(Command):
     """Teach drafters on your own data: collect, train, evaluate.
 
-    collect has the target answer every sample of a list and keeps what both models held in mind meanwhile, in a folder
+    collect has the target answer every sample of a list and keeps both models' hidden states, in a folder
     of safetensors. train makes an adapter of it: eagle, a head on the target's hidden states; hidden, a map from the
     draft's hidden states to the target's; lora, low-rank changes of the draft; ngram, counts of the target's answers;
     kv, a map from the draft's cache to the target's, which is lossy. evaluate measures one on samples it has not seen.
@@ -22,25 +41,24 @@ class AdapterCommand(Command):
     """
 
     name = "adapter"
+    examples = (
+        CommandExample("evprof adapter collect dataset.csv -o examples", "collect the target's answers"),
+        CommandExample("evprof adapter train examples --kind eagle -o head", "train a drafter on them"),
+        CommandExample("evprof adapter evaluate head held-out.csv", "measure it on other samples"),
+        CommandExample("evprof run --drafter head", "use it"),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The three sub-commands."""
         from evprof.cli.adapter import options as adapter_options
 
-        choices = parser.add_subparsers(title="commands", metavar="COMMAND", dest="action", required=True)
-        for name, run, add_options in (
-            ("collect", _collect, adapter_options.add_collect_options),
-            ("train", _train, adapter_options.add_train_options),
-            ("evaluate", _evaluate, adapter_options.add_evaluate_options),
+        choices = add_commands(parser, "action", is_required=True)
+        for name, run, add_options, examples in (
+            ("collect", _collect, adapter_options.add_collect_options, _COLLECT),
+            ("train", _train, adapter_options.add_train_options, _TRAIN),
+            ("evaluate", _evaluate, adapter_options.add_evaluate_options, _EVALUATE),
         ):
-            entry = choices.add_parser(
-                name,
-                help=inspect.cleandoc(run.__doc__ or "").splitlines()[0],
-                description=inspect.cleandoc(run.__doc__ or ""),
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-                allow_abbrev=False,
-            )
-            entry.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+            entry = add_command(choices, name, run.__doc__ or "", examples)
             add_options(entry)
             entry.set_defaults(work=run)
 
@@ -51,7 +69,7 @@ class AdapterCommand(Command):
 
 
 def _collect(options: argparse.Namespace, console: Console) -> int:
-    """Have the target answer a list of samples, and keep what both models held in mind.
+    """Have the target answer a list of samples, and keep both models' hidden states.
 
     The same command goes on with what is in DIR; examples made in another way are refused.
     """

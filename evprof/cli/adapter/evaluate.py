@@ -58,7 +58,7 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     samples, problems = _samples(options)
     samples, left_out = unseen(samples, adapter)
     for sentence in [*problems, *(f"'{name}' was trained on and is left out." for name in left_out[:5])]:
-        console.note(sentence)
+        console.warn(sentence)
     if left_out:
         console.note(f"{len(left_out)} of {len(left_out) + len(samples)} samples were trained on; they are left out.")
     plan = _plan(adapter, samples, options)
@@ -68,7 +68,7 @@ def evaluation(options: argparse.Namespace, console: Console) -> Evaluated | Non
     except Cancelled:
         found = {}
     if not found or found["samples"] < len(samples):
-        console.note("stopped; the adapter's folder is as it was")
+        console.warn("stopped; the adapter's folder is as it was")
         return None
     found |= {"left_out": len(left_out), "sample_names": [sample.name for sample in samples]}
     found["command"] = command_of(adapter, options, found)

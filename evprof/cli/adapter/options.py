@@ -20,7 +20,7 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("samples")
     add_list_options(group)
     group.add_argument(
-        "--prompt", metavar="T", action="append", help="ask this instead of the list's questions (repeatable)"
+        "--prompt", metavar="TEXT", action="append", help="ask this instead of the list's questions (repeatable)"
     )
     group = parser.add_argument_group("models")
     add_pair_options(group)
@@ -44,10 +44,14 @@ def add_train_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--steps", type=int, metavar="N", default=2000, help="at most (default: %(default)s)")
     group.add_argument("--batch", type=int, metavar="N", default=8, help="answers per step (default: %(default)s)")
     group.add_argument(
-        "--learning-rate", type=float, metavar="F", default=1e-3, help="the highest (default: %(default)s)"
+        "--learning-rate", type=float, metavar="X", default=1e-3, help="the highest (default: %(default)s)"
     )
     group.add_argument(
-        "--validation", type=float, metavar="F", default=0.1, help="share of scenes held back (default: %(default)s)"
+        "--validation",
+        type=float,
+        metavar="SHARE",
+        default=0.1,
+        help="share of scenes held back (default: %(default)s)",
     )
     group.add_argument(
         "--validate-every", type=int, metavar="N", default=0, help="steps (default: a twentieth of them)"

@@ -23,7 +23,7 @@ class CollectProgress(Progress):
     def end(self, name: str, error: str | None = None) -> None:
         """One was made, or could not be."""
         if error is not None:
-            self.say(f"failed: {name}: {error}")
+            self.say(f"failed: {name}: {error}", is_warning=True)
         self.advance()
 
 

@@ -94,7 +94,7 @@ def _size(text: str) -> tuple[str, int]:
 def _tell(end: Any, evaluated: Evaluated | None, options: argparse.Namespace, console: Console) -> None:
     curves = end.curves
     if end.adapter is None:
-        console.note("stopped before anything was learned; no adapter was written")
+        console.warn("stopped before anything was learned; no adapter was written")
     elif not console.is_json:
         best = curves.validation_steps.index(curves.best_step)
         early = ", stopped early" if curves.stopped_early else ""
@@ -105,7 +105,7 @@ def _tell(end: Any, evaluated: Evaluated | None, options: argparse.Namespace, co
         if evaluated is not None:
             tell_figures(evaluated, console)
     if end.is_stopped:
-        console.note("stopped; the best state so far was kept" if end.adapter is not None else "stopped")
+        console.warn("stopped; the best state so far was kept" if end.adapter is not None else "stopped")
     if options.session is not None:
         console.note(f"saved: {options.session}")
     if console.is_json:

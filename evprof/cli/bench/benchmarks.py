@@ -8,29 +8,34 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from evprof.cli.bench import options as takes
 from evprof.cli.bench.gpu_report import gpu_blocks
 from evprof.cli.bench.model_reports import engine_blocks, repeatability_blocks, speculation_blocks
 from evprof.cli.bench.reader_reports import coverage_blocks, events_blocks, parts_blocks, video_blocks
 from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.blocks import Block, Row
 from evprof.cli.terminal.console import Console
 
 _SHAPE = "dispatch-32"
 
+AddOptions = Callable[[argparse.ArgumentParser], object]
 Tell = Callable[[Row], Iterator[Block]]
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """`measure` gives environment, rows and summary; `tell` says them to people (None: the facts as they are)."""
+    """`text` is its help, its first line in the list of benchmarks; `options` add what it takes.
 
+    `measure` gives environment, rows and summary; `tell` says them to people (None: the facts as they are).
+    """
+
+    text: str
+    examples: tuple[CommandExample, ...]
+    options: tuple[AddOptions, ...]
     measure: Callable[[argparse.Namespace, Console], dict[str, Any]]
     tell: Tell | None = None
     tell_markdown: Tell | None = None
-
-
-def _rounds(options: argparse.Namespace, usual: int) -> int:
-    return usual if options.repeat is None else int(options.repeat)
 
 
 def _engine(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -41,7 +46,7 @@ def _engine(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         shape=options.shape or _SHAPE,
         context=options.context,
         tokens=options.tokens,
-        repeats=_rounds(options, 15),
+        repeats=options.repeat,
         device=options.device,
         dtype=options.dtype,
         limit_s=options.limit,
@@ -63,7 +68,7 @@ def _switches(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         bundled_sample(),
         ModelChoice(options.draft, options.device, options.dtype),
         ModelChoice(options.target, options.device, options.dtype),
-        repeat=_rounds(options, 15),
+        repeat=options.repeat,
         max_new_tokens=options.max_new_tokens,
         only=tuple(options.only),
     )
@@ -89,7 +94,9 @@ def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Without a display the window is drawn offscreen, and that is said."""
     from evprof.cli.terminal.display import missing_display
-    from evprof.cli.terminal.program import engine_argv, program_argv
+    from evprof.cli.terminal.program import engine_argv, leave_to_window_program, program_argv
+
+    leave_to_window_program()
     from ui.bench.window import measure_window
 
     if (reason := missing_display()) and "QT_QPA_PLATFORM" not in os.environ:
@@ -105,20 +112,20 @@ def _events(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     reader = tuple(program_argv("_read-events"))
     only = tuple(options.only)
     return measure_events(
-        EventsPlan(reader, options.events, _rounds(options, 5), large=options.large, only=only), console.note
+        EventsPlan(reader, options.events, options.repeat, large=options.large, only=only), console.note
     )
 
 
 def _video(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from evprof.run.benches.video import measure_video
 
-    return measure_video(_rounds(options, 7), console.note, only=options.only)
+    return measure_video(options.repeat, console.note, only=options.only)
 
 
 def _parts(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from evprof.run.benches.parts import measure_parts
 
-    return measure_parts(_rounds(options, 7), console.note, only=options.only)
+    return measure_parts(options.repeat, console.note, only=options.only)
 
 
 def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -149,17 +156,163 @@ def _engine_process(_: argparse.Namespace, __: Console) -> dict[str, Any]:
 
 
 BENCHMARKS = {
-    "gpu": Benchmark(_gpu, gpu_blocks),
-    "engine": Benchmark(_engine, engine_blocks),
-    "switches": Benchmark(_switches, switch_blocks, switch_markdown_blocks),
-    "speculation": Benchmark(_speculation, speculation_blocks),
-    "overhead": Benchmark(_overhead),
-    "ui": Benchmark(_ui),
-    "events": Benchmark(_events, events_blocks),
-    "video": Benchmark(_video, video_blocks),
-    "parts": Benchmark(_parts, parts_blocks),
-    "coverage": Benchmark(_coverage, coverage_blocks),
-    "engine-process": Benchmark(_engine_process),
-    "repeatability": Benchmark(_repeatability, repeatability_blocks),
+    "gpu": Benchmark(
+        """Measure every check and figure that needs a GPU, in one go of at most nine minutes.
+
+        Ceilings, tests, each way of decoding 7B shapes, instrumentation, switches, parallel prefill, drafts, memory, a
+        trace. On a CPU it does the same at tiny shapes. It needs neither a network nor a display, and writes gpu.json
+        and gpu.md.
+        """,
+        (
+            CommandExample("evprof bench gpu --out found", "measure everything"),
+            CommandExample("evprof bench gpu --plan", "print the sections and how long each may take"),
+            CommandExample("evprof bench gpu --out found --only steps trace", "measure some sections"),
+        ),
+        (takes.gpu, takes.gpu_shape, takes.device, takes.dtype, takes.only("names of sections")),
+        _gpu,
+        gpu_blocks,
+    ),
+    "engine": Benchmark(
+        """Measure how fast models with random weights decode, beside transformers' generate.
+
+        All take turns. How near they come to this machine's own ceilings is told as well; these are measured first.
+        """,
+        (
+            CommandExample(
+                "evprof bench engine --shape 160m --tokens 32 --repeat 7", "measure a shape of 160 million weights"
+            ),
+            CommandExample(
+                "evprof bench engine --contenders ours,hf_eager --markdown", "measure two, as a Markdown table"
+            ),
+        ),
+        (
+            *(takes.bench_shape, takes.engine, takes.repeat(15), takes.device, takes.dtype),
+            *(takes.sessions, takes.markdown),
+        ),
+        _engine,
+        engine_blocks,
+    ),
+    "switches": Benchmark(
+        """Measure every optimization on against off, in turns in one process.
+
+        Speed, memory, and whether the answer stays the same, beside what was expected of it. The sample is the bundled
+        one.
+        """,
+        (
+            CommandExample("evprof bench switches --repeat 15", "measure all of them"),
+            CommandExample(
+                'evprof bench switches --only vision-cache "cache fp8" --markdown', "measure some, as Markdown"
+            ),
+        ),
+        (
+            *(takes.pair, takes.only("such as cache or 'cache fp8'"), takes.max_new_tokens, takes.repeat(15)),
+            *(takes.device, takes.dtype, takes.sessions, takes.markdown),
+        ),
+        _switches,
+        switch_blocks,
+        switch_markdown_blocks,
+    ),
+    "speculation": Benchmark(
+        """Measure every drafter against plain decoding of the same held-out scenes, in turns.
+
+        Acceptance, costs, speed as predicted and as measured, and whether the answers stay the same.
+        """,
+        (
+            CommandExample("evprof bench speculation", "measure all drafters"),
+            CommandExample(
+                "evprof bench speculation --only model eagle --data mine.csv", "measure two on your own samples"
+            ),
+        ),
+        (
+            *(takes.pair, takes.only("names of drafters"), takes.scenes, takes.max_new_tokens),
+            *(takes.repeat(3), takes.device, takes.dtype, takes.sessions, takes.markdown),
+        ),
+        _speculation,
+        speculation_blocks,
+    ),
+    "overhead": Benchmark(
+        """Measure what the instrumentation costs per token.
+
+        In interleaved pairs against the same loop with a null recorder, with the A/A ratio of the same run beside it;
+        on a GPU where --device names one.
+        """,
+        (CommandExample("evprof bench overhead --pairs 300", "measure it on this machine's processor"),),
+        (takes.bench_shape, takes.pairs, takes.device, takes.sessions),
+        _overhead,
+    ),
+    "ui": Benchmark(
+        """Measure how soon the window is visible and how smoothly it draws.
+
+        How long its thread is ever busy while 10,000 records a second arrive from another process, and how fast it
+        zooms and pans.
+        """,
+        (CommandExample("evprof bench ui --trials 5 --seconds 30", "watch the window five times"),),
+        (takes.trials,),
+        _ui,
+    ),
+    "events": Benchmark(
+        """Measure how fast event recordings of every format open and read.
+
+        Beside the library people know, on the same files and in turns, with the memory that takes and whether the
+        events are right.
+        """,
+        (
+            CommandExample("evprof bench events --events 1000000", "measure every format"),
+            CommandExample("evprof bench events --only evt3 dat --repeat 15", "measure two formats more often"),
+        ),
+        (takes.events, takes.only("words of formats"), takes.repeat(5), takes.markdown),
+        _events,
+        events_blocks,
+    ),
+    "video": Benchmark(
+        """Measure how long 8 frames of a clip take.
+
+        Beside decoding it all, seeking for each frame and the libraries that are installed, with every frame recognised
+        by the number painted into it.
+        """,
+        (CommandExample('evprof bench video --only "gop 12" vfr', "measure some clips"),),
+        (takes.only("words of clips"), takes.repeat(7), takes.markdown),
+        _video,
+        video_blocks,
+    ),
+    "parts": Benchmark(
+        """Measure how long evprof's own work takes, without a model.
+
+        Drawing and simulating events, reading manifests and sessions, importing, comparing, intervals, texts.
+        """,
+        (CommandExample("evprof bench parts --only interval --repeat 3", "measure the intervals"),),
+        (takes.only("words of parts"), takes.repeat(7), takes.markdown),
+        _parts,
+        parts_blocks,
+    ),
+    "coverage": Benchmark(
+        """Measure how often our 95 % intervals hold the truth, over simulated runs.
+
+        Blocks, turns, drift, neighbours that are alike, processes and scenes that differ.
+        """,
+        (CommandExample("evprof bench coverage --quick", "simulate less"),),
+        (takes.quick, takes.markdown),
+        _coverage,
+        coverage_blocks,
+    ),
+    "engine-process": Benchmark(
+        """Measure how soon the window's engine process answers, and how soon a record of it has arrived.""",
+        (CommandExample("evprof bench engine-process", "start one and measure it"),),
+        (),
+        _engine_process,
+    ),
+    "repeatability": Benchmark(
+        """Measure how much fresh engine processes differ on this machine.
+
+        And the runs of one process. It is kept, so that comparisons of single processes can say what is usual here.
+        """,
+        (CommandExample("evprof bench repeatability --sessions 8", "measure eight processes"),),
+        (
+            *(takes.target, takes.max_new_tokens, takes.repeat(5), takes.many_sessions),
+            *(takes.device, takes.dtype),
+        ),
+        _repeatability,
+        repeatability_blocks,
+    ),
 }
 """By name, in the order of the help."""

@@ -58,7 +58,7 @@ def _note_proven(document: dict[str, Any], console: Console) -> None:
     try:
         path = note_proven(choose_device(document["settings"]["device"]))
     except OSError as error:
-        console.note(f"That the fused step is right here could not be noted: {error.strerror or error}.")
+        console.warn(f"That the fused step is right here could not be noted: {error.strerror or error}.")
     else:
         console.note(
             f"The fused step was right at every context and in every test: --step auto takes it here ({path})."

@@ -7,6 +7,7 @@ from typing import Any
 
 from evprof.cli.bench.switch_report import short_bytes
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, TableName, filled
+from evprof.core.units import number_text
 
 _TARGETS = PrintedTable(
     (
@@ -160,8 +161,9 @@ def _ceilings(rows: Sequence[Row]) -> Iterator[Block]:
     for row in _of(rows, "ceilings")[:1]:
         yield (
             f"This machine copies {row['copy_bytes_s'] / 1e9:.0f} GB/s, reads {row['read_bytes_s'] / 1e9:.0f} GB/s and "
-            f"multiplies {row['dtype']} matrices at {row['matmul_flops_s'] / 1e12:.3g} TFLOP/s. Shares of bandwidth "
-            "are of the higher of copying and reading, measured once more in the process that the shares are from."
+            f"multiplies {row['dtype']} matrices at {number_text(row['matmul_flops_s'] / 1e12, 3)} TFLOP/s. Shares of "
+            "bandwidth are of the higher of copying and reading, measured once more in the process that the "
+            "shares are from."
         )
         yield ""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
+from evprof.core.units import number_text
 
 _ENGINE: tuple[Column, ...] = (
     ("", "{phase} {contender}"),
@@ -59,7 +60,7 @@ def engine_blocks(document: Row) -> Iterator[Block]:
     yield ""
     yield (
         f"This machine copies {found['copy_bytes_s'] / 1e9:.0f} GB/s, reads {found['read_bytes_s'] / 1e9:.0f} GB/s and "
-        f"multiplies matrices at {found['matmul_flops_s'] / 1e12:.3g} TFLOP/s."
+        f"multiplies matrices at {number_text(found['matmul_flops_s'] / 1e12, 3)} TFLOP/s."
     )
     if found["decode_ceiling_tok_s"] is None:
         yield f"No ceiling by memory: {found['decode_mbu_reason']}."

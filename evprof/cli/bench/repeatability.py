@@ -8,7 +8,7 @@ from typing import Any
 from evprof.cli.terminal.console import Console
 from evprof.run.demo import BUNDLED_TARGET
 
-ROUNDS, SESSIONS = 5, 5
+SESSIONS = 5
 
 
 def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         request,
         program.engine_argv(),
         sessions=SESSIONS if options.sessions is None else options.sessions,
-        repeat=ROUNDS if options.repeat is None else options.repeat,
+        repeat=options.repeat,
         # Several processes of anything larger may not fit beside each other.
         in_turn=options.target == BUNDLED_TARGET,
     )
@@ -42,5 +42,5 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         try:
             console.note(f"kept for later sessions: {keep_repeatability(entry)}")
         except OSError as error:
-            console.note(f"It could not be kept for later sessions: {error.strerror or error}.")
+            console.warn(f"It could not be kept for later sessions: {error.strerror or error}.")
     return document

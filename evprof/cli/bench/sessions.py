@@ -11,24 +11,20 @@ from typing import Any
 from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UserError
+from evprof.core.units import number_text
 from evprof.run.processes.interrupts import stop_flag
 
-COMPARING = ("engine", "switches", "speculation", "overhead")
-"""Benchmarks whose contenders take turns within each process, so that several processes may be put together."""
-
-_NOT_PASSED = ("benchmark", "sessions", "markdown", "only")
+_NOT_PASSED = ("benchmark", "sessions", "markdown", "plan", "only")
 
 
 def measure_in_sessions(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
     """The document of every process. Ctrl-C stops the one at work, keeps what was measured, and starts no other.
 
-    Raises UserError (exit code 2) for a benchmark that compares nothing, and when a process fails.
+    Raises UserError when a process fails.
     """
-    if options.benchmark not in COMPARING:
-        raise UserError(f"--sessions is for the benchmarks {', '.join(COMPARING)} and repeatability.", exit_code=USAGE)
-    only = ["--only", *options.only] if options.only else []
-    argv = program.program_argv("bench", options.benchmark, *typed_words(options, _NOT_PASSED), *only, "--json")
+    words = ["--only", *only] if (only := getattr(options, "only", [])) else []
+    argv = program.program_argv("bench", options.benchmark, *typed_words(options, _NOT_PASSED), *words, "--json")
     documents: list[dict[str, Any]] = []
     with stop_flag() as stop:
         for number in range(options.sessions):
@@ -64,7 +60,8 @@ def spread_lines(documents: list[dict[str, Any]]) -> list[str]:
         values = [value for each in documents if _is_number(value := each["summary"].get(key))]
         if len(values) > 1:
             found.append(
-                f"{key}: {median(values):.4g} ({min(values):.4g} to {max(values):.4g} in {len(values)} sessions)"
+                f"{key}: {number_text(median(values))} ({number_text(min(values))} to {number_text(max(values))} in "
+                f"{len(values)} sessions)"
             )
     return found
 

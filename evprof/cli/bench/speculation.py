@@ -10,6 +10,7 @@ from typing import Any
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
+from evprof.core.suggestions import guess_among
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.benches.drafting import DraftingContender, contenders
 
@@ -29,7 +30,7 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
         chosen,
         ModelChoice(options.draft, options.device, options.dtype),
         target,
-        repeat=3 if options.repeat is None else options.repeat,
+        repeat=options.repeat,
         max_new_tokens=options.max_new_tokens,
         judge=FlipJudge(target),
     )
@@ -47,10 +48,8 @@ def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
         return known
     found = [one for one in known if any(word in (one.key, one.speculation.drafter) for word in options.only)]
     if not found:
-        names = ", ".join(dict.fromkeys(one.key for one in known))
-        raise UserError(
-            f"--only: there is no drafter {' or '.join(options.only)}; choose among {names}.", exit_code=USAGE
-        )
+        guess = guess_among(options.only[0], (one.key for one in known))
+        raise UserError(f"--only: there is no drafter {' or '.join(options.only)}{guess}", exit_code=USAGE)
     return found
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.sample_options import check_least, existing, option_of, us_of
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
@@ -22,13 +23,21 @@ class ConvertCommand(Command):
     """Turn recordings and videos into other formats: one file, or every row of a list of samples.
 
     frames: PNG pictures, EventGPT's renderings of an event recording or the frames of a video. npy, npz, h5 (as DSEC),
-    raw (Prophesee): event recordings; made from a video, they are simulated. mp4: H.264 with key frames where you want
-    them, of a video, a folder of pictures or an event recording.
+    raw (Prophesee): event recordings; made from a video, they are simulated. mp4: a video with the key frames you want,
+    of a video, a folder of pictures or an event recording.
 
     A list of samples becomes a folder with a manifest.csv of its own. After Ctrl-C, or worse, the same command goes on.
     """
 
     name = "convert"
+    examples = (
+        CommandExample("evprof convert scene.raw -o scene.h5", "turn a recording into another format"),
+        CommandExample("evprof convert scene.npy -o pictures --frames 5", "draw the pictures that EventGPT sees"),
+        CommandExample("evprof convert scene.mp4 -o scene.npy", "simulate events from a video"),
+        CommandExample(
+            "evprof convert dataset.csv -o converted --to npy --jobs 2", "convert every recording of a list"
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """What to read, what to make of it, and where it goes."""
@@ -123,7 +132,7 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
             progress.look(workers.steps)
             found = outcome or found
     if found is None or (found.written is None and found.error is None):
-        console.note(f"stopped; {task.output} was not written")
+        console.warn(f"stopped; {task.output} was not written")
         return CANCELLED
     if found.written is None:
         raise UserError(found.error or "", exit_code=FAILURE)
@@ -153,4 +162,4 @@ def _tell(task: Task, outcome: Outcome, console: Console) -> None:
         return
     console.print(one_line(task, outcome))
     for note in outcome.written.notes if outcome.written else ():
-        console.note(f"note: {note}")
+        console.warn(f"note: {note}")

@@ -34,20 +34,20 @@ def convert_list(options: argparse.Namespace, console: Console, kind: str) -> in
     source = Path(options.input) if kind == "manifest" else None
     conversion = DatasetConversion(plan, jobs=options.jobs, overwrite=options.overwrite, source=source)
     for sentence in problems:
-        console.note(sentence)
+        console.warn(sentence)
     began = time.perf_counter()
     with ConvertProgress(console, Path(options.input).name) as progress:
         end = conversion.run(progress)
     seconds = time.perf_counter() - began
     for sentence in end.problems:
-        console.note(sentence)
+        console.warn(sentence)
     if console.is_json:
         console.document(list_document(options.input, plan, end, [*problems, *end.problems], seconds))
     else:
         for line in list_lines(plan, end, seconds):
             console.print(line)
     if end.is_stopped:
-        console.note(f"stopped; the same command goes on: {_again(options)}")
+        console.warn(f"stopped; the same command goes on: {_again(options)}")
         return CANCELLED
     return FAILURE if end.problems else 0
 

@@ -42,7 +42,7 @@ class ConvertProgress(Progress):
         """Counts it; what failed is told at once."""
         if outcome.error is not None:
             self._failed += 1
-            self.say(f"failed: {outcome.error}")
+            self.say(f"failed: {outcome.error}", is_warning=True)
         if self._is_list:
             self.advance(self._failures())
 

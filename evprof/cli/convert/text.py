@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import bytes_text, ms_text, number_text
 from evprof.run.conversion.dataset import MANIFEST, DatasetEnd
 from evprof.run.conversion.plan import ConversionPlan
 from evprof.run.conversion.task import Task, Written
@@ -80,8 +80,8 @@ def _rate(written: Written, seconds: float) -> str:
     if seconds <= 0:
         return ""
     if written.events is not None:
-        return f" ({written.events / seconds / 1e6:.3g} Mev/s)"
-    return f" ({written.frames / seconds:.3g} frames/s)" if written.frames is not None else ""
+        return f" ({number_text(written.events / seconds / 1e6, 3)} Mev/s)"
+    return f" ({number_text(written.frames / seconds, 3)} frames/s)" if written.frames is not None else ""
 
 
 def _sum(listed: list[Written], field: str) -> int | None:

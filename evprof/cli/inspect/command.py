@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
+from evprof.cli.parser import CommandExample
 from evprof.cli.sample_options import check_least, existing
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
+from evprof.core.suggestions import did_you_mean
 from evprof.core.vocabulary.generation import ModelChoice
 
 if TYPE_CHECKING:
@@ -40,19 +40,33 @@ class InspectCommand(Command):
     """
 
     name = "inspect"
+    examples = (
+        CommandExample("evprof inspect scene.npy", "say what a recording holds"),
+        CommandExample(
+            "evprof inspect scene.mp4 --save-frames frames --frames 8", "write the eight frames that a model would see"
+        ),
+        CommandExample(
+            "evprof inspect checkpoints/EventGPT-7b --device cuda --dtype bfloat16",
+            "say whether a checkpoint fits a GPU",
+        ),
+        CommandExample(
+            "evprof inspect random:7b-eventgpt --with random:7b-video-llava --memory 24GB",
+            "say whether a pair fits 24 GB",
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The path, and whether to write frames."""
         parser.add_argument("path", metavar="PATH", help="a file, a folder, or a model's name")
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
-        parser.add_argument("--at-ms", metavar="T,T,…", help="for a video: the frames shown at these times")
-        parser.add_argument("--against", metavar="TARGET", help="how a draft's vocabulary meets this model's")
+        parser.add_argument("--at-ms", metavar="MS,MS,…", help="for a video: the frames shown at these times")
+        parser.add_argument("--against", metavar="MODEL", help="how a draft's vocabulary meets this model's")
         parser.add_argument(
             "--features", action="store_true", help="with --against: how alike both models' visual features are"
         )
-        parser.add_argument("--events", metavar="P", help="with --features: recording (default: the bundled sample)")
-        parser.add_argument("--video", metavar="P", help="with --features: its video")
+        parser.add_argument("--events", metavar="PATH", help="with --features: recording (default: the bundled sample)")
+        parser.add_argument("--video", metavar="PATH", help="with --features: its video")
         add_fit_options(parser)
         add_json_option(parser)
 
@@ -99,12 +113,20 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     from evprof.loaders.pictures.frame_folder import is_frame_set
 
     if not Path(path).exists() and not is_frame_set(path):
-        raise UserError(f"There is no file, folder or model '{path}'; check the path, or see evprof models.")
+        from engines import CATALOGUE
+        from evprof.cli.preflight.places import nearest_path
+
+        guess = nearest_path(Path(path)) or did_you_mean(path, (entry.name for entry in CATALOGUE))
+        end = guess or "; check the path, or see evprof models."
+        raise UserError(f"There is no file, folder or model '{path}'{end}")
     from evprof.cli.inspect.manifest_report import describe_manifest
+    from evprof.cli.terminal.program import program_argv
     from evprof.loaders.inspection import inspect_events, inspect_sequence, inspect_video
     from evprof.loaders.probe import probe
+    from evprof.loaders.videos.apart import keep_apart
     from evprof.session.schema import APPLICATION_ID
 
+    keep_apart(program_argv("_video"))
     kind = probe(path, session_id=APPLICATION_ID)
     if kind == "checkpoint":
         return _checkpoint(options)
@@ -140,6 +162,13 @@ def is_model_name(path: str) -> bool:
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:
+    from evprof.cli.preflight.devices import check_device
+    from evprof.cli.preflight.models import check_models
+
+    check_models(name for name in (options.path, options.other, options.against) if name is not None)
+    for device in (options.device, options.with_device):
+        if device is not None:
+            check_device(device)
     question = fit_question(options)
     document = checkpoint_document(question)
     if options.against is not None:
@@ -242,25 +271,14 @@ def _legacy(path: str) -> dict[str, Any]:
 
 def _trace(path: str) -> dict[str, Any]:
     """What a Kineto or Chrome trace holds: counts by category, steps, and the time it spans."""
-    opener = gzip.open if path.endswith(".gz") else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as stream:
-            loaded = json.load(stream)
-    except (OSError, EOFError, ValueError) as error:
-        raise UserError(f"{path}: the trace is damaged ({error}); record it again.") from error
-    entries = loaded.get("traceEvents", []) if isinstance(loaded, dict) else loaded
-    slices = [entry for entry in entries if isinstance(entry, dict) and entry.get("ph") == "X"]
-    categories: dict[str, int] = {}
-    for entry in slices:
-        category = str(entry.get("cat", ""))
-        categories[category] = categories.get(category, 0) + 1
-    starts = [float(entry["ts"]) for entry in slices if "ts" in entry]
-    ends = [float(entry["ts"]) + float(entry.get("dur", 0)) for entry in slices if "ts" in entry]
+    from evprof.loaders.trace import read_trace
+
+    found = read_trace(path)
     return _head(path, "trace") | {
-        "entries": len(entries),
-        "duration_ms": (max(ends) - min(starts)) / 1000 if starts else None,
-        "categories": categories,
-        "steps": sum(str(entry.get("name", "")).startswith("ProfilerStep#") for entry in slices),
+        "entries": found.entries,
+        "duration_ms": found.duration_ms,
+        "categories": found.categories,
+        "steps": found.steps,
     }
 
 

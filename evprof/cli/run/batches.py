@@ -54,10 +54,10 @@ def measure_batches(session: Path, request: RunRequest, sizes: Sequence[int], co
             try:
                 rows += batch_facts(request, role, sizes, stop)
             except Cancelled:
-                console.note("stopped; the batches that were measured are kept")
+                console.warn("stopped; the batches that were measured are kept")
                 break
             except UserError as error:
-                console.note(f"No batches of the {role}: {error}")
+                console.warn(f"No batches of the {role}: {error}")
     if rows:
         add_facts(session, {BATCHES: [row.to_json() for row in rows]})
     return rows

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 
 
@@ -20,6 +21,25 @@ class RunCommand(Command):
     """
 
     name = "run"
+    examples = (
+        CommandExample("evprof run", "run the bundled models on the bundled sample"),
+        CommandExample(
+            'evprof run --events scene.npy --prompt "What is in the scene?" -o scene.evprof',
+            "ask a question about an event recording",
+        ),
+        CommandExample(
+            "evprof run --events scene.npy --video scene.mp4 --mode speculative --gamma 4",
+            "let the event model draft for the video model",
+        ),
+        CommandExample(
+            "evprof run --video scene.mp4 --target checkpoints/Video-LLaVA-7B --device cuda --dtype bfloat16",
+            "run a checkpoint of your own on a GPU",
+        ),
+        CommandExample(
+            "evprof run --events scene.raw --start-ms 1000 --duration-ms 500 --warmup 1 --repeat 5",
+            "measure half a second of a longer recording five times",
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Inputs, generation, machine, and where the session goes."""
@@ -44,14 +64,29 @@ class RunCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Carries the request out; the exit code follows the status of its runs."""
+        from evprof.cli.preflight import request as preflight
         from evprof.cli.run.batches import batch_sizes, measure_batches
         from evprof.cli.run.options import request_of
-        from evprof.cli.run.recorded_session import RecordedSession, conclude, default_session_path, note_models
+        from evprof.cli.run.recorded_session import (
+            RecordedSession,
+            check_place,
+            conclude,
+            default_session_path,
+            note_models,
+            reserved_place,
+            tidy_autosaved,
+        )
 
         request, sizes = request_of(options), batch_sizes(options.batches)
+        if options.output is not None:
+            check_place(options.output)
+        preflight.check_request(request)
+        if options.output is None:
+            tidy_autosaved(console)
         path = options.output or default_session_path()
-        with RecordedSession(path, console, sessions=options.sessions or 1) as session:
-            session.run(request)
-        note_models(session, request)
-        batches = measure_batches(session.path, request, sizes, console) if sizes and not session.problem else []
+        with reserved_place(path):
+            with RecordedSession(path, console, sessions=options.sessions or 1, timeout_s=options.timeout) as session:
+                session.run(request)
+            note_models(session, request)
+            batches = measure_batches(session.path, request, sizes, console) if sizes and not session.problem else []
         return conclude(session, console, batches)

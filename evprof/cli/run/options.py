@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evprof.cli.command import add_sessions_option
+from evprof.cli.command import add_sessions_option, add_timeout_option
 from evprof.cli.sample_options import add_part_options, check_least, existing, option_of, us_of
 from evprof.cli.setting_options import add_pair_options, add_setting, choice_of, settings_of
 from evprof.core.errors import USAGE, UserError
@@ -40,7 +40,7 @@ def add_clip_options(parser: argparse.ArgumentParser) -> None:
     """Adds which part of the recordings is meant, and how their clocks relate."""
     group = parser.add_argument_group("which part of it")
     add_part_options(group)
-    group.add_argument("--video-offset-ms", type=float, metavar="C", help="when the video begins on the events' clock")
+    group.add_argument("--video-offset-ms", type=float, metavar="MS", help="when the video begins on the events' clock")
 
 
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,8 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     for entry in OF_MEASURING:
         add_setting(group, entry, default=entry.default)
     add_sessions_option(group)
-    group.add_argument("--torch-trace", metavar="LOGDIR", help="repeat once under torch.profiler, for TensorBoard")
+    add_timeout_option(group)
+    group.add_argument("--torch-trace", metavar="DIR", help="repeat once under torch.profiler, for TensorBoard")
     group.add_argument("--trace-tokens", type=int, metavar="N", help="decode steps in that trace (default: 8)")
     group.add_argument(
         "--memory-snapshot", metavar="FILE", help="repeat once recording what CUDA's allocator does, for memory_viz"

@@ -6,18 +6,21 @@ from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.messages import EngineChanged, Message, RunEnded, RunStarted, RunWarned, SetupProgressed
+from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics.figures.stages import span_ms, wall_ms
 
+_LONG_BYTES = 256 << 20
+"""Weights of less are there before a line about them is read."""
+
 
 class RunProgress(Progress):
     """Follows a RunBook. `update` is called often; it decides itself when to draw.
 
-    Without a terminal stages and runs are told when they end, and of loading every tenth.
+    Without a terminal stages and runs are told when they end, and every tenth of loading that takes long.
     """
 
     kept = "what was measured"
@@ -53,7 +56,7 @@ class RunProgress(Progress):
             case RunStarted(run_id=run_id, info=info):
                 self.say(f"run {run_id}: {_title(info)} began")
             case RunWarned(run_id=run_id, sentence=sentence):
-                self.say(f"run {run_id}: warning: {sentence}")
+                self.say(f"run {run_id}: warning: {sentence}", is_warning=True)
             case RunEnded(run_id=run_id, status=status, error=error):
                 run = self._book.runs[run_id]
                 self._tell_stages(run)
@@ -62,6 +65,8 @@ class RunProgress(Progress):
                 self.say(f"run {run_id}: {status}, {took}{f': {error}' if error else ''}")
             case SetupProgressed():
                 self._loading = None if 0 < message.total_bytes <= message.done_bytes else message
+            case EngineChanged(state=state, sentence=sentence) if state == SILENT:
+                self.say(f"{sentence} Ctrl-C stops it; a second Ctrl-C ends the program at once.")
             case EngineChanged(environment=environment) if environment:
                 self.environment = environment
 
@@ -74,7 +79,8 @@ class RunProgress(Progress):
 
     def _tell_loading(self) -> None:
         found = self._loading
-        tenth = 10 * found.done_bytes // found.total_bytes if found is not None and found.total_bytes else -1
+        takes_long = found is not None and found.total_bytes >= _LONG_BYTES
+        tenth = 10 * found.done_bytes // found.total_bytes if found is not None and takes_long else -1
         if found is not None and tenth > self._tenth:
             done, total = bytes_text(found.done_bytes), bytes_text(found.total_bytes)
             self.say(f"loading the {found.role}'s weights: {done} of {total}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.batches import BatchRow
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
-from evprof.core.errors import FAILURE, UserError
+from evprof.core.errors import FAILURE, USAGE, UserError
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
@@ -36,10 +37,17 @@ class RecordedSession:
     """Use as a context: on leaving, however, what was recorded is in the file and the file is closed."""
 
     def __init__(
-        self, path: Path, console: Console, engine: Callable[[], Engine] | None = None, *, sessions: int = 1
+        self,
+        path: Path,
+        console: Console,
+        engine: Callable[[], Engine] | None = None,
+        *,
+        sessions: int = 1,
+        timeout_s: float | None = None,
     ) -> None:
         """`path`: a new file, or a session to append to; `sessions`: fresh engine processes that a request is given to,
-        one after the other, where there are several. Raises UserError for any other file.
+        one after the other, where there are several; `timeout_s`: an engine process is ended that says nothing for so
+        long. Raises UserError for any other file.
         """
         from evprof.run.session_writer import SessionWriter
 
@@ -57,8 +65,8 @@ class RecordedSession:
         self._next_group_id = self._writer.next_group_id
         self._sessions = sessions
         self._runner: LocalRunner | ProcessRunner
-        if sessions > 1:
-            self._runner = ProcessRunner(program.engine_argv(), self.recording)
+        if sessions > 1 or timeout_s is not None:
+            self._runner = ProcessRunner(program.engine_argv(), self.recording, timeout_s=timeout_s)
         else:
             self._runner = LocalRunner(engine or make_engine, self.recording)
 
@@ -104,7 +112,7 @@ class RecordedSession:
         return [run for run_id, run in self.book.runs.items() if run_id not in before]
 
     def _begin(self, number: int) -> None:
-        if isinstance(self._runner, ProcessRunner):
+        if self._sessions > 1 and isinstance(self._runner, ProcessRunner):
             self._runner.renew()
             self._console.note(f"session {number + 1} of {self._sessions}")
 
@@ -132,13 +140,31 @@ class RecordedSession:
         return list(self.book.runs.values()) if self.problem or not self.book.runs else read_runs(str(self.path))
 
 
+@contextmanager
+def reserved_place(path: Path) -> Iterator[None]:
+    """Inside, no other evprof writes the session at `path`. Raises UserError when one does, and like `check_place`."""
+    from evprof.session.presence import reserved
+
+    check_place(path)
+    with reserved(path):
+        yield
+
+
 def check_place(path: Path) -> None:
     """Raises UserError unless a session can be made at `path` or continued there."""
     from evprof.session.header import is_session
 
     folder = path.absolute().parent
+    try:
+        path.stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise UserError(f"-o: '{path}' cannot be used ({error.strerror}); choose another name.") from None
     if path.is_dir() or (path.exists() and not is_session(path)):
         raise UserError(f"-o: '{path}' exists and is no session, so no run can be added to it; name a new file.")
+    if not path.exists() and path.suffix.lower() != ".evprof":
+        raise UserError(f"-o: a session's name ends in .evprof; name it '{path.stem}.evprof'.", exit_code=USAGE)
     if not folder.is_dir():
         raise UserError(f"-o: there is no folder '{folder}'; make it first.")
     # SQLite keeps its log beside the file, so the folder counts even where the file is there already.
@@ -166,8 +192,21 @@ def default_session_path() -> Path:
     from evprof.session.autosave import autosave_path
 
     path = autosave_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"No session can be saved in {path.parent} ({reason}); name one with -o.") from None
     return path
+
+
+def tidy_autosaved(console: Console) -> None:
+    """Clears old autosaved sessions away, and says which programs ended without closing theirs."""
+    from evprof.session.autosaved import abandoned, clear_away, told, told_removal
+
+    for sentence in (told_removal(clear_away()), told(abandoned())):
+        if sentence:
+            console.note(sentence)
 
 
 def note_models(session: RecordedSession, request: RunRequest) -> None:
@@ -199,7 +238,7 @@ def conclude(session: RecordedSession, console: Console, batches: Sequence[Batch
         print_runs(runs, console, known, processes=processes)
         print_batches(batches, console)
     if session.problem:
-        console.note(f"evprof: {session.problem}")
+        console.warn(f"evprof: {session.problem}")
         return FAILURE
     console.note(f"session saved: {session.path}")
     return CANCELLED_CODE if session.is_stopped else exit_code(runs)

@@ -111,8 +111,8 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
     figures = [
         ("time to first token", ms_text(decoding.time_to_first_token_ms(run))),
         ("inter-token latency", ms_text(decoding.inter_token_latency_ms(run))),
-        ("decode", _rate(decoding.decode_throughput_tok_s(run))),
-        ("prefill", _rate(decoding.prefill_throughput_tok_s(run))),
+        ("decode speed", _rate(decoding.decode_throughput_tok_s(run))),
+        ("prefill speed", _rate(decoding.prefill_throughput_tok_s(run))),
         ("tokens in/visual/out", " / ".join("n/a" if length is None else str(length) for length in lengths)),
         ("KV cache", f"{bytes_text(kv_cache.measured_bytes(run))}, formula {bytes_text(kv_cache.formula_bytes(run))}"),
     ]

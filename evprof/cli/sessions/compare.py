@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.command import Command, add_comparable_option, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
+from evprof.core.suggestions import guess_among
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -33,10 +35,21 @@ class CompareCommand(Command):
     """
 
     name = "compare"
+    examples = (
+        CommandExample("evprof compare scene.evprof", "compare the runs of a session"),
+        CommandExample(
+            "evprof compare eager.evprof compiled.evprof --basis model-only",
+            "compare two sessions, without reading the files",
+        ),
+        CommandExample(
+            'evprof compare results/suite.evprof --baseline "8 frames" -o comparison.csv',
+            "compare with one configuration and write a table",
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, baseline, basis, what is shown and where to."""
-        parser.add_argument("sessions", metavar="S.evprof", nargs="+")
+        parser.add_argument("sessions", metavar="S.evprof", nargs="+", help="sessions whose runs are compared")
         parser.add_argument(
             "--baseline",
             metavar="RUN",
@@ -51,7 +64,7 @@ class CompareCommand(Command):
         parser.add_argument(
             "-o",
             "--output",
-            metavar="FILE",
+            metavar="FILE.csv|FILE.json",
             type=Path,
             help="also write it as a table or document: FILE.csv or FILE.json",
         )
@@ -112,7 +125,7 @@ def _chosen(
     ]
     listed, baseline, gone = view.pick(found, holder)
     if gone:
-        console.note(f"{holder}: of the view '{options.view}' are gone: run {_numbers(name.run_id for name in gone)}")
+        console.warn(f"{holder}: of the view '{options.view}' are gone: run {_numbers(name.run_id for name in gone)}")
     if options.baseline is not None:
         baseline = _baseline(listed, options.baseline)
     return listed, baseline, options.basis or view.basis, options.differences_only or view.differences_only
@@ -146,9 +159,9 @@ def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     kept = last_attempts(runs)
     unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]
     if unfinished:
-        console.note(f"{path}: left out because they did not finish: run {_numbers(run.run_id for run in unfinished)}")
+        console.warn(f"{path}: left out because they did not finish: run {_numbers(run.run_id for run in unfinished)}")
     for cell in dict.fromkeys(run.info.cell for run in failed_only(runs) if run.info.cell):
-        console.note(f"{path}: no run of '{cell[:MOST_SHOWN]}' finished")
+        console.warn(f"{path}: no run of '{cell[:MOST_SHOWN]}' finished")
     warmups = sum(run.info.warmup for run in kept)
     again = len(runs) - len(kept)
     profiled = sum(run.info.profiled and not run.info.warmup for run in kept)
@@ -184,9 +197,9 @@ def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configurati
     for column in listed:
         if asked in (column.cell, column.label):
             return column
-    known = ", ".join(dict.fromkeys(column.cell or str(run.run_id) for column in listed for run in column.runs[:99]))
+    known = [column.cell or str(run.run_id) for column in listed for run in column.runs[:99]]
     raise UserError(
-        f"--baseline: no run or configuration '{asked}' takes part in this comparison; there are {known}.",
+        f"--baseline: no run or configuration '{asked}' takes part in this comparison{guess_among(asked, known)}",
         exit_code=USAGE,
     )
 
@@ -197,8 +210,8 @@ def _view(session: Session, name: str) -> SavedView:
 
     views = saved_views(session.facts)
     if name not in views:
-        known = f"there are {', '.join(views)}" if views else "it holds none; save one with --save"
-        raise UserError(f"{session.path} holds no view '{name}'; {known}.", exit_code=USAGE)
+        known = guess_among(name, views) if views else "; it holds none, save one with --save."
+        raise UserError(f"{session.path} holds no view '{name}'{known}", exit_code=USAGE)
     return SavedView.from_json(views[name], name)
 
 

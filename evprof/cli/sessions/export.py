@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
+from evprof.core.suggestions import guess_among
 from evprof.export.files import FORMATS
 
 if TYPE_CHECKING:
@@ -28,10 +30,18 @@ class ExportCommand(Command):
     """
 
     name = "export"
+    examples = (
+        CommandExample("evprof export scene.evprof --format chrome -o scene.json.gz", "write a trace for Perfetto"),
+        CommandExample("evprof export scene.evprof --format csv -o runs.csv", "write one row per run"),
+        CommandExample(
+            'evprof export results/suite.evprof --format json --cell "8 frames" -o runs.json',
+            "write the runs of one configuration as JSON",
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, which of their runs, format and place."""
-        parser.add_argument("sessions", metavar="S.evprof", nargs="+")
+        parser.add_argument("sessions", metavar="S.evprof", nargs="+", help="sessions whose runs are written")
         parser.add_argument("--format", choices=FORMATS, required=True, help="see above")
         parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
         parser.add_argument("--runs", metavar="LIST", type=_numbers, help="only these runs of each session: 1,2,5-8")
@@ -41,8 +51,9 @@ class ExportCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads one session after the other and writes the files."""
-        from evprof.export.files import write_export
+        from evprof.export.files import check_name, write_export
 
+        check_name(options.format, options.output)
         paths = list(dict.fromkeys(Path(path).absolute() for path in options.sessions))
         named = {Path(path).absolute(): Path(path) for path in options.sessions}
         listed = [named[path] for path in paths]
@@ -79,8 +90,8 @@ def _sources(paths: Sequence[Path], numbers: frozenset[int] | None, cells: Seque
         yield source
     missing_cells = [cell for cell in cells or () if not any(info.cell == cell for info in known)]
     if missing_cells:
-        names = ", ".join(dict.fromkeys(info.cell for info in known if info.cell)) or "none"
-        raise UserError(f"--cell: there is no configuration '{missing_cells[0]}'; there are {names}.", exit_code=USAGE)
+        guess = guess_among(missing_cells[0], (info.cell for info in known if info.cell))
+        raise UserError(f"--cell: there is no configuration '{missing_cells[0]}'{guess}", exit_code=USAGE)
     if not any(_is_chosen(info, numbers, cells) for info in known) and (numbers or cells):
         raise UserError("--runs: none of these runs is in what was given; `evprof show` lists them.", exit_code=USAGE)
 

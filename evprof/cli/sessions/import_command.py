@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.units import ms_text
@@ -24,10 +25,18 @@ class ImportCommand(Command):
     """
 
     name = "import"
+    examples = (
+        CommandExample("evprof import results.json -o earlier.evprof", "read one result file"),
+        CommandExample(
+            "evprof import results/*.json -o earlier.evprof --json", "read many and print what came of each"
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The files and the session."""
-        parser.add_argument("files", metavar="FILE.json", nargs="+", type=Path)
+        parser.add_argument(
+            "files", metavar="FILE.json", nargs="+", type=Path, help="result files (see docs/importing.md)"
+        )
         parser.add_argument(
             "-o", "--output", metavar="S.evprof", type=Path, required=True, help="a new session, or one to append to"
         )

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_comparable_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal.console import Console
 
@@ -29,16 +30,33 @@ class ReportCommand(Command):
     """
 
     name = "report"
+    examples = (
+        CommandExample("evprof report scene.evprof -o report.html", "write a report as one HTML file"),
+        CommandExample(
+            'evprof report results/suite.evprof more.evprof -o report.md --title "Two suites"',
+            "write one report of several sessions",
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, place, title and basis."""
         parser.add_argument(
-            "sessions", metavar="S.evprof", nargs="+", help="sessions, or result files that evprof import reads (.json)"
+            "sessions",
+            metavar="SESSION|FILE.json",
+            nargs="+",
+            help="sessions, or result files that evprof import reads (.json)",
         )
         parser.add_argument(
-            "-o", "--output", metavar="FILE", type=Path, required=True, help="where to write: FILE.md or FILE.html"
+            "-o",
+            "--output",
+            metavar="FILE.md|FILE.html",
+            type=Path,
+            required=True,
+            help="where to write: FILE.md or FILE.html",
         )
-        parser.add_argument("--title", metavar="T", help="heading (default: the suite's title, or the sessions' names)")
+        parser.add_argument(
+            "--title", metavar="TEXT", help="heading (default: the suite's title, or the sessions' names)"
+        )
         parser.add_argument(
             "--basis", choices=BASES, help="what totals count (default: the widest that every configuration measured)"
         )

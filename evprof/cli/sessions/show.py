@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 
 
@@ -16,10 +17,15 @@ class ShowCommand(Command):
     """
 
     name = "show"
+    examples = (
+        CommandExample("evprof show scene.evprof", "print every run"),
+        CommandExample("evprof show scene.evprof --rounds", "list every round of speculation, too"),
+        CommandExample("evprof show scene.evprof --json", "print one JSON document"),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The session."""
-        parser.add_argument("session", metavar="S.evprof")
+        parser.add_argument("session", metavar="S.evprof", help="the session")
         parser.add_argument("--rounds", action="store_true", help="list every round of speculation and why it ended")
         add_json_option(parser)
 

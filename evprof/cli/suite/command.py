@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
 from evprof.cli.sample_options import check_least
 from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal import program
@@ -40,6 +42,18 @@ class SuiteCommand(Command):
     """
 
     name = "suite"
+    examples = (
+        CommandExample("evprof suite stages -o results", "measure the stages of the bundled models"),
+        CommandExample(
+            "evprof suite one-vs-eight --data dataset.csv --limit 200 -o results",
+            "measure a ready-made suite on samples of your own",
+        ),
+        CommandExample("evprof suite grid.toml -o results --resume", "go on where a suite was stopped"),
+        CommandExample(
+            "evprof suite zurich_city_00_a --clip-ms 50 --clip-step-ms 1000 -o results",
+            "measure a clip of every second of a folder with a recording and its video",
+        ),
+    )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The grid, its samples, and where results go."""
@@ -50,23 +64,27 @@ class SuiteCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Measures what is left; 1 when not a single row finished or some failed, 130 when stopped."""
-        return _Measurement(options, console).conclude()
+        with ExitStack() as held:
+            return _Measurement(options, console, held).conclude()
 
 
 class _Measurement:
     """One call of the command."""
 
-    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+    def __init__(self, options: argparse.Namespace, console: Console, held: ExitStack) -> None:
         self._options = options
         self._console = console
+        self._held = held
         self._folder: Path = options.output
         self._command = "evprof " + " ".join(shlex.quote(word) for word in words_of(options))
 
     def conclude(self) -> int:
         """Plans, measures, reports."""
+        from evprof.cli.preflight import request as preflight
         from evprof.cli.suite.options import question_of, samples_of, spec_of
         from evprof.run.suites.record import SUITE, RowOutcomes, check_same, suite_fact
         from evprof.run.suites.suite import check_folder
+        from evprof.session.presence import reserved
 
         if self._options.retry_failed and not self._options.resume:
             raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
@@ -75,12 +93,16 @@ class _Measurement:
         room = make_room()
         spec = spec_of(question, self._options, room.family_of)
         samples, problems = samples_of(question, spec)
+        preflight.check_cells(spec.cells)
         spec, left_out = within_context(spec, room.past_context)
         session = check_folder(self._folder, resumes=self._options.resume)
+        preflight.check_samples(samples, self._console.warn)
+        # Of this process alone until the reports are written, though several writers follow one another.
+        self._held.enter_context(reserved(session))
         facts, infos = self._before(session)
         order = facts.get(SUITE, {}).get("order")
         plan, drawn = self._plan(spec, samples, order or ("interleaved" if room.fits(spec.cells) else "blocks"))
-        if self._options.resume:
+        if infos or SUITE in facts:  # else it was killed before its first row: there is nothing to differ from
             check_same(facts.get(SUITE), plan)
         place = None if question.manifest is None else str(Path(question.manifest).resolve())
         told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
@@ -103,8 +125,9 @@ class _Measurement:
     def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
         from evprof.run.suites.plan import plan_suite
         from evprof.run.suites.samples import DrawnFrames
+        from evprof.run.suites.suite import FRAMES_FOLDER
 
-        frames = DrawnFrames(self._folder.resolve() / "event-frames")
+        frames = DrawnFrames(self._folder.resolve() / FRAMES_FOLDER)
         plan = plan_suite(spec, samples, order, frames.sample_for)
         return plan, frames.draw(spec.cells, plan.samples)
 
@@ -113,9 +136,10 @@ class _Measurement:
     ) -> Any:
         from evprof.cli.suite.progress import SuiteProgress
         from evprof.run.suites.suite import SuiteDriver
+        from evprof.run.suites.video_trials import VideoTrials
 
         for sentence in fact["problems"]:
-            self._console.note(sentence)
+            self._console.warn(sentence)
         retries = self._options.retry_failed
         left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
         self._console.note(_opening(plan, len(left)))
@@ -123,6 +147,9 @@ class _Measurement:
         if left and not {"ceilings", "models"} <= facts.keys():
             extra = machine_facts(plan.spec, self._console) | pair_facts(plan, self._console)
         engine = engine_maker()
+        # With engine processes of its own a suite loses no more than a row with one of them.
+        is_here = plan.spec.sessions == 1 and self._options.timeout is None
+        trials = VideoTrials(program.program_argv("_video")) if is_here else None
         with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
             driver = SuiteDriver(
                 plan,
@@ -132,14 +159,19 @@ class _Measurement:
                 progress=progress,
                 retry_failed=retries,
                 processes=program.engine_argv(),
+                trials=trials,
+                timeout_s=self._options.timeout,
             )
             for key, value in extra.items():
                 driver.note(key, value)
             try:
                 return driver.run(fact)
-            except KeyboardInterrupt:
-                watcher.say(self._how_to_resume())
+            except (KeyboardInterrupt, UserError):
+                watcher.say(self._how_to_resume(), is_warning=True)
                 raise
+            finally:
+                if trials is not None:
+                    trials.close()
 
     def _how_to_resume(self) -> str:
         return f"stopped; go on with: {self._command} --resume"
@@ -148,7 +180,7 @@ class _Measurement:
         from evprof.cli.suite.table import cell_rows, print_table, suite_document
 
         for sentence in end.problems:
-            self._console.note(sentence)
+            self._console.warn(sentence)
         source = read(session)
         rows = cell_rows(source, plan)
         if not self._console.is_json:
@@ -160,7 +192,7 @@ class _Measurement:
         for path in (session, *reports):
             self._console.note(f"saved: {path}")
         if end.is_stopped:
-            self._console.note(self._how_to_resume())
+            self._console.warn(self._how_to_resume())
             return CANCELLED
         return FAILURE if any(row.failed or row.missing for row in rows) else 0
 
@@ -217,7 +249,7 @@ def write_reports(
             write_report([session], folder / name, command=command, by_documents=by_documents)
             written.append(folder / name)
         except UserError as error:
-            console.note(error.sentence)
+            console.warn(error.sentence)
             break
     return written
 
@@ -237,7 +269,7 @@ def make_room() -> Any:
 
 
 def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
-    """Ceilings and models' shapes, measured before the first row; what cannot be had is missing from the report."""
+    """Ceilings and models' shapes, measured before the first row; what is not available is missing from the report."""
     from engines.hardware.environment import cpu_name, describe_environment
     from engines.suites.facts import suite_facts
     from evprof.run.kept_repeatability import REPEATABILITY, kept_repeatability
@@ -247,7 +279,7 @@ def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
     try:
         found = suite_facts(choices, spec.cells[0].settings, console.note)
     except (UserError, RuntimeError, MemoryError) as error:
-        console.note(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
+        console.warn(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
         found = {}
     return {**found, REPEATABILITY: known} if known else found
 

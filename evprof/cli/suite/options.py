@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.command import add_sessions_option
+from evprof.cli.command import add_sessions_option, add_timeout_option
+from evprof.cli.preflight.places import nearest_path
 from evprof.cli.sample_options import add_list_options, option_of
 from evprof.cli.setting_options import add_model_options, add_setting_options, given_models, given_settings
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
+from evprof.core.suggestions import did_you_mean
 from evprof.run.suites.cell import FamilyOf
 from evprof.run.suites.cooldown import Cooldown
 from evprof.run.suites.ready import READY
@@ -36,7 +37,10 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--repeat", type=int, metavar="N", help="measured runs of every configuration and sample")
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up runs of every configuration (default: 1)")
     add_sessions_option(group)
-    group.add_argument("--cooldown", metavar="S|T", help="rest before every row: seconds (30), or until a GPU has 60C")
+    add_timeout_option(group)
+    group.add_argument(
+        "--cooldown", metavar="SECONDS|TEMPERATURE", help="rest before every row: seconds (30), or until a GPU has 60C"
+    )
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
     group.add_argument("--resume", action="store_true", help="continue the suite in DIR after its last finished row")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
@@ -45,8 +49,8 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
 def _add_data(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--suite", dest="named", metavar="NAME", help=f"for a list of samples: {', '.join(READY)}")
     group.add_argument("--data", metavar="MANIFEST", help="list of samples for a suite (default: the bundled ones)")
-    group.add_argument("--clip-ms", type=float, metavar="N", help="cut the sequences of a folder into clips of N ms")
-    group.add_argument("--clip-step-ms", type=float, metavar="N", help="a clip every N ms (default: end to end)")
+    group.add_argument("--clip-ms", type=float, metavar="MS", help="cut the sequences of a folder into clips of MS ms")
+    group.add_argument("--clip-step-ms", type=float, metavar="MS", help="a clip every MS ms (default: end to end)")
     add_list_options(group)
 
 
@@ -108,9 +112,8 @@ def _question(options: argparse.Namespace) -> SuiteChoice:
     if path.is_dir():
         return _of_samples(word, options)
     if not path.is_file():
-        near = difflib.get_close_matches(word, READY, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"the ready-made suites are {', '.join(READY)}."
-        raise UserError(f"There is no suite and no file '{word}'; {hint}", exit_code=USAGE)
+        guess = did_you_mean(word, READY) or nearest_path(path) or f"; the ready-made suites are {', '.join(READY)}."
+        raise UserError(f"There is no suite and no file '{word}'{guess}", exit_code=USAGE)
     grid = _grid(path)
     if grid is not None:
         if options.named is not None:
@@ -151,10 +154,12 @@ def _grid(path: Path) -> Mapping[str, Any] | None:
     suffix = path.suffix.lower()
     if suffix not in (".toml", ".json") or path.stat().st_size > _LARGEST_GRID:
         return None
+    from evprof.loaders.paths import opened_file
     from evprof.loaders.toml_text import parse_toml
 
     try:
-        text = path.read_text(encoding="utf-8")
+        with opened_file(path) as file:
+            text = file.read().decode("utf-8")
         raw = parse_toml(text) if suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as {suffix[1:].upper()}: {error}.") from None

@@ -80,7 +80,7 @@ class SuiteProgress(Progress):
     def _say_once(self, row: SuiteRow, sentence: str, where: str) -> None:
         if (row.cell.label, sentence) not in self._said:
             self._said.add((row.cell.label, sentence))
-            self.say(f"{where}: {sentence}")
+            self.say(f"{where}: {sentence}", is_warning=True)
 
 
 class SuitePace:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from textwrap import fill
 from typing import Any, TextIO
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+from evprof.core.safe_text import visible
 
 WIDTH = 150
 """Columns of text where no terminal says otherwise."""
@@ -27,22 +26,33 @@ GAP = "  "
 
 
 def printable(text: str) -> str:
-    """`text` with what would steer a terminal, or turn a line around, told as `�`: names come out of others' files."""
-    return _CONTROL.sub("�", text)
+    """`text` with what would steer a terminal, or turn a line around, told by its number: names are others' words."""
+    return visible(text)
 
 
 class Console:
-    """Two streams and how to write to them; `is_json` promises exactly one document on standard output."""
+    """Two streams and how to write to them.
 
-    def __init__(self, output: TextIO | None = None, errors: TextIO | None = None, *, is_json: bool = False) -> None:
+    `is_json` promises exactly one document on standard output, `is_quiet` nothing but warnings on standard error.
+    """
+
+    def __init__(
+        self,
+        output: TextIO | None = None,
+        errors: TextIO | None = None,
+        *,
+        is_json: bool = False,
+        is_quiet: bool = False,
+    ) -> None:
         self.output: TextIO = output or sys.stdout
         self.errors: TextIO = errors or sys.stderr
         self.is_json = is_json
+        self.is_quiet = is_quiet
 
     @property
     def is_terminal(self) -> bool:
         """Whether a person watches progress as it happens."""
-        return self.errors.isatty()
+        return not self.is_quiet and self.errors.isatty()
 
     @property
     def width(self) -> int:
@@ -83,7 +93,12 @@ class Console:
         self.output.flush()
 
     def note(self, text: str) -> None:
-        """Progress, warnings and errors."""
+        """Progress, and what was saved where; not with --quiet."""
+        if not self.is_quiet:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """What a person must know though the command went on."""
         print(printable(text), file=self.errors, flush=True)
 
     def table(

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import evprof
+from evprof.cli.terminal.streams import tell
 from evprof.core.errors import FAILURE
-from evprof.core.user_folders import log_folder
+from evprof.core.files.user_folders import log_folder
 
 KEPT_REPORTS = 20
 """Older reports are deleted, so that a program that fails in a loop does not fill the disk."""
@@ -21,12 +22,12 @@ KEPT_REPORTS = 20
 def report_crash(error: BaseException, words: list[str]) -> int:
     """Writes a report, says in one line what happened and where the report is, and returns exit code 1."""
     if "--debug" in words:
-        traceback.print_exception(error, file=sys.stderr)
+        tell("".join(traceback.format_exception(error)).rstrip())
         return FAILURE
     path = write_report(error, " ".join(words))
     where = f"the details are in {path}" if path else "the details could not be saved; --debug shows them"
     first_line = (str(error).splitlines() or [""])[0]
-    print(f"evprof: a defect of evprof: {type(error).__name__}: {first_line} ({where}).", file=sys.stderr)
+    tell(f"evprof: a defect of evprof: {type(error).__name__}: {first_line} ({where}).")
     return FAILURE
 
 
@@ -41,14 +42,14 @@ def write_report(error: BaseException, activity: str) -> Path | None:
         ]
     )
     name = f"crash-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.txt"
-    for folder in (log_folder(), Path(tempfile.gettempdir())):
+    for folder in (log_folder, tempfile.gettempdir):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / name
-            path.write_text(text, encoding="utf-8")
-        except OSError:
+            path = Path(folder()) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            _forget_old_reports(path.parent)
+        except OSError:  # no such folder can be had, or no file in it
             continue
-        _forget_old_reports(folder)
         return path
     return None
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from evprof.core.units import number_text
+
 
 def _shown(value: Any) -> str:
-    """A value for people: four significant digits are enough of a measurement."""
+    """A value for people."""
     if value is None:
         return "n/a"
     if value in ([], {}):
         return "none"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def facts_lines(document: dict[str, Any], indent: str = "") -> list[str]:

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
-from pathlib import Path
+
+from evprof.core.installation import CONSOLE, WINDOW, bundled_program, is_bundle, is_without_qt
+
+_NEED_QT = (("gui",), ("_paint",), ("_examine", "window"))
+"""How commands begin that the program without Qt cannot carry out."""
 
 
 def program_argv(*words: str) -> list[str]:
-    """The argument list that runs `evprof WORDS`; frozen, that is the console program beside this one."""
-    if getattr(sys, "frozen", False):
-        here = Path(sys.executable)
-        return [str(here.with_name(f"evprof{here.suffix}")), *words]
-    return [sys.executable, "-m", "evprof", *words]
+    """The argument list that runs `evprof WORDS`; in a bundle by that of its programs which can."""
+    if not is_bundle():
+        return [sys.executable, "-m", "evprof", *words]
+    name = WINDOW if any(words[: len(start)] == start for start in _NEED_QT) else CONSOLE
+    return [str(bundled_program(name)), *words]
 
 
 def engine_argv() -> list[str]:
     """The argument list of an engine process."""
     return program_argv("_engine")
+
+
+def leave_to_window_program() -> None:
+    """Called before anything of `ui` is imported: in a bundle's console program the window program takes over with the
+    same arguments, and this does not return."""
+    if not is_without_qt():
+        return
+    argv = [str(bundled_program(WINDOW)), *sys.argv[1:]]
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    if sys.platform != "win32":
+        os.execv(argv[0], argv)
+    raise SystemExit(subprocess.call(argv))

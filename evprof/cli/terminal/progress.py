@@ -104,10 +104,10 @@ class Progress:
             return [f"{rate}/s"]
         return [f"{rate}/s", f"{time_text((self._total - self._before - self._done) / speed)} left"]
 
-    def say(self, sentence: str) -> None:
-        """A line that stays."""
+    def say(self, sentence: str, *, is_warning: bool = False) -> None:
+        """A line that stays; a warning is said to the quiet, too."""
         if self._bar is None:
-            self._console.note(sentence)
+            (self._console.warn if is_warning else self._console.note)(sentence)
         else:
             self._bar.line(sentence)
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.safe_text import one_line
 
 EVENTS, VIDEO = "events", "video"
 """The halves of a sample."""
+
+_LONGEST = 60
+"""Characters of the name of a family that nobody knows."""
 
 READ_BY = {DRAFT: EVENTS, TARGET: VIDEO}
 """What the model of a role reads unless the settings say otherwise."""
@@ -116,7 +120,9 @@ FAMILIES: dict[str, Family] = {family.key: family for family in _ALL}
 
 def family_title(key: str, other: str | None = None) -> str:
     """How people call a family; `other` (else the key) for one that nobody knows."""
-    return FAMILIES[key].title if key in FAMILIES else key if other is None else other
+    if key in FAMILIES:
+        return FAMILIES[key].title
+    return one_line(key, _LONGEST) if other is None else other
 
 
 def family_by_type(model_type: str) -> Family | None:

@@ -11,6 +11,7 @@ from itertools import takewhile
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import evprof
+from evprof.core.safe_text import one_line, plain
 from evprof.export.report.markdown import MEANINGS, SYMBOLS
 from evprof.export.report.parts import (
     Badge,
@@ -26,7 +27,6 @@ from evprof.export.report.parts import (
     Verbatim,
 )
 from evprof.export.report.plots.svg import NARROW, WIDE, plot_svg
-from evprof.export.report.safe_text import one_line, plain
 from evprof.export.report.stylesheet import stylesheet
 
 # A page that needs nothing says so: even markup that slipped in could load or run nothing.

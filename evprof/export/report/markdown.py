@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from evprof.core.safe_text import one_line, plain
 from evprof.export.report.parts import (
     Badge,
     Block,
@@ -19,7 +20,6 @@ from evprof.export.report.parts import (
     Verbatim,
 )
 from evprof.export.report.plots.bars import plot_text
-from evprof.export.report.safe_text import one_line, plain
 
 MARKS: dict[Badge, str] = {Badge.MEASURED: "ᵐ", Badge.DERIVED: "ᵈ", Badge.THEORETICAL: "ᵗ", Badge.IMPORTED: "ⁱ"}
 """The letter after a figure."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.core.run_log import RunBook
-from evprof.core.whole_file import whole_file
 from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS, WITHOUT_RUNS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.documents.sections import document_sections
@@ -16,7 +16,6 @@ from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
 from evprof.export.report.parts import Report
 from evprof.metrics.figures.stages import BASES
-from evprof.session.header import refuse_session
 
 SUFFIXES = (".md", ".html")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import readable_file, unreadable
+from evprof.loaders.paths import raw_file, readable_file, unreadable
 
 
 class FileBytes:
@@ -18,7 +18,7 @@ class FileBytes:
         self.path = str(path)
         self.bytes_read = 0
         try:
-            self._file = found.open("rb", buffering=0)
+            self._file = raw_file(found)
             self.size = self._file.seek(0, 2)
         except OSError as error:
             raise unreadable(path, error) from None

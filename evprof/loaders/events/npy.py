@@ -20,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.columns import check_shape, column_keys, events_from_mapping
@@ -28,7 +29,7 @@ from evprof.loaders.events.file_head import NPY_MAGIC
 from evprof.loaders.events.pickled import find_pickled_columns, read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.tables import Strip, column_strips, open_table, row_strip
-from evprof.loaders.paths import unreadable
+from evprof.loaders.paths import opened_file, unreadable
 
 _LONGEST_HEADER = 16_384
 LONGEST_START = 12 + _LONGEST_HEADER
@@ -93,7 +94,7 @@ def _pickled_strips(file: FileBytes, offset: int) -> dict[str, Strip] | None:
     if file.size < _LEAST_MAPPED_PICKLE:
         return None
     with _mapped(file.path, offset) as mapped:
-        found = find_pickled_columns(mapped, file.path)
+        found = find_pickled_columns(mapped, pickle_budget(file.path, file.size))
     if found is None:
         return None
     columns = {key: found[key] for key in column_keys(found, file.path).values()}
@@ -103,13 +104,22 @@ def _pickled_strips(file: FileBytes, offset: int) -> dict[str, Strip] | None:
 
 def _read_pickle(path: str | Path, offset: int) -> EventArray:
     with _mapped(path, offset) as mapped:
-        return events_from_mapping(read_pickled_columns(mapped, str(path)), str(path))
+        return events_from_mapping(read_pickled_columns(mapped, pickle_budget(str(path), mapped.size())), str(path))
+
+
+_PICKLE_RATIO = 4
+"""Texts that stand for bytes become as many bytes, once for each array."""
+
+
+def pickle_budget(name: str, size: int) -> Budget:
+    """What a pickle of `size` bytes may take."""
+    return Budget(name, size, _PICKLE_RATIO, spare=1 << 20)
 
 
 @contextmanager
 def _mapped(path: str | Path, offset: int) -> Iterator[mmap.mmap]:
     try:
-        with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        with opened_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             mapped.seek(offset)
             yield mapped
     except OSError as error:

@@ -18,24 +18,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.budget import MOST_BYTES, PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.columns import NAMES, events_from_array, events_from_mapping
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import ZIP_MAGIC
-from evprof.loaders.events.npy import LONGEST_START, array_strips, check_length, read_npy_header, shaped
+from evprof.loaders.events.npy import LONGEST_START, array_strips, check_length, pickle_budget, read_npy_header, shaped
 from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.tables import Strip, open_table
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import opened_file, readable_file, reason
 
-MAX_UNPACKED_BYTES = 4 << 30
-"""Most that the wanted members may take unpacked."""
-
-MAX_RATIO = 200
-"""Real recordings shrink 2 to 30 times; beyond this, large archives are taken for zip bombs."""
-
-_SMALL_BYTES = 64 << 20
 _MAX_MEMBERS = 1_000
 _CHUNK_BYTES = 1 << 20
 
@@ -44,7 +38,7 @@ def open_recording(path: str | Path) -> EventRecording:
     """A `.npz` recording: arrays that were stored uncompressed are read in windows, others whole. Raises UserError."""
     found = readable_file(path)
     name = str(path)
-    with _sentences(name), zipfile.ZipFile(found) as archive:
+    with _sentences(name), opened_file(found) as file, zipfile.ZipFile(file) as archive:
         members = _wanted(archive, name)
         strips = _stored(found, members, name)
         if strips is None:
@@ -128,16 +122,7 @@ def _wanted(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
 def _check_sizes(members: dict[str, zipfile.ZipInfo], name: str) -> None:
     unpacked = sum(entry.file_size for entry in members.values())
     packed = max(1, sum(entry.compress_size for entry in members.values()))
-    if unpacked > MAX_UNPACKED_BYTES:
-        raise UserError(
-            f"{name}: unpacks to {unpacked / 2**30:.1f} GiB, more than the {MAX_UNPACKED_BYTES >> 30} GiB allowed; "
-            "cut the recording into shorter ones."
-        )
-    if unpacked > _SMALL_BYTES and unpacked / packed > MAX_RATIO:
-        raise UserError(
-            f"{name}: unpacks to {unpacked / packed:,.0f} times its size, as zip bombs do and recordings do not; "
-            "save it again without compression if it is one."
-        )
+    Budget(name, packed, PACKED_RATIO, most=MOST_BYTES).check(unpacked)
 
 
 def _read_single(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> EventArray:
@@ -145,7 +130,7 @@ def _read_single(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -
         if read_npy_header(file, name).dtype is not None:
             return events_from_array(_read_array(archive, member, name), name)
         content = file.read(member.file_size)
-    return events_from_mapping(read_pickled_columns(io.BytesIO(content), name), name)
+    return events_from_mapping(read_pickled_columns(io.BytesIO(content), pickle_budget(name, len(content))), name)
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> npt.NDArray[Any]:

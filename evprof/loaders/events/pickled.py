@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 
 MAX_OPCODES = 20_000
@@ -190,30 +191,30 @@ _BUILDERS = {
 }
 
 
-def read_pickled_columns(source: ByteSource, name: str) -> dict[str, npt.NDArray[Any]]:
+def read_pickled_columns(source: ByteSource, budget: Budget) -> dict[str, npt.NDArray[Any]]:
     """The arrays, by key, of a pickled 0-d object array that holds a dict; entries that are no arrays are left out.
 
-    `source` stands at the pickle's first byte; `name` is how errors call the file. Memory stays within a small multiple
-    of the file's size. Raises UserError for anything that is not such a dict, and names what was blocked.
+    `source` stands at the pickle's first byte; `budget` is the file's: many keys may refer to one text, which becomes
+    bytes for each. Raises UserError for anything that is not such a dict, and names what was blocked.
     """
-    with _sentences(name):
+    with _sentences(budget.path):
         found = _recording(_run(source))
-        return {key: _array(value) for key, value in found.items() if _is_array(value)}
+        return {key: _array(value, budget) for key, value in found.items() if _is_array(value)}
 
 
-def find_pickled_columns(source: PlacedSource, name: str) -> dict[str, FoundColumn | None] | None:
+def find_pickled_columns(source: PlacedSource, budget: Budget) -> dict[str, FoundColumn | None] | None:
     """Where the same arrays lie, without reading what is in them; None for short ones and those of more dimensions.
 
     None altogether where texts stand for bytes (as Python 2 wrote them), or bytearrays do. Raises UserError as
     `read_pickled_columns` does.
     """
-    with _sentences(name):
+    with _sentences(budget.path):
         try:
             found = _recording(_run(_Skipping(source)))
         except TypeError:
             # pickletools made a text or a bytearray of what was passed over.
             return None
-        described = {key: _described(value) for key, value in found.items() if _is_array(value)}
+        described = {key: _described(value, budget) for key, value in found.items() if _is_array(value)}
     columns: dict[str, FoundColumn | None] = {}
     for key, (dtype, shape, _, content) in described.items():
         is_column = isinstance(content, SkippedBytes) and len(shape) == 1
@@ -310,12 +311,12 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, _Call) and value.function.endswith(("._reconstruct", "._frombuffer"))
 
 
-def _array(call: _Call) -> npt.NDArray[Any]:
-    dtype, shape, is_fortran, content = _described(call)
+def _array(call: _Call, budget: Budget) -> npt.NDArray[Any]:
+    dtype, shape, is_fortran, content = _described(call, budget)
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
-def _described(call: _Call) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
+def _described(call: _Call, budget: Budget) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
     """Type, shape, Fortran order and content of the array of a note, checked against the bytes that are really there.
 
     The content is bytes, or a Place of them.
@@ -330,7 +331,7 @@ def _described(call: _Call) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
             raise _Refusal("one of its arrays has no content")
         _, shape, dtype_note, is_fortran, data = call.state
     dtype = _dtype(dtype_note)
-    content = data if isinstance(data, SkippedBytes) else _bytes(data)
+    content = data if isinstance(data, SkippedBytes) else _bytes(data, budget)
     if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
         raise _Refusal("one of its arrays has a shape that makes no sense")
     if len(shape) > 4 or math.prod(shape) * dtype.itemsize != len(content):
@@ -343,7 +344,9 @@ def _dtype(note: Any) -> np.dtype[Any]:
         raise _Refusal("one of its arrays has no number type")
     text = note.arguments[0]
     if not (isinstance(text, str) and _NUMBER.match(text)):
-        raise _Refusal(f"one of its arrays holds {str(text)[:20]!r}, which is not a number type")
+        # Only a text is shown: tuples of tuples of one tuple take forever to write down.
+        told = repr(text[:20]) if isinstance(text, str) else f"a {type(text).__name__}"
+        raise _Refusal(f"one of its arrays holds {told}, which is not a number type")
     try:
         dtype = np.dtype(text)
     except TypeError:
@@ -353,11 +356,12 @@ def _dtype(note: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _bytes(data: Any) -> bytes | bytearray:
+def _bytes(data: Any, budget: Budget) -> bytes | bytearray:
     if isinstance(data, _Call) and data.function == "_codecs.encode" and len(data.arguments) >= 1:
         # How Python 2 protocols spell bytes. Encoded here and not when met: a pickle may refer to one text many times.
         text = data.arguments[0]
         if isinstance(text, str):
+            budget.take(len(text))
             try:
                 return text.encode("latin-1")
             except UnicodeEncodeError:

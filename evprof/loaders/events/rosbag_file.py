@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.errors import UserError
+from evprof.core.installation import how_to_add
 from evprof.loaders.events.expansion import Expansion
 from evprof.loaders.events.file_bytes import FileBytes
 
@@ -114,7 +115,7 @@ class BagFile:
             import lz4.frame
         except ImportError:
             raise UserError(
-                f"{self._file.path}: is compressed with lz4; install what reads that: pip install 'evprof[rosbag]'."
+                f"{self._file.path}: is compressed with lz4, whose reader is missing; {how_to_add('evprof[rosbag]')}."
             ) from None
         return lz4.frame.LZ4FrameDecompressor()
 

@@ -26,6 +26,7 @@ from evprof.loaders.legacy.similarity import FeatureSimilarity, PositionRows, St
 from evprof.loaders.legacy.trainings import TokenAdapterTraining, TrainingHistory
 from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
 from evprof.loaders.legacy.without_measurements import described
+from evprof.loaders.paths import opened_file
 
 FAMILIES: tuple[type[RowReader], ...] = (
     *(OneVersusEight, EndToEnd, FiveStages, FourStages, MatchedAnswers, VerifiedDrafts, PrefillRows),
@@ -104,6 +105,11 @@ def open_legacy(path: str | Path) -> LegacyFile:
         raise UserError(f"{found}: there is no such file; check the name.") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{found}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+    if not _begins_as_json(found):
+        raise UserError(
+            f"{found}: holds no JSON object and no JSON list; evprof import reads result files of earlier scripts, and "
+            "lists of samples go to evprof suite."
+        )
     preview = _preview(found)
     family = next((family for family in FAMILIES if family.recognises(preview)), None)
     if family is None:
@@ -117,13 +123,30 @@ def open_legacy(path: str | Path) -> LegacyFile:
 def is_legacy(path: str | Path) -> bool:
     """Whether a file begins as a result file of these families does; whether it is one `open_legacy` finds out."""
     try:
-        with Path(path).open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except (OSError, ValueError):
+        head = _head(Path(path))
+    except (UserError, OSError, ValueError):
         return False
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+    if not _is_json(head):
         return False
     return any(mark in head for mark in _MARKS) or (b'"results"' in head and b'"errors"' in head)
+
+
+def _head(path: Path) -> bytes:
+    with opened_file(path) as file:
+        return file.read(_HEAD_BYTES)
+
+
+def _is_json(head: bytes) -> bool:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def _begins_as_json(path: Path) -> bool:
+    """Whether a file may be JSON; one that cannot be read, or is empty, has its own sentence from the reader."""
+    try:
+        head = _head(path)
+    except (UserError, OSError):
+        return True
+    return not head.strip() or _is_json(head)
 
 
 def _preview(path: Path) -> Preview:

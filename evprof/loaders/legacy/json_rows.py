@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from evprof.core.errors import UserError
+from evprof.loaders.paths import opened_file
 
 Place = tuple[str, ...]
 """Where a list of rows stands: the keys that lead to it; () is the file itself."""
@@ -55,7 +56,7 @@ class JsonRows:
         import ijson
 
         try:
-            with self.path.open("rb") as file:
+            with opened_file(self.path) as file:
                 stream = _Finite(file, is_needed=_has_words(file))
                 builder = _Builder(self)
                 for kind, value in ijson.basic_parse(stream, use_float=True):

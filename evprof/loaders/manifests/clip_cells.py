@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
+from evprof.loaders.decimals import decimal_of
 from evprof.loaders.manifests.problems import shown
 
 TIMES: Mapping[str, str] = {"start": "start_us", "duration": "duration_us", "video_offset": "video_offset_us"}
@@ -35,9 +36,5 @@ def time_us(column: str, value: object) -> int | None:
 def _number(value: object) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
-    try:
-        # Through text: 0.1 is a tenth, not the nearest float.
-        number = Decimal(value.strip() if isinstance(value, str) else str(value)) if len(str(value)) <= 40 else None
-    except InvalidOperation:
-        return None
-    return number if number is not None and number.is_finite() else None
+    # Through text: 0.1 is a tenth, not the nearest float.
+    return decimal_of(str(value))

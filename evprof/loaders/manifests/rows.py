@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -18,7 +19,7 @@ from typing import Any, BinaryIO, TextIO
 from evprof.core.errors import UserError
 from evprof.loaders.json_text import JsonText, MendedJson
 from evprof.loaders.manifests.problems import ManifestProblems, shown
-from evprof.loaders.paths import reason
+from evprof.loaders.paths import opened_file, reason
 from evprof.loaders.toml_text import parse_toml
 
 CSV, JSON, TOML = "csv", "json", "toml"
@@ -106,9 +107,9 @@ def first_row(head: bytes, form: str) -> dict[str, Any] | None:
 
 
 def _csv_rows(path: Path, problems: ManifestProblems) -> Iterator[dict[str, str]]:
-    with path.open("rb") as file:
+    with opened_file(path) as file:
         encoding = _encoding(file.read(4))
-    with path.open(encoding=encoding, newline="") as text:
+    with io.TextIOWrapper(opened_file(path), encoding=encoding, newline="") as text:
         yield from _parsed_csv(path, text, problems)
 
 
@@ -118,7 +119,7 @@ def _parsed_csv(path: Path, text: TextIO, problems: ManifestProblems) -> Iterato
         first = next((line for line in text if line.strip()), "")
         reader = csv.reader(chain([first], text), delimiter=_delimiter(first), strict=True)
         header = [cell.strip() for cell in next(reader, [])]
-        for name in sorted({cell for cell in header if cell and header.count(cell) > 1}):
+        for name in sorted(cell for cell, count in Counter(header).items() if cell and count > 1):
             problems.once(f"There are several columns '{shown(name)}'; the first one is read.")
         for cells in reader:
             if not any(cell.strip() for cell in cells):
@@ -159,7 +160,9 @@ def _cells(line: str, delimiter: str) -> list[str]:
 
 def _toml_rows(path: Path) -> Iterable[object]:
     try:
-        text = path.read_bytes().removeprefix(_BOM).decode("utf-8")
+        with opened_file(path) as file:
+            content = file.read()
+        text = content.removeprefix(_BOM).decode("utf-8")
         loaded = parse_toml(text)
     except UnicodeError:
         raise UserError(f"{path}: is not UTF-8 text; save it as UTF-8.") from None
@@ -190,7 +193,7 @@ def _json_rows(path: Path) -> Iterator[object]:
     import ijson
 
     number = 0
-    with path.open("rb") as file:
+    with opened_file(path) as file:
         for source in (JsonText(file), MendedJson(file)):
             file.seek(0)
             try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import opened_file, readable_file, reason
 from evprof.loaders.pictures.render import Picture
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def read_png(path: str | Path) -> Picture:
 
     found = readable_file(path)
     try:
-        with found.open("rb") as file, Image.open(file, formats=["PNG"]) as image:
+        with opened_file(found) as file, Image.open(file, formats=["PNG"]) as image:
             if max(image.size) > MAX_SIDE or image.width * image.height > MAX_PIXELS:
                 raise UserError(
                     f"{path}: a picture of {image.width} x {image.height} is more than the {MAX_PIXELS >> 20} "

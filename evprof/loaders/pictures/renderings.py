@@ -17,7 +17,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE, Colors, Palette
 from evprof.loaders.pictures.render import Picture, render_events
-from evprof.loaders.pictures.representations import inside, voxel_grid
+from evprof.loaders.pictures.representations import check_canvas, inside, voxel_grid
 
 
 class RenderingText(NamedTuple):
@@ -64,8 +64,7 @@ class Painter:
     def __init__(
         self, width: int, height: int, *, palette: Palette = EVENTGPT_PALETTE, rendering: str = "polarity"
     ) -> None:
-        if width < 1 or height < 1:
-            raise UserError(f"A picture of {width} x {height} pixels cannot be drawn.")
+        check_canvas(width, height)
         if rendering not in RENDERING_TEXTS:
             raise UserError(f"'{rendering}' is no way to draw events; there are {', '.join(RENDERINGS)}.")
         self.width, self.height = width, height

@@ -17,12 +17,29 @@ _CHUNK = 1 << 15
 """Events worked on at once, so that intermediate arrays stay in the processor's cache."""
 
 
-def canvas_size(events: EventArray, width: int | None, height: int | None) -> tuple[int, int]:
-    """Width and height asked for, or of the smallest canvas that holds every event. Raises UserError when empty."""
-    columns = events.width if width is None else width
-    rows = events.height if height is None else height
+MOST_PIXELS = 1 << 24
+"""4096 x 4096: eight times the largest event camera. One event at a far corner must not fill the memory."""
+
+_PIXELS_PER_EVENT = 4
+"""More pixels need so many events: those simulated from films may be larger than any camera's."""
+
+
+def check_canvas(columns: int, rows: int, events: int = 0) -> None:
+    """Raises UserError for a picture that is empty, or larger than any sensor and its `events` account for."""
     if columns < 1 or rows < 1:
         raise UserError(f"A picture of {columns} x {rows} pixels cannot be drawn; the events or the canvas are empty.")
+    if columns * rows > max(MOST_PIXELS, _PIXELS_PER_EVENT * events):
+        raise UserError(
+            f"The events would need a picture of {columns} x {rows} pixels, larger than any event camera's; the "
+            "recording is damaged, so copy or export it again."
+        )
+
+
+def canvas_size(events: EventArray, width: int | None, height: int | None) -> tuple[int, int]:
+    """Width and height asked for, or of the smallest canvas that holds every event. Raises UserError, see above."""
+    columns = events.width if width is None else width
+    rows = events.height if height is None else height
+    check_canvas(columns, rows, len(events))
     return columns, rows
 
 

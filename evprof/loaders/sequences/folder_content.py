@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evprof.core.errors import UserError
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of
+from evprof.loaders.paths import opened_file
 
 DEPTH = 4
 """Levels below the folder: a data set with one sequence in it has its pictures in the fourth."""
@@ -79,9 +81,9 @@ def folder_content(root: str | Path) -> FolderContent:
 
 def _sort_in(path: Path, said: list[str], content: FolderContent) -> None:
     try:
-        with path.open("rb") as file:
+        with opened_file(path) as file:
             head = file.read(HEAD_BYTES)
-    except OSError:
+    except (UserError, OSError):
         return
     if is_video_head(head):
         content.videos.append(path)

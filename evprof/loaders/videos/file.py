@@ -56,7 +56,7 @@ class VideoFile(VideoSource):
         self._table: FrameTable | None = None
         self._finder: FrameFinder | None = None
         self._bytes_beside = 0
-        self._track = VideoTrack(self.path, self._file, self._check_size, threads=min(self._threads, MAX_THREADS))
+        self._track = VideoTrack(self.path, self._file, threads=min(self._threads, MAX_THREADS))
 
     def close(self) -> None:
         """Lets go of the file."""

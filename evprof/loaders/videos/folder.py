@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.paths import opened_file, readable_file, reason
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set, natural_key
 from evprof.loaders.pictures.png import scaled_down
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.frame_table import FrameTable
-from evprof.loaders.videos.source import PILLOW, Choice, VideoFrames, VideoInfo, VideoSource
+from evprof.loaders.videos.source import PILLOW, Choice, VideoFrames, VideoInfo, VideoSource, check_size
 from evprof.loaders.videos.times import read_times_us
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ class ImageFolder(VideoSource):
 
         path = readable_file(self._paths[index])
         try:
-            with path.open("rb") as file, Image.open(file, formats=[_FORMATS[path.suffix.lower()]]) as image:
-                self._check_size(image.width, image.height)
+            with opened_file(path) as file, Image.open(file, formats=[_FORMATS[path.suffix.lower()]]) as image:
+                check_size(self.path, image.width, image.height)
                 picture = _upright_rgb(path, image)
                 self._bytes_read += file.seek(0, 2)
         except (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError) as error:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evprof.core.user_folders import cache_folder
+from evprof.core.files.user_folders import cache_folder
 from evprof.loaders.kept_files import KeptFiles
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.content_index import ContentIndex

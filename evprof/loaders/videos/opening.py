@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.loaders.pictures.frame_folder import is_frame_set
+from evprof.loaders.videos.apart import ApartVideo, crash_of, is_kept_apart
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.folder import ImageFolder
 from evprof.loaders.videos.source import AUTO, DECODERS, TORCHCODEC, VideoSource
@@ -16,7 +17,8 @@ def open_video(path: str | Path, times_path: str | Path | None = None, decoder: 
     """Opens a video file, a folder of pictures, or a set of them (`drive/000001_*.png`); the caller closes it.
 
     `times_path` names a text with the time of every picture (see `videos/times.py`), for folders and sets alone.
-    `decoder` is one of DECODERS; which one decoded is in `VideoFrames.decoder`.
+    `decoder` is one of DECODERS; which one decoded is in `VideoFrames.decoder`. Programs that `keep_apart` have it done
+    by a helper.
     """
     if decoder not in DECODERS:
         raise UserError(f"There is no video decoder {decoder}; choose one of {', '.join(DECODERS)}.", exit_code=USAGE)
@@ -29,4 +31,8 @@ def open_video(path: str | Path, times_path: str | Path | None = None, decoder: 
         )
     if decoder == TORCHCODEC:
         return TorchcodecFile(path)
+    if is_kept_apart():
+        return ApartVideo(path)
+    if (crash := crash_of(path)) is not None:
+        raise UserError(crash)
     return VideoFile(path)

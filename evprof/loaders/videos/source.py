@@ -75,6 +75,15 @@ Choice = Callable[[FrameTable], list[int]]
 """Which frames of a table are asked for."""
 
 
+def check_size(path: str, width: int, height: int) -> None:
+    """Raises UserError for pictures that are larger than any that is read."""
+    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+        raise UserError(
+            f"{path}: pictures of {width} x {height} are more than the {MAX_PIXELS >> 20} megapixels allowed; "
+            "scale the video down first."
+        )
+
+
 class VideoSource(Closing, ABC):
     """One open video: open, `index()`, then `read_uniform`, `read_at`, or `walk` and `to_rgb`; each can be timed.
 
@@ -153,13 +162,6 @@ class VideoSource(Closing, ABC):
                 f"{table.duration_us / 1000:.1f} ms, so choose a part inside it, or correct its offset."
             )
         return [shown.start + int(index) for index in uniform_indices(len(shown), count)]
-
-    def _check_size(self, width: int, height: int) -> None:
-        if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
-            raise UserError(
-                f"{self.path}: pictures of {width} x {height} are more than the {MAX_PIXELS >> 20} megapixels allowed; "
-                "scale the video down first."
-            )
 
     def _check_amount(self, frames: int, width: int, height: int) -> None:
         """Raises UserError when so many different frames are more than one call returns."""

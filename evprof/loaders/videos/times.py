@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import readable_file, reason
+from evprof.loaders.decimals import decimal_of
+from evprof.loaders.paths import opened_file, readable_file, reason
 
 MAX_BYTES = 64 << 20
 
 _MICROSECONDS, _NANOSECONDS, _SECONDS = Decimal(1), Decimal("0.001"), Decimal(1_000_000)
 """One unit of each in µs."""
 
+_LATEST_US = 2**61
 _LATEST_UNIX_US = 10**17
 """The year 5138 in µs; the same number of ns is the year 1973."""
 
@@ -43,7 +45,11 @@ def read_times_us(path: str | Path) -> npt.NDArray[np.int64]:
     if not rows:
         raise UserError(f"{path}: holds no times; it needs one in µs for each picture.")
     unit = _SECONDS if has_decimals else _whole_unit([numbers[0] for _, numbers in rows])
-    times = np.array([round(sum(numbers) * unit / len(numbers)) for _, numbers in rows], dtype=np.int64)
+    middles = [sum(numbers) * unit / len(numbers) for _, numbers in rows]
+    for (line_number, _), middle in zip(rows, middles, strict=True):
+        if not abs(middle) < _LATEST_US:
+            raise UserError(f"{path}: line {line_number} is no time: no clock shows {middle / 1_000_000:.3g} s.")
+    times = np.array([round(middle) for middle in middles], dtype=np.int64)
     backwards = np.flatnonzero(np.diff(times) <= 0)
     if len(backwards):
         line_number = rows[int(backwards[0]) + 1][0]
@@ -56,29 +62,21 @@ def _text(path: str | Path) -> str:
     try:
         if found.stat().st_size > MAX_BYTES:
             raise UserError(f"{path}: is larger than {MAX_BYTES >> 20} MiB, too large for a list of times.")
-        return found.read_text(encoding="utf-8-sig")
+        with opened_file(found) as file:
+            return file.read().decode("utf-8-sig")
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a list of times ({reason(error)}); give a text file.") from None
 
 
 def _numbers(path: str | Path, line_number: int, words: list[str]) -> list[Decimal]:
     """The one or two numbers of a line. Decimal, because a float has no room for Unix time in µs."""
-    found = [_number(word) for word in words]
+    found = [decimal_of(word) for word in words]
     numbers = [number for number in found if number is not None]
     is_name = len(words) == 2 and found[1] is None
     if found[0] is None or not (is_name or 1 <= len(words) == len(numbers) <= 2):
         shown = " ".join(words)[:40]
         raise UserError(f"{path}: line {line_number} is no time ({shown!r}); it needs one number of µs.")
     return numbers
-
-
-def _number(word: str) -> Decimal | None:
-    try:
-        value = Decimal(word) if len(word) <= 40 else None
-    except InvalidOperation:
-        return None
-    # In any unit, times beyond this do not fit into 64 bits of µs.
-    return value if value is not None and value.is_finite() and abs(value) < 2**62 else None
 
 
 def _whole_unit(times: list[Decimal]) -> Decimal:

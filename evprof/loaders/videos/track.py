@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.core.errors import UserError
+from evprof.core.installation import how_to_add
 from evprof.loaders.paths import reason
-from evprof.loaders.videos.source import MAX_PIXELS
+from evprof.loaders.videos.source import MAX_PIXELS, check_size
 
 if TYPE_CHECKING:
     from av import Packet, VideoFrame, VideoStream
@@ -27,23 +28,21 @@ class VideoTrack:
     """The first real video track of a file, from its start. Not for two threads at once.
 
     `threads` is how many the decoder may use. Opening decodes nothing, which takes a tenth of FFmpeg's usual time,
-    unless `is_thorough`: then FFmpeg decodes a few frames to learn what the file does not say. `check_size` is asked
-    about each size of picture that turns up.
+    unless `is_thorough`: then FFmpeg decodes a few frames to learn what the file does not say.
     """
 
     def __init__(
         self,
         name: str,
         file: Path,
-        check_size: Callable[[int, int], None],
         *,
         threads: int,
         is_thorough: bool = False,
     ) -> None:
         self.name = name
         self.bytes_read = 0
+        self._is_refused = False
         self._file = file
-        self._check_size = check_size
         self.threads = threads
         self._is_thorough = is_thorough
         self.container: InputContainer
@@ -57,6 +56,7 @@ class VideoTrack:
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
         """The packets from the file's place on, an empty one last."""
+        self._renew()
         for packet in self.container.demux(self.stream):
             self.bytes_read += packet.size
             yield packet
@@ -67,11 +67,12 @@ class VideoTrack:
             if is_skipped is not None and packet.size and is_skipped(packet.pts):
                 continue
             for frame in packet.decode():
-                self._check_size(frame.width, frame.height)
+                check_size(self.name, frame.width, frame.height)
                 yield frame
 
     def seek(self, ticks: int) -> None:
         """To the key frame at or before a time."""
+        self._renew()
         with self.sentences():
             self.container.seek(ticks, stream=self.stream, backward=True)
 
@@ -88,7 +89,7 @@ class VideoTrack:
 
     def another(self, threads: int) -> VideoTrack:
         """The same track opened once more, for another decoder."""
-        return VideoTrack(self.name, self._file, self._check_size, threads=threads, is_thorough=self._is_thorough)
+        return VideoTrack(self.name, self._file, threads=threads, is_thorough=self._is_thorough)
 
     def use_threads(self, threads: int) -> None:
         """How many threads the decoder may use; too late, and without effect, once it has decoded."""
@@ -97,6 +98,7 @@ class VideoTrack:
             self.stream.codec_context.thread_count = threads
 
     def _open(self) -> None:
+        self._is_refused = False
         self.container = self._opened()
         try:
             self.stream = self._choose_stream()
@@ -113,8 +115,8 @@ class VideoTrack:
             import av
         except ImportError:
             raise UserError(
-                f"{self.name}: reading video files needs the package av; install it (pip install av), or give a folder "
-                "of pictures."
+                f"{self.name}: reading video files needs the package av; {how_to_add('av')}, or give a folder of "
+                "pictures."
             ) from None
         from av.container import InputContainer
 
@@ -148,7 +150,7 @@ class VideoTrack:
         context = self.stream.codec_context
         if context.width < 1 or context.height < 1:
             raise UserError(f"{self.name}: the video has no picture size; it is damaged, copy it again.")
-        self._check_size(context.width, context.height)
+        check_size(self.name, context.width, context.height)
         with self.sentences():
             context.skip_frame = "DEFAULT"
             context.thread_type = "AUTO"
@@ -163,7 +165,13 @@ class VideoTrack:
         try:
             yield
         except (av.FFmpegError, OSError, ValueError, IndexError, MemoryError, OverflowError) as error:
+            self._is_refused = True
             raise UserError(
                 f"{self.name}: cannot be read as a video ({reason(error)}); "
                 "it is damaged, cut short or no video; copy it again, or choose another file."
             ) from None
+
+    def _renew(self) -> None:
+        """Opens anew once FFmpeg has refused something: what it left behind is not to be used, it died of that."""
+        if self._is_refused:
+            self.rewind()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evprof.core.errors import UserError
+from evprof.loaders.paths import opened_file
 from evprof.loaders.videos.frame_table import FrameTable
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def check_complete(name: str, file: Path, container: InputContainer, stream: Vid
     """
     size = file.stat().st_size
     announced = max((entry.pos + entry.size for entry in stream.index_entries), default=0)
-    with file.open("rb") as opened:
+    with opened_file(file) as opened:
         head = opened.read(8)
     if head.startswith(b"RIFF"):
         announced = max(announced, int.from_bytes(head[4:], "little"))

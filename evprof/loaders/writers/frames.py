@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.whole_file import whole_folder
+from evprof.core.files.whole_file import whole_folder
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.pictures.render import Picture
 

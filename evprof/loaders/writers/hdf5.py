@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
-from evprof.core.whole_file import whole_path
+from evprof.core.files.whole_file import whole_path
+from evprof.core.installation import how_to_add
 from evprof.loaders.events.hdf5.plugins import register_filters
 from evprof.loaders.events.recording import joined
 from evprof.loaders.paths import reason
@@ -182,8 +183,7 @@ def _compression_options(compression: str, name: str) -> dict[str, Any]:
         hdf5plugin = register_filters()
     except ImportError:
         raise UserError(
-            f"{name}: compressing with {compression} needs hdf5plugin; install it with `pip install hdf5plugin`, or "
-            "choose gzip."
+            f"{name}: compressing with {compression} needs hdf5plugin; {how_to_add('hdf5plugin')}, or choose gzip."
         ) from None
     codec: Any = compression.removeprefix("blosc-")
     return dict(hdf5plugin.Blosc(cname=codec, clevel=1, shuffle=hdf5plugin.Blosc.SHUFFLE))
@@ -194,7 +194,7 @@ def _file(path: Path, name: str) -> Iterator[tuple[Any, PatientFile]]:
     try:
         import h5py
     except ImportError:
-        raise UserError(f"{name}: writing HDF5 needs h5py; install it with `pip install h5py`.") from None
+        raise UserError(f"{name}: writing HDF5 needs h5py; {how_to_add('h5py')}.") from None
     with closing(PatientFile(path)) as place:
         with h5py.File(place, "w") as file:
             yield file, place

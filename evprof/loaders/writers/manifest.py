@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from evprof.core.files.whole_file import whole_file
 from evprof.core.sample import Sample
-from evprof.core.whole_file import whole_file
 
 
 def write_manifest(path: Path, samples: Iterable[Sample]) -> None:

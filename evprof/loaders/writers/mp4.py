@@ -1,9 +1,8 @@
-"""Writes pictures as an MP4 video: H.264 through PyAV, with key frames where they are asked for and times as given."""
+"""Writes pictures as an MP4 video through PyAV, with key frames where they are asked for and times as given."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evprof.core.errors import UserError
-from evprof.core.whole_file import whole_path
+from evprof.core.files.whole_file import whole_path
 from evprof.loaders.pictures.render import Picture
+from evprof.loaders.writers.encoder import Encoding, timed_encoder
 
 if TYPE_CHECKING:
-    from av import Packet, VideoFrame
-    from av.container import OutputContainer
-    from av.video.stream import VideoStream
+    from av import VideoFrame
 
 MOST_TICKS = 1_000_000
 """Finest clock of a file, in ticks per second."""
@@ -27,25 +25,11 @@ _LIMITED_RANGE, _BT601 = 1, 6
 """FFmpeg's numbers for what our own conversion from RGB gives."""
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """How a video is compressed: a key frame every `gop` frames and nowhere else, at most `b_frames` in a row.
-
-    `crf` 0 is lossless, 51 the worst; `preset` one of x264's; `size` is (width, height), None the pictures' own.
-    """
-
-    gop: int = 12
-    b_frames: int = 2
-    crf: int = 20
-    size: tuple[int, int] | None = None
-    preset: str = "medium"
-
-
 def write_mp4(path: Path, frames: Iterable[tuple[int, Any]], time_base: Fraction, encoding: Encoding) -> int:
     """Writes (pts, frame) with increasing pts in ticks of `time_base` seconds; returns how many frames.
 
     A frame is a uint8 RGB picture [H, W, 3] or a decoded one of PyAV, whose colours then stay untouched where its
-    format allows it. Odd sizes are extended by a row or column, which H.264 for every player needs. Every frame is one
+    format allows it. Odd sizes are extended by a row or column, which players need. Every frame is one
     slice. Raises OSError, UserError without any frame, and whatever `frames` raises.
     """
     import av
@@ -56,13 +40,13 @@ def write_mp4(path: Path, frames: Iterable[tuple[int, Any]], time_base: Fraction
     if first is None:
         raise UserError(f"{path}: there are no pictures to write; choose another part.")
     count = 0
-    durations: dict[int, int] = {}
     # The list of edits, which takes back the delay of B-frames, is counted in this clock, else in ms: short videos
     # of a fast camera would lose their end.
     clock = {"movie_timescale": str(MOST_TICKS)}
     with whole_path(path) as unfinished, av.open(str(unfinished), "w", format="mp4", options=clock) as container:
         picture = _encodable(first[1], encoding.size)
-        stream = _stream(container, picture, base, encoding)
+        encoder = timed_encoder(container, picture, base, encoding)
+        stream = encoder.stream
         for (pts, frame), duration in _with_durations(chain([first], shown)):
             picture = _encodable(frame, encoding.size)
             if (picture.width, picture.height) != (stream.width, stream.height):
@@ -70,20 +54,11 @@ def write_mp4(path: Path, frames: Iterable[tuple[int, Any]], time_base: Fraction
                     f"{path}: picture {count} is {picture.width} x {picture.height} and the first one {stream.width} x "
                     f"{stream.height}; a video has one size, so give --size."
                 )
-            picture.pts, picture.time_base = round(pts * time_base / base), base
-            durations[picture.pts] = round(duration * time_base / base)
-            _mux(container, stream.encode(picture), durations)
+            ticks, lasting = round(pts * time_base / base), round(duration * time_base / base)
+            container.mux(encoder.encode(picture, ticks, lasting))
             count += 1
-        _mux(container, stream.encode(), durations)
+        container.mux(encoder.flush())
     return count
-
-
-def _mux(container: OutputContainer, packets: list[Packet[Any]], durations: dict[int, int]) -> None:
-    """Writes what the encoder gave, with the durations it does not know."""
-    for packet in packets:
-        if packet.pts is not None:
-            packet.duration = durations.pop(packet.pts, packet.duration)
-        container.mux(packet)
 
 
 def _clock(time_base: Fraction) -> Fraction:
@@ -103,23 +78,6 @@ def _with_durations(frames: Iterator[tuple[int, Any]]) -> Iterator[tuple[tuple[i
         before = frame
     if before is not None:
         yield before, duration
-
-
-def _stream(container: OutputContainer, first: VideoFrame, base: Fraction, encoding: Encoding) -> VideoStream:
-    stream: VideoStream = container.add_stream("libx264", rate=30)
-    stream.width, stream.height, stream.pix_fmt = first.width, first.height, "yuv420p"
-    context = stream.codec_context
-    # The encoder's own choice, slices, gives files that decode faster on several cores than those cameras write.
-    context.thread_type = "FRAME"
-    context.time_base = base
-    context.gop_size = encoding.gop
-    context.max_b_frames = encoding.b_frames
-    context.color_range, context.colorspace = first.color_range, first.colorspace
-    if hasattr(first, "color_primaries"):
-        context.color_primaries, context.color_trc = first.color_primaries, first.color_trc
-    keys = f"keyint={encoding.gop}:min-keyint={encoding.gop}:scenecut=0:open-gop=0"
-    context.options = {"crf": str(encoding.crf), "preset": encoding.preset, "x264-params": keys}
-    return stream
 
 
 def _encodable(frame: Any, size: tuple[int, int] | None) -> VideoFrame:

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from evprof.core.events import EventArray
-from evprof.core.whole_file import whole_binary
+from evprof.core.files.whole_file import whole_binary
 from evprof.loaders.writers.columns import DTYPES, RECORD, Spool
 
 

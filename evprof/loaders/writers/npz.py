@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from evprof.core.events import EventArray
-from evprof.core.whole_file import whole_binary
+from evprof.core.files.whole_file import whole_binary
 from evprof.loaders.writers.columns import DTYPES, Spool
 from evprof.loaders.writers.npy import write_column
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.core.whole_file import whole_binary
+from evprof.core.files.whole_file import whole_binary
 from evprof.loaders.paths import reason
 
 _CHUNK_EVENTS = 1 << 17

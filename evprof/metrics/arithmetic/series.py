@@ -99,7 +99,7 @@ def _interval(values: Values, design: Values, column: int, spent: int) -> Interv
     return _mixture_ends(centres, errors, weights / weights.sum(), freedom)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _fits(raw: bytes, shape: tuple[int, int], column: int) -> _Fits | None:
     design = np.frombuffer(raw).reshape(shape)
     count, width = shape
@@ -145,7 +145,7 @@ def student_share(scores: Values, freedom: int) -> Values:
     return np.interp(scores, at, shares)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def student_scores(freedom: int) -> tuple[Values, Values]:
     """Scores and the shares below them: t = sqrt(freedom) tan(angle), whose density in the angle is a power of the
     cosine, and so smooth."""

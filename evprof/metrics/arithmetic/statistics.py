@@ -252,7 +252,7 @@ def _moments(count: int, stream: int, *columns: Values, resamples: int | None = 
     return list(found.T)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _weights(count: int, resamples: int, stream: int) -> npt.NDArray[np.uint8]:
     """How often each of `count` values is in each resample, [resamples, count]: a resample's sums are then one product.
 

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from statistics import fmean
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import number_text
 from evprof.metrics.claims.evidence import (
     CONFIRMED,
     REFUTED,
@@ -58,7 +59,7 @@ def feature_caching(evidence: Evidence) -> Finding:
         if compared is None:
             continue
         saved = compared.delta
-        sentence = f"A hit instead of computing saves {saved:.3g} ms of vision a sample."
+        sentence = f"A hit instead of computing saves {number_text(saved, 3)} ms of vision a sample."
         if not are_claims_times(hit, missed):
             return on_others(sentence, models_text(hit, missed))
         return within(saved, compared.delta_interval, SAVED_MS, sentence, hit, missed)
@@ -66,7 +67,9 @@ def feature_caching(evidence: Evidence) -> Finding:
     if not costs:
         return nothing()
     cost, column = max(costs, key=lambda pair: pair[0])
-    bound = f"Vision as a whole costs at most {cost:.3g} ms a sample here, and no cache saves more than that"
+    bound = (
+        f"Vision as a whole costs at most {number_text(cost, 3)} ms a sample here, and no cache saves more than that"
+    )
     if cost < SAVED_MS[0] and are_claims_times(column):
         more = "encoding once before generation is what both models do, and is no caching"
         return found(False, f"{bound}; {more}.", column)

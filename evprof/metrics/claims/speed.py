@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import number_text
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.claims.evidence import (
     CONFIRMED,
@@ -288,7 +289,8 @@ def _vision_share(draft: Configuration, target: Configuration) -> Finding | None
     if vision is None or whole is None or not whole.delta:
         return None
     share = vision.delta / whole.delta
-    sentence = f"Vision makes up {vision.delta:.3g} of {whole.delta:.3g} ms of difference, {share:.0%}."
+    part, all_of_it = number_text(vision.delta, 3), number_text(whole.delta, 3)
+    sentence = f"Vision makes up {part} of {all_of_it} ms of difference, {share:.0%}."
     if not is_told(whole.delta_interval, 0):
         return nothing(f"{sentence} The totals cannot be told apart.")
     return found(VISION_SHARE[0] <= share <= VISION_SHARE[1], sentence, draft, target)

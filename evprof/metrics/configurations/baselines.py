@@ -67,14 +67,19 @@ def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
 
     Just `run` where none counts, as of a single cold run.
     """
-    mine = _configuration(run.info)
-    name = run.info.sample.name
+    mine, name = repeat_key(run.info), run.info.sample.name
     found = {
         other.run_id: other
         for other in (run, *others)
-        if is_counted(other.info) and other.info.sample.name == name and _configuration(other.info) == mine
+        # Most runs of a data set are of another sample, which is told at once.
+        if is_counted(other.info) and other.info.sample.name == name and repeat_key(other.info) == mine
     }
     return [found[number] for number in sorted(found)] or [run]
+
+
+def repeat_key(info: RunInfo) -> Hashable:
+    """Equal for repeats of one configuration on one sample."""
+    return info.sample.name, _configuration(info)
 
 
 def baseline_of(run: RunLog, others: Iterable[RunLog]) -> Baseline | None:
@@ -141,7 +146,6 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
         if is_counted(other)
         and not mode_of(other.mode).is_paired
         and other.cell != REFERENCE
-        # Most runs of a data set are of another sample, which is told at once.
         and other.sample.name == name
         and _question(other) == question
     ]
@@ -163,7 +167,7 @@ def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = No
         if name not in names:
             continue
         if _drafts(info):
-            pools.setdefault((name, _configuration(info)), []).append(info)
+            pools.setdefault(repeat_key(info), []).append(info)
         elif is_counted(info) and info.cell != REFERENCE:
             plain.setdefault((name, _question(info)), []).append(info)
     found: dict[int, list[int]] = {}

@@ -8,6 +8,7 @@ the cost of verification measured instead of taken as 1.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -118,8 +119,18 @@ def acceptance(run: RunLog) -> Acceptance | None:
         rejected_rounds=sum(has_rejection(run, entry) for entry in rounds),
         hidden_drafted=sum(entry.drafted for entry in rounds if entry.hidden),
         hidden_accepted=sum(entry.accepted for entry in rounds if entry.hidden),
-        per_position=tuple(sum(entry.accepted > place for entry in rounds) for place in range(longest)),
+        per_position=_reaching(Counter(entry.accepted for entry in rounds), longest),
     )
+
+
+def _reaching(counted: Counter[int], longest: int) -> tuple[int, ...]:
+    """How many rounds accepted more than 0, 1, … tokens; `counted` says how many accepted exactly so many."""
+    found: list[int] = []
+    reaching = 0
+    for accepted in range(longest, 0, -1):
+        reaching += counted[accepted]
+        found.append(reaching)
+    return tuple(reversed(found))
 
 
 def _imported_acceptance(imported: ImportedFacts) -> Acceptance | None:

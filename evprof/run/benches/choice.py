@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.suggestions import guess_among
 
 T = TypeVar("T")
 
@@ -28,8 +29,9 @@ def chosen(
     """
     for word in only:
         if not any(fits(entry, word) for entry in known):
-            names = ", ".join(dict.fromkeys(map(name, known)))
-            raise UserError(f"--only: there is no {kind} '{word}'; choose among {names}.", exit_code=USAGE)
+            raise UserError(
+                f"--only: there is no {kind} '{word}'{guess_among(word, map(name, known))}", exit_code=USAGE
+            )
     return [entry for entry in known if not only or any(fits(entry, word) for word in only)]
 
 

@@ -1,4 +1,4 @@
-"""Clips for `evprof bench video`: H.264 with the number of each frame painted into it, so that readers can be checked.
+"""Clips for `evprof bench video`: H.264, or MPEG-4 without x264, with each frame's number painted in to check readers.
 
 One slice per frame, as ordinary encoders write it: PyAV's own default gives two, which decode faster than real files.
 """
@@ -53,28 +53,22 @@ CLIPS = (
 
 
 def write_clip(path: Path, clip: Clip) -> None:
-    """Encodes a clip with libx264: preset medium, crf 20, B-frames. Raises OSError and what FFmpeg raises."""
+    """Encodes a clip: preset medium, crf 20, B-frames. Raises OSError and what FFmpeg raises."""
     import av
+
+    from evprof.loaders.writers.encoder import Encoding, timed_encoder
 
     scene = _scene(clip.width, clip.height)
     tick = Fraction(1, 1000) if clip.is_vfr else Fraction(1, RATE)
     with av.open(str(path), "w") as container:
-        # A scene that changes would put key frames where they were not asked for.
-        options = {"preset": "medium", "crf": "20", "sc_threshold": "0"}
-        stream = container.add_stream("libx264", rate=RATE, options=options)
-        stream.width, stream.height, stream.pix_fmt = clip.width, clip.height, "yuv420p"
-        context = stream.codec_context
-        context.thread_type = "FRAME"
-        context.gop_size = clip.gop
-        context.max_b_frames = 3
-        if clip.is_vfr:
-            context.time_base = tick
+        encoder = None
         for number in range(clip.frames):
             frame = av.VideoFrame.from_ndarray(_painted(scene, number, clip.width, clip.height), format="rgb24")
-            frame.pts = number * 33 + number % 7 * 4 if clip.is_vfr else number
-            frame.time_base = tick
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
+            encoder = encoder or timed_encoder(container, frame, tick, Encoding(clip.gop, b_frames=3))
+            pts = number * 33 + number % 7 * 4 if clip.is_vfr else number
+            container.mux(encoder.encode(frame, pts, 33 if clip.is_vfr else 1))
+        if encoder is not None:
+            container.mux(encoder.flush())
 
 
 def number_of(picture: npt.NDArray[Any]) -> int:

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 
 from evprof.core.errors import UserError
-from evprof.core.whole_file import part_of
+from evprof.core.files.whole_file import part_of
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.frames import is_ours
 from evprof.run.conversion.recipe import FRAMES, MP4

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from evprof.core.errors import UserError
+from evprof.core.files.new_file import is_part
 from evprof.core.sample import Sample
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.manifest import write_manifest
@@ -166,7 +167,7 @@ def _clear_away(folder: Path) -> None:
         if not place.is_dir() or place.is_symlink():
             continue
         for unfinished in place.glob("*.part"):
-            if unfinished.name not in _UNFINISHED or unfinished.is_symlink():
+            if not (unfinished.name in _UNFINISHED or is_part(unfinished)) or unfinished.is_symlink():
                 continue
             if unfinished.is_dir():
                 shutil.rmtree(unfinished)

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.core.units import number_text
 from evprof.loaders.clips import clip_events
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.events.recording import CHUNK_EVENTS, EventRecording
@@ -59,7 +60,8 @@ def to_frames(task: Task, step: Step) -> Written:
 
 def to_mp4(task: Task, step: Step) -> Written:
     """A rendered video: real time, or a window a frame at the rate that is asked for."""
-    from evprof.loaders.writers.mp4 import Encoding, write_mp4
+    from evprof.loaders.writers.encoder import Encoding
+    from evprof.loaders.writers.mp4 import write_mp4
 
     recipe = task.recipe
     with _opened(task) as recording:
@@ -79,7 +81,7 @@ def to_mp4(task: Task, step: Step) -> Written:
         if is_paced and recipe.window_us is not None:
             factor = float(1 / (base * 1_000_000 / recipe.window_us))
             if abs(factor - 1) > 0.01:
-                notes.append(f"The video plays at {factor:.3g} times the speed of the recording.")
+                notes.append(f"The video plays at {number_text(factor, 3)} times the speed of the recording.")
         starts_us = tally.starts_us(recording)
     return Written("video", size_of(task.output), frames=count, starts_us=starts_us, notes=tuple(notes))
 

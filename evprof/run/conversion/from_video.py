@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.core.units import number_text
 from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.pictures.render import Picture
 from evprof.loaders.videos.folder import ImageFolder
@@ -55,7 +56,8 @@ def to_frames(task: Task, step: Step) -> Written:
 
 def to_mp4(task: Task, step: Step) -> Written:
     """Every frame at its own time, or at a fixed rate those on show."""
-    from evprof.loaders.writers.mp4 import Encoding, write_mp4
+    from evprof.loaders.writers.encoder import Encoding
+    from evprof.loaders.writers.mp4 import write_mp4
 
     recipe = task.recipe
     with open_video(task.path, task.sample.video_times_path) as video:
@@ -193,8 +195,8 @@ def _simulation_note(shown: _Shown) -> str:
     last = len(shown.indices) - 1
     rate = 1_000_000 * last / max(1, shown.time_us(last) - shown.time_us(0))
     return (
-        f"These events are simulated, from {rate:.3g} frames per second: between two frames brightness changes "
-        "linearly, so times within a frame are interpolated, not measured."
+        f"These events are simulated, from {number_text(rate, 3)} frames per second: between two frames brightness "
+        "changes linearly, so times within a frame are interpolated, not measured."
     )
 
 

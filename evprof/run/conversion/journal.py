@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from evprof.core.closing import Closing
+from evprof.core.files.whole_file import whole_file
 from evprof.core.plain import Plain
-from evprof.core.whole_file import whole_file
 from evprof.loaders.json_lines import json_line, read_lines
 from evprof.run.conversion.task import Written, size_of
 

@@ -14,7 +14,7 @@ from multiprocessing.connection import Pipe, wait
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged, Message
+from evprof.core.messages import BUSY, GONE, SILENT, STARTING, EngineChanged, Message
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
@@ -23,6 +23,7 @@ from evprof.run.meters.grid import INTERVAL_NS
 from evprof.run.meters.run_samplers import RunSamplers
 from evprof.run.processes.engine_process import EngineGone, EngineProcess
 from evprof.run.processes.open_runs import OpenRuns
+from evprof.run.processes.silence import Silence
 from evprof.run.processes.wire import Command, Part, Stop, Submit, apply_part
 
 STOP_PATIENCE_S = 2.0
@@ -44,8 +45,11 @@ class EngineHost:
         *,
         environment: Mapping[str, str] | None = None,
         clock: Clock = monotonic_ns,
+        timeout_s: float | None = None,
     ) -> None:
-        """`argv` starts an engine process, such as `[sys.executable, "-m", "evprof", "_engine"]`."""
+        """`argv` starts an engine process, such as `[sys.executable, "-m", "evprof", "_engine"]`. `timeout_s`: after so
+        long without a word from an engine at work its process is ended and its run has failed; None: it is only told.
+        """
         self._argv = list(argv)
         self._environment = environment
         self._clock = clock
@@ -58,7 +62,8 @@ class EngineHost:
         self._samplers: RunSamplers | None = None
         self._open = OpenRuns()
         self._stop_deadline_ns: int | None = None
-        self._state = EngineChanged("gone", "The engine is not running yet.")
+        self._silence = Silence(clock, timeout_s)
+        self._state = EngineChanged(GONE, "The engine is not running yet.")
         self._worker = threading.Thread(target=self._run, name="evprof-engine-host", daemon=True)
         self._worker.start()
 
@@ -69,9 +74,9 @@ class EngineHost:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the engine, None while there is none."""
+        """Process id of the engine, None while there is none, or none that will carry out another request."""
         process = self._process
-        return process.pid if process is not None else None
+        return process.pid if process is not None and self._state.state != GONE else None
 
     def start(self) -> None:
         """Starts the engine process ahead of the first run; for after the window's first paint."""
@@ -135,7 +140,17 @@ class EngineHost:
                 return False
         if self._stop_deadline_ns is not None and self._clock() >= self._stop_deadline_ns:
             self._end(CANCELLED, _RELOADS, _RELOADS)
+        self._listen()
         return True
+
+    def _listen(self) -> None:
+        """Tells of a long silence, and ends the process after one that is longer than was asked for."""
+        if self._process is None or not self._is_busy:
+            return
+        if (sentence := self._silence.end_sentence) is not None:
+            self._end(FAILED, sentence, sentence)
+        elif (sentence := self._silence.news()) is not None:
+            self._post(EngineChanged(SILENT, sentence, self._process.pid))
 
     def _patience_s(self) -> float | None:
         waits_ns = []
@@ -143,6 +158,8 @@ class EngineHost:
             waits_ns.append(INTERVAL_NS)
         if self._stop_deadline_ns is not None:
             waits_ns.append(max(0, self._stop_deadline_ns - self._clock()))
+        if (patience_s := self._silence.patience_s()) is not None:
+            waits_ns.append(int(patience_s * NS_PER_S))
         return min(waits_ns) / NS_PER_S if waits_ns else None
 
     def _do(self, errand: str | RunRequest | RecordLog) -> bool:
@@ -167,14 +184,18 @@ class EngineHost:
             self._process = EngineProcess(self._argv, environment=self._environment)
         except UserError as error:
             self._end(FAILED, error.sentence, error.sentence)
-            self._post(EngineChanged("gone", error.sentence))
+            self._post(EngineChanged(GONE, error.sentence))
             return False
+        self._silence.note_start(False)
         self._samplers = RunSamplers(self._process.pid, clock=self._clock)
-        self._post(EngineChanged("starting", "The engine is starting.", self._process.pid))
+        self._post(EngineChanged(STARTING, "The engine is starting.", self._process.pid))
         return True
 
     def _submit(self, request: RunRequest) -> None:
+        if self._process is not None and self._state.state == GONE:
+            self._note_exit()  # it has said that it can do no more, such as after a lost GPU, and is about to end
         self._open.begin(request)
+        self._silence.begin()
         if self._ensure_process():
             self._tell(Submit.of(request))
 
@@ -195,7 +216,10 @@ class EngineHost:
 
     def _receive(self, process: EngineProcess) -> None:
         try:
-            for part in process.receive():
+            parts = process.receive()
+            if self._silence.hear() and self._is_busy:
+                self._post(EngineChanged(BUSY, pid=process.pid))
+            for part in parts:
                 self._apply(part)
         except EngineGone:
             self._note_exit()
@@ -210,6 +234,8 @@ class EngineHost:
         if isinstance(part, tuple):
             apply_part(part, self._recording)
         else:
+            if isinstance(part, EngineChanged):
+                self._silence.note_start(True)  # an engine tells of itself once it has started
             self._post(part)
 
     def _post(self, message: Message) -> None:
@@ -227,6 +253,7 @@ class EngineHost:
     def _rest(self) -> None:
         """The request is over. Called before that can be read: whoever reads it may submit at once."""
         self._stop_deadline_ns = None
+        self._silence.end()
         self._is_busy = False
 
     def _sample(self) -> None:
@@ -238,7 +265,7 @@ class EngineHost:
         if self._process is None:
             return
         reason = self._process.reap()
-        said = self._state.sentence if self._state.state == "gone" else ""
+        said = self._state.sentence if self._state.state == GONE else ""
         if self._stop_deadline_ns is not None:
             self._end(CANCELLED, f"Stopped. {reason}", reason)
         else:
@@ -258,10 +285,10 @@ class EngineHost:
         for message in closing:
             self._recording.post(message)
         if process is not None:
-            self._post(EngineChanged("gone", engine_sentence))
+            self._post(EngineChanged(GONE, engine_sentence))
 
 
 def _with_environment(message: EngineChanged, before: EngineChanged) -> EngineChanged:
-    if message.state == "gone":
+    if message.state == GONE:
         return message
     return EngineChanged(message.state, message.sentence, message.pid, before.environment)

@@ -18,8 +18,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from evprof.core.errors import FAILURE, UserError
-from evprof.core.messages import EngineChanged
+from evprof.core.errors import FAILURE, EngineLost, UserError
+from evprof.core.messages import BUSY, GONE, READY, EngineChanged
 from evprof.core.protocols import Engine
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
@@ -62,23 +62,28 @@ class _Server:
         except Exception as error:  # noqa: BLE001 - see below
             # Whatever keeps an engine from starting is told to the host before this process ends.
             return self._fail(error)
-        self._say("ready", "The engine is ready.", environment)
+        self._say(READY, "The engine is ready.", environment)
         while True:
             command, stop = self._commands.get()
             match command:
                 case Submit(request=values):
-                    self._work(engine, RunRequest.from_json(values), stop)
+                    if (lost := self._work(engine, RunRequest.from_json(values), stop)) is not None:
+                        self._say(GONE, lost)
+                        return self._close_request(lost)
                 case Stop():
                     continue  # heard by the receiver
 
-    def _work(self, engine: Engine, request: RunRequest, stop: threading.Event) -> None:
+    def _work(self, engine: Engine, request: RunRequest, stop: threading.Event) -> str | None:
+        """Carries a request out; why this process can do no more, if so."""
         sink = _NotingSink(self._sink, self._open)
         self._open.begin(request)
         self._is_working.set()
-        self._say("busy")
+        self._say(BUSY)
         sentence = "The engine stopped without saying how this run ended."
         try:
             engine.run(request, sink, stop)
+        except EngineLost as error:
+            return error.sentence
         except UserError as error:
             sentence = error.sentence
         except Exception as error:  # noqa: BLE001 - see below
@@ -87,13 +92,21 @@ class _Server:
             sentence = f"The engine failed: {type(error).__name__}: {error}"
         for message in self._open.close(FAILED, sentence):
             self._sink.post(message)
-        self._say("ready")
+        self._say(READY)
         self._is_working.clear()
+        return None
+
+    def _close_request(self, sentence: str) -> int:
+        """The last words of a process that must end: said after it is known to go, so that nobody submits to it."""
+        for message in self._open.close(FAILED, sentence):
+            self._sink.post(message)
+        self._flush()
+        return FAILURE
 
     def _fail(self, error: Exception) -> int:
         traceback.print_exc()
         sentence = error.sentence if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        self._say("gone", f"The engine could not start: {sentence}")
+        self._say(GONE, f"The engine could not start: {sentence}")
         self._flush()
         return FAILURE
 

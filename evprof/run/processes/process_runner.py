@@ -21,9 +21,13 @@ class ProcessRunner:
     Ctrl-C stops the request and keeps what was measured; a second Ctrl-C raises KeyboardInterrupt out of `run`.
     """
 
-    def __init__(self, argv: Sequence[str], recording: RecordLog) -> None:
-        """`argv` starts an engine process; it is started by the first request."""
+    def __init__(self, argv: Sequence[str], recording: RecordLog, *, timeout_s: float | None = None) -> None:
+        """`argv` starts an engine process; it is started by the first request, and ended when it makes no progress
+        for `timeout_s`."""
         self._argv = list(argv)
+        self._timeout_s = timeout_s
+        self.lost: str | None = None
+        """Never: an engine process that cannot go on is replaced."""
         self._recording = recording
         self._host: EngineHost | None = None
         self._stop = threading.Event()
@@ -34,7 +38,7 @@ class ProcessRunner:
         `on_update` is called about 20 times a second on the calling thread. Raises KeyboardInterrupt at the second
         Ctrl-C.
         """
-        host = self._host = self._host or EngineHost(self._argv, self._recording)
+        host = self._host = self._host or EngineHost(self._argv, self._recording, timeout_s=self._timeout_s)
         self._stop = threading.Event()
         place = self._recording.message_count
         host.submit(request)
@@ -49,6 +53,11 @@ class ProcessRunner:
             raise
         if on_update is not None:
             on_update()
+
+    @property
+    def pid(self) -> int | None:
+        """The engine process; None while there is none."""
+        return self._host.pid if self._host is not None else None
 
     def renew(self) -> None:
         """Ends the engine process; the next request has a fresh one."""

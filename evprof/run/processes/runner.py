@@ -11,18 +11,20 @@ import threading
 import traceback
 from collections.abc import Callable
 
+from evprof.core.clock import monotonic_ns
 from evprof.core.closing import Closing
-from evprof.core.errors import UserError
-from evprof.core.messages import EngineChanged
+from evprof.core.errors import EngineLost, UserError
+from evprof.core.messages import READY, SILENT, EngineChanged
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.run.meters.run_samplers import RunSamplers
-from evprof.run.processes.engine_host import EngineHost
+from evprof.run.processes.engine_host import STOP_PATIENCE_S, EngineHost
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.queue_sink import QueueSink
+from evprof.run.processes.silence import Silence
 from evprof.run.processes.wire import Part, apply_part
 
 __all__ = ["EngineHost", "LocalRunner"]
@@ -49,6 +51,9 @@ class LocalRunner(Closing):
         self._worker: threading.Thread | None = None
         self._failure: Exception | None = None
         self._defect = ""
+        self._silence = Silence(monotonic_ns)
+        self.lost: str | None = None
+        """Why this process cannot carry out another request, such as after a lost GPU; None while it can."""
 
     def run(self, request: RunRequest, on_update: Callable[[], None] | None = None) -> None:
         """Carries `request` out and returns when it has ended, however: the runs' statuses tell.
@@ -60,6 +65,7 @@ class LocalRunner(Closing):
         self._is_idle.clear()
         self._defect = ""
         self._open.begin(request)
+        self._silence.begin()
         if self._worker is None:
             self._worker = threading.Thread(target=self._run_engine, name="evprof-engine", daemon=True)
             self._worker.start()
@@ -74,6 +80,13 @@ class LocalRunner(Closing):
             # The engine may never answer; nobody is to wait for it.
             self._worker = None
             self._work.put(None)
+            raise
+        except BaseException:
+            # Whoever is told has failed, such as a terminal that has gone: what was measured is kept all the same.
+            self._stop.set()
+            self._is_idle.wait(STOP_PATIENCE_S)
+            self._pump(None)
+            self._end(CANCELLED, "The run was broken off, because its progress could not be shown.")
             raise
         self._pump(on_update)
         if self._failure is not None:
@@ -108,8 +121,11 @@ class LocalRunner(Closing):
         # The samples go in before the messages that may end their run.
         self._samplers.sample(self._open.run_ids, self._recording)
         while parts := self._sink.take():
+            self._silence.hear()
             for part in parts:
                 self._apply(part)
+        if not self._is_idle.is_set() and (sentence := self._silence.news()) is not None:
+            self._recording.post(EngineChanged(SILENT, sentence, os.getpid()))
         # A run that has just begun has its first sample before its zero.
         self._samplers.sample(self._open.run_ids, self._recording)
         if on_update is not None:
@@ -142,11 +158,13 @@ class LocalRunner(Closing):
             self._is_idle.set()
             self._sink.wake()
             return
-        self._sink.post(EngineChanged("ready", "The engine is ready.", os.getpid(), environment))
+        self._sink.post(EngineChanged(READY, "The engine is ready.", os.getpid(), environment))
         while (work := self._work.get()) is not None:
             request, stop = work
             try:
                 engine.run(request, self._sink, stop)
+            except EngineLost as error:
+                self._defect = self.lost = error.sentence
             except UserError as error:
                 self._defect = error.sentence
             except Exception as error:  # noqa: BLE001 - a defect of the engine ends its run, not the program

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.core.errors import UserError
+from evprof.core.errors import GPU_LOST, UserError
 from evprof.core.run_info import FAILED, FINISHED, RowKey, RunInfo
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.suites.plan import SuitePlan, SuiteRow
@@ -106,6 +106,10 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
+CUT_OFF = (WRITER_GONE[:-1], GPU_LOST)
+"""How errors begin that say nothing of what was measured: the row is measured again."""
+
+
 @dataclass(frozen=True)
 class Attempt:
     """The last that became of a run of a row."""
@@ -117,7 +121,7 @@ class Attempt:
     @property
     def is_done(self) -> bool:
         """Whether it ended by itself: finished, or failed for a reason of its own."""
-        was_cut_off = (self.error or "").startswith(WRITER_GONE[:-1])
+        was_cut_off = (self.error or "").startswith(CUT_OFF)
         return self.status == FINISHED or (self.status == FAILED and not was_cut_off)
 
 

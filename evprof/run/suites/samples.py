@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
+from evprof.core.suggestions import guess_among
 from evprof.run.suites.cell import PNG, SuiteConfiguration
 
 _EVENT_FRAMES, _VIDEO_FRAMES = 5, 8
@@ -22,9 +22,8 @@ def chosen(samples: Iterable[Sample], names: Sequence[str] = (), limit: int | No
     known = [sample.name for sample in listed]
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"the first is '{known[0]}'." if known else "it is empty."
-            raise UserError(f"samples: there is no sample '{name}' in this data; {hint}", exit_code=USAGE)
+            guess = guess_among(name, known, most=1)
+            raise UserError(f"samples: there is no sample '{name}' in this data{guess}", exit_code=USAGE)
     found = [sample for sample in listed if not names or sample.name in names]
     return found[:limit]
 

@@ -5,7 +5,6 @@ It knows no file format and no engine. What the words mean is `docs/suites.md`.
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.suggestions import guess_among
 from evprof.core.vocabulary.generation import OF_MODEL, OF_RUN, GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import MODES, SIDE_BY_SIDE, mode_of
 from evprof.core.vocabulary.setting import Setting
@@ -326,9 +326,7 @@ def _known(values: Mapping[str, Any], known: Iterable[str], where: str, also: It
     names = [*known, *also]
     for key in values:
         if key not in names:
-            near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
-            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(names[:12])}, …"
-            raise UserError(f"{where}: there is no '{key}'; {hint}", exit_code=USAGE)
+            raise UserError(f"{where}: there is no '{key}'{guess_among(key, names, most=12)}", exit_code=USAGE)
 
 
 def _plain(key: Any) -> str:

@@ -6,6 +6,7 @@ what is kept about it `record`; who watches is told through a `SuiteWatcher`.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +27,16 @@ from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.cooldown import CoolingPause
 from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
+from evprof.run.suites.video_trials import VideoTrials
+from evprof.session.presence import ENDING
 
 ROWS_IN_MEMORY = 100
-"""Rows after which what was recorded is let go of: it is in the file."""
+"""Rows after which what was recorded is freed: it is in the file."""
 
 FLUSH_S = 30.0
+
+FRAMES_FOLDER = "event-frames"
+"""Below a suite's folder: drawn for cells whose video model is to see the events."""
 
 
 class SuiteWatcher(Protocol):
@@ -79,13 +85,17 @@ class SuiteDriver:
         retry_failed: bool = False,
         rows_in_memory: int = ROWS_IN_MEMORY,
         processes: Sequence[str] = (),
+        timeout_s: float | None = None,
+        trials: VideoTrials | None = None,
     ) -> None:
         """`progress` knows what the session at `path` holds already; `processes` is the argument list of an engine
-        process, for a plan that wants several. Raises UserError when the session cannot be written.
+        process, for a plan that wants several or a `timeout_s`, after which a row without progress is given up;
+        `trials` try videos before rows read them. Raises UserError when the session cannot be written.
         """
         self._plan = plan
         self._path = path
         self._watcher = watcher
+        self._trials = trials
         self._progress = progress or RowOutcomes()
         self._retry_failed = retry_failed
         self._rows_in_memory = rows_in_memory
@@ -97,8 +107,8 @@ class SuiteDriver:
         self._given_up: dict[str, list[Any]] = {}
         self._book_of(RecordLog())
         self._runner: LocalRunner | ProcessRunner
-        if plan.spec.sessions > 1:
-            self._runner = ProcessRunner(processes, self._recording)
+        if plan.spec.sessions > 1 or timeout_s is not None:
+            self._runner = ProcessRunner(processes, self._recording, timeout_s=timeout_s)
         else:
             self._runner = LocalRunner(make_engine, self._recording)
 
@@ -137,9 +147,19 @@ class SuiteDriver:
             if not is_broken_off:
                 self._runner.close()
             self._tell_given_up(fact)
+            self._close()
+        return self._end
+
+    def _close(self) -> None:
+        """Closes the session. Raises UserError when something could not be written, unless another error is on its
+        way, which then says it."""
+        is_failing = sys.exc_info()[0] is not None
+        try:
             self._writer.close()
             note_baselines(self._path)
-        return self._end
+        except UserError:
+            if not is_failing:
+                raise
 
     def _kept_short(self, rows: list[SuiteRow]) -> Iterator[SuiteRow]:
         """The rows, with a new Recording every so many: memory must not grow with their number."""
@@ -167,6 +187,8 @@ class SuiteDriver:
             self._pass_over(row, error)
             return
         self._enter_session(row)
+        if self._trials is not None:
+            self._trials.try_video(row.sample)
         warmup = self._warm_ups.before(row)
         self._watcher.begin(row, warmup)
         began = time.monotonic()
@@ -177,7 +199,8 @@ class SuiteDriver:
             self._end.is_stopped = True
             return
         runs = self._attempt(row, warmup)
-        if warmup and not self._end.is_stopped and {run.info.role for run in runs} < set(row.roles):
+        is_able = not self._end.is_stopped and self._runner.lost is None
+        if warmup and is_able and {run.info.role for run in runs} < set(row.roles):
             # An engine may leave it at the warm-up that failed: the row itself has yet to say that it did.
             runs = self._attempt(row, 0)
         self._end.measured += 1
@@ -185,7 +208,28 @@ class SuiteDriver:
         self._progress.note(run.info for run in runs)
         self._watcher.end(row, runs, time.monotonic() - began, warmup)
         # Nothing is written while the next row is measured, and this one is safe.
-        self._writer.flush(FLUSH_S)
+        self._save(row)
+        self._go_on_with_engine(row)
+
+    def _go_on_with_engine(self, row: SuiteRow) -> None:
+        """An engine process that was replaced has cold models. Raises UserError where none can be."""
+        if self._runner.lost is not None:
+            raise UserError(
+                f"The suite stopped at {row.cell.label}: {self._runner.lost} Go on with --resume; that row is measured "
+                "again."
+            )
+        if isinstance(self._runner, ProcessRunner) and self._runner.pid is None:
+            self._warm_ups = self._cold_start()
+
+    def _save(self, row: SuiteRow) -> None:
+        """Raises UserError when a row that was measured cannot be saved: what follows could not be, either."""
+        was_heard = self._writer.flush(FLUSH_S)
+        reason = self._writer.refusal if was_heard else f"{self._path} took longer than {FLUSH_S:.0f} s to write to."
+        if reason:
+            raise UserError(
+                f"The suite stopped, because a row could not be saved ({row.cell.label}): {reason} What was measured "
+                "before it is kept; free some space, and go on with --resume."
+            )
 
     def _enter_session(self, row: SuiteRow) -> None:
         """Another session's rows want a fresh process, whose models are cold."""
@@ -246,18 +290,37 @@ def check_folder(folder: Path, *, resumes: bool) -> Path:
     """
     path = folder / "suite.evprof"
     if resumes:
-        if not path.is_file():
+        if not _is_begun(folder, path):
             raise UserError(
                 f"--resume: there is no suite in '{folder}' to go on with; leave --resume out to begin one."
             )
+        if not path.is_file() or not path.stat().st_size:
+            _clear(path)
         return path
     if folder.is_file():
         raise UserError(f"-o: '{folder}' is a file; name a folder.")
     if folder.is_dir() and any(folder.iterdir()):
-        way = "add --resume to go on with it, or name" if path.exists() else "name"
+        way = "add --resume to go on with it, or name" if _is_begun(folder, path) else "name"
         raise UserError(f"-o: '{folder}' is there already and not empty; {way} a new folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"-o: '{folder}' cannot be made ({error.strerror or error}); choose another place.") from None
     return path
+
+
+def _is_begun(folder: Path, path: Path) -> bool:
+    """Whether a suite was begun there, be it that it was killed before its session had a first byte."""
+    if path.is_file() and path.stat().st_size:
+        return True
+    return folder.is_dir() and {*folder.iterdir()} <= {*_files_of(path), folder / FRAMES_FOLDER}
+
+
+def _clear(path: Path) -> None:
+    """Takes away a session without a byte, and what SQLite keeps beside it."""
+    for left in _files_of(path):
+        left.unlink(missing_ok=True)
+
+
+def _files_of(path: Path) -> list[Path]:
+    return [path.with_name(path.name + suffix) for suffix in ("", "-journal", "-wal", "-shm", ENDING)]

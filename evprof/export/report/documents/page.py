@@ -12,12 +12,16 @@ from evprof.export.report.documents.item import FULL, NONE, PARTLY, Availability
 
 _HEAD = f"""# The five documents
 
-Five analysis documents compare EventGPT with LLaVA models. Here stands every table, figure, plan item and question of
-them, with the one command that answers it, on models measured here and on result files of earlier scripts. {FULL}: all
-of it; {PARTLY}: a part, with the reason; {NONE}: nothing, with the reason.
+Before evprof there were five research notes. They compare EventGPT-7B with LLaVA-1.5-7B on a GPU, from what benchmark
+scripts had measured, and say what should be made faster. Wherever these pages speak of *document 000* to *document
+004*, they mean these notes; their titles are the headings below.
+
+This page lists every table, figure, plan item and question of the notes, with the one command that answers it: on
+models measured here, and from result files of earlier scripts. {FULL}: all of it; {PARTLY}: a part, with the reason;
+{NONE}: nothing, with the reason.
 
 ```sh
-evprof suite documents -o results                       # what a suite can measure, one session, in this order
+evprof suite documents -o results                       # takes minutes: what a suite can measure, in this order
 evprof report results.json -o results.html --documents  # the same order for result files, or any session
 ```
 

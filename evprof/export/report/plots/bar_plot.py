@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evprof.core.safe_text import one_line
 from evprof.export.report.figures import MOST_DECIMALS, interval_decimals, interval_text, number_text, share_text
 from evprof.export.report.parts import PlotSeries, ReportPlot
 from evprof.export.report.plots.axes import Axis, tick_texts
 from evprof.export.report.plots.canvas import Canvas, shortened, text_width
 from evprof.export.report.plots.palette import series_colors
 from evprof.export.report.plots.plot_words import LINE, draw_legend, ends_at, value_at, value_text
-from evprof.export.report.safe_text import one_line
 
 _BAR, _THIN_BAR, _GAP = 22.0, 12.0, 14.0
 

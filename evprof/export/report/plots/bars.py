@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evprof.core.safe_text import one_line
 from evprof.export.report.figures import interval_text, number_text
 from evprof.export.report.parts import GROUPED, STACKED, PlotSeries, ReportPlot
-from evprof.export.report.safe_text import one_line
 
 WIDTH = 48
 """Characters of the longest bar."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement
 
-from evprof.export.report.safe_text import one_line
+from evprof.core.safe_text import one_line
 
 FONT_PX = 12.0
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.core.safe_text import one_line
 from evprof.loaders.events.pieces import PiecedRecording, Pieces
 from evprof.loaders.events.recording import NO_EVENTS, RecordingInfo, check_sensor
 
@@ -66,7 +67,9 @@ class Aedat3(PiecedRecording):
         if end < 0:
             raise UserError(f"{path}: its AEDAT 3 header has no end; copy or export the file again.")
         if not head.startswith(MAGIC + b".1"):
-            raise UserError(f"{path}: is AEDAT {text[9:12]}; of this family 2.0, 3.1 and 4 are read, so export it.")
+            raise UserError(
+                f"{path}: is AEDAT {one_line(text[9:12])}; of this family 2.0, 3.1 and 4 are read, so export it."
+            )
         if form and form.group(1).upper() not in ("RAW", "PNGFRAMES"):
             raise UserError(f"{path}: its events are stored as {form.group(1)[:40]}; only RAW is read, so export it.")
         self._start = end + len(_HEADER_END)

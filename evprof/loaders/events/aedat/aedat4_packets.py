@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
+from evprof.core.installation import how_to_add
 from evprof.loaders.events.aedat.aedat4_header import Damaged, FlatbufferTable, written_header
 from evprof.loaders.events.aedat.compressed_frames import UnreadableFrame, most_lz4_bytes, most_zstd_bytes
 from evprof.loaders.events.aedat.stage import Stage
@@ -104,7 +105,7 @@ class Packets:
             import aedat
         except ImportError:
             raise UserError(
-                f"{self.path}: reading compressed AEDAT4 needs the package aedat; install it (pip install aedat)."
+                f"{self.path}: reading compressed AEDAT4 needs the package aedat; {how_to_add('aedat')}."
             ) from None
         try:
             return [packet["events"] for packet in aedat.Decoder(path) if "events" in packet]

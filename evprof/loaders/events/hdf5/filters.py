@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from evprof.core.errors import UserError
+from evprof.core.installation import how_to_add
 from evprof.loaders.events.hdf5.plugins import register_filters
 
 DEFLATE, SHUFFLE, FLETCHER32, BZIP2 = 1, 2, 3, 307
@@ -197,8 +198,8 @@ def _make_available(code: int, name: str) -> None:
         register_filters()
     except ImportError:
         raise UserError(
-            f"{name}: is compressed with {_TITLES[code]}, which needs hdf5plugin; install it with "
-            "`pip install hdf5plugin`, or rewrite the file with `h5repack -f GZIP=1`."
+            f"{name}: is compressed with {_TITLES[code]}, which needs hdf5plugin; "
+            f"{how_to_add('hdf5plugin')}, or rewrite the file with `h5repack -f GZIP=1`."
         ) from None
     if not h5py.h5z.filter_avail(code):
         raise UserError(

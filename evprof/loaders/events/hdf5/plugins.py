@@ -32,7 +32,7 @@ def register_filters() -> Any:
 
 @contextmanager
 def nothing_printed() -> Iterator[None]:
-    """Keeps what a filter prints through C from standard output, where it would stand in the middle of a document.
+    """Keeps what a filter prints through C from standard output, where it would be in the middle of a document.
 
     What another thread prints meanwhile is lost, too.
     """

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.budget import PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.loaders.events.hdf5.container import is_dataset, printable
 from evprof.loaders.events.hdf5.filters import Filter, Pipeline, pipeline_of
@@ -25,10 +26,6 @@ BLOCK_ROWS = 65_536
 
 _KEPT_BYTES = 8 << 20
 """Unpacked blocks kept per array, at least one."""
-
-_SMALL_BYTES = 64 << 20
-_MAX_RATIO = 200
-"""Real recordings shrink 2 to 30 times; larger arrays that shrink more than this are taken for bombs."""
 
 _FEW_CHUNKS = 4096
 _MOST_CHUNK_BYTES = 32 << 20
@@ -194,12 +191,7 @@ class StoredArray:
                     f"{self.name}: claims {chunks:,} chunks in a file of {self._file_bytes:,} bytes; it was never "
                     "written to the end, or is damaged."
                 )
-        unpacked = math.prod(self.shape) * self.dtype.itemsize
-        if unpacked > _SMALL_BYTES and unpacked > _MAX_RATIO * self._file_bytes:
-            raise UserError(
-                f"{self.name}: claims {math.prod(self.shape):,} numbers in a file of {self._file_bytes:,} bytes; the "
-                "file is damaged, or was made to fill the memory."
-            )
+        Budget(self.name, self._file_bytes, PACKED_RATIO).check(math.prod(self.shape) * self.dtype.itemsize)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.prophesee.columns import GrowingColumns
 from evprof.loaders.events.prophesee.header import PropheseeHeader
 from evprof.loaders.events.recording import MOST_EVENTS, EventRecording, RecordingInfo, joined
-from evprof.loaders.paths import readable_file, unreadable
+from evprof.loaders.paths import raw_file, readable_file, unreadable
 
 BLOCK_WORDS = 1 << 17
 """Words decoded at once: intermediate arrays stay in the processor's cache, three to four times faster than all."""
@@ -104,7 +104,7 @@ class WordRecording(EventRecording, Generic[State]):
         self._bounds: tuple[int | None, int | None] | None = None
         try:
             # Unbuffered: blocks go straight into arrays.
-            self._file = found.open("rb", buffering=0)
+            self._file = raw_file(found)
             self._size = found.stat().st_size
         except OSError as error:
             raise unreadable(path, error) from None

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evprof.core.budget import PACKED_RATIO, Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.file_bytes import FileBytes
@@ -40,11 +41,6 @@ _READ_WHOLE_BYTES = 4 << 20
 _LEAST_PIECE = 1 << 18
 _MOST_PIECES = 4096
 _CHUNK_BYTES = 4 << 20
-_MAX_RATIO = 200
-"""Events as text shrink 3 to 8 times; a gzip file beyond this, above _SMALL_BYTES, is taken for a bomb."""
-
-_SMALL_BYTES = 64 << 20
-
 _EVENT_LINE = re.compile(rb"^[ \t\r]*[^#%\s]", re.MULTILINE)
 """The begin of a line that is no comment and not empty."""
 
@@ -216,15 +212,10 @@ class PackedText(FileRecording):
 
     def _unpacked(self) -> Generator[bytes]:
         """The text in pieces. Raises UserError for damage, and for what grows as no recording does."""
-        total = 0
+        budget = Budget(self.path, self._file.size, PACKED_RATIO)
         with gzip.GzipFile(fileobj=_Reader(self._file), mode="rb") as source:
             while text := self._unpacked_piece(source):
-                total += len(text)
-                if total > max(_SMALL_BYTES, _MAX_RATIO * self._file.size):
-                    raise UserError(
-                        f"{self.path}: unpacks to more than {_MAX_RATIO} times its size, as bombs do and recordings do "
-                        "not; unpack it first if it is one."
-                    )
+                budget.take(len(text))
                 yield text
 
     def _unpacked_piece(self, source: gzip.GzipFile) -> bytes:

@@ -247,7 +247,8 @@ def _irregular(block: bytes, layout: TextLayout) -> EventArray | None:
     if is_whole:
         t_us = times // 10**-layout.exponent
     else:
-        t_us = np.floor(times * 10.0**layout.exponent + (0.5 if layout.exponent >= 0 else 0.0))
+        with np.errstate(over="ignore"):  # what becomes infinite is none, see below
+            t_us = np.floor(times * 10.0**layout.exponent + (0.5 if layout.exponent >= 0 else 0.0))
     columns = (found["x"], found["y"], t_us, found["p"])
     if not all(np.isfinite(column).all() and (column == np.floor(column)).all() for column in columns):
         return None
@@ -281,7 +282,7 @@ def _event(line: bytes, layout: TextLayout) -> tuple[int, int, int, int] | str:
     values: dict[str, int | float] = {}
     for name, index in layout.columns.items():
         value = number_of(tokens[index])
-        if value is None or not math.isfinite(value):
+        if value is None:
             return f"{tokens[index][:20].decode('ascii', 'replace')!r} is no number"
         values[name] = value
     for name, low, high in (("x", 0, MAX_COORDINATE), ("y", 0, MAX_COORDINATE), ("p", -1, 1)):
@@ -292,6 +293,8 @@ def _event(line: bytes, layout: TextLayout) -> tuple[int, int, int, int] | str:
         t_us = time // 10**-layout.exponent
     elif isinstance(time, int):
         t_us = time * 10**layout.exponent
+    elif not abs(time) <= _LATEST_US:
+        return f"its time is {time:g}, which no clock shows"
     else:
         t_us = math.floor(time * 10.0**layout.exponent + (0.5 if layout.exponent >= 0 else 0.0))
     if abs(t_us) > _LATEST_US:

@@ -5,6 +5,7 @@ It reads no files and converts no recordings (see `evprof.loaders.events.text.ro
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,11 +127,14 @@ def tokens_of(line: bytes, delimiter: bytes) -> Tokens:
 
 
 def number_of(token: bytes) -> int | float | None:
-    """What a token says: a number, True or False; None if it is neither."""
+    """What a token says: a number, True or False; None if it is neither, or no finite one."""
     token = _TRUTH.get(token.lower(), token)
     if not _NUMBER.match(token):
         return None
-    return int(token) if token.lstrip(b"+-").isdigit() and len(token) < 20 else float(token)
+    if token.lstrip(b"+-").isdigit() and len(token) < 20:
+        return int(token)
+    number = float(token)
+    return number if math.isfinite(number) else None
 
 
 def columns_text(layout: TextLayout) -> dict[str, str]:

@@ -120,10 +120,11 @@ def _amdahl(column: Configuration, names: dict[int, str]) -> Table | None:
         spent = mean_of(column, part_reader(block))
         if spent is not None:
             parts[COVERS.join(block)] = spent
-    if len(parts) < 2 or not sum(parts.values()):
-        return None
     rest = mean_of(column, stages.unattributed_ms)
     whole = {**parts, **({"covered by no stage": rest} if rest else {})}
+    # Of a file that ends before it begins, parts and rest can add up to nothing.
+    if len(parts) < 2 or not sum(parts.values()) or sum(whole.values()) <= 0:
+        return None
     rows = []
     for name, spent in parts.items():
         cells = []

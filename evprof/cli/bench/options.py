@@ -1,0 +1,137 @@
+"""The options of the benchmarks; each takes some of these."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from evprof.cli.bench.repeatability import SESSIONS
+from evprof.cli.command import add_sessions_option
+from evprof.cli.setting_options import add_pair_options, add_setting
+from evprof.core.vocabulary.settings import SETTINGS
+from evprof.run.demo import BUNDLED_TARGET
+
+
+def _shape(known: str, parser: argparse.ArgumentParser) -> None:
+    """Adds the model's shape."""
+    parser.add_argument("--shape", metavar="SHAPE", help=known)
+
+
+bench_shape = partial(
+    _shape,
+    "tiny, tiny-video-llava, dispatch-32, 160m, 1b, 7b-eventgpt, 7b-llava or 7b-video-llava (default: dispatch-32)",
+)
+gpu_shape = partial(_shape, "tiny or 7b (default: 7b on a GPU, tiny on a CPU)")
+
+
+def gpu(parser: argparse.ArgumentParser) -> None:
+    """Adds where results go, and the plan."""
+    parser.add_argument("--out", metavar="DIR", help="where gpu.json, gpu.md and logs go")
+    parser.add_argument("--plan", action="store_true", help="print the sections and their seconds, run nothing")
+
+
+def device(parser: argparse.ArgumentParser) -> None:
+    """Adds where it runs."""
+    add_setting(parser, SETTINGS["device"], default="auto")
+
+
+def dtype(parser: argparse.ArgumentParser) -> None:
+    """Adds in which arithmetic it runs."""
+    add_setting(parser, SETTINGS["dtype"], default="auto")
+
+
+def _repeat(rounds: int, parser: argparse.ArgumentParser) -> None:
+    """Adds how often everything takes its turn."""
+    parser.add_argument(
+        "--repeat", type=int, metavar="N", default=rounds, help="rounds of turns (default: %(default)s)"
+    )
+
+
+def max_new_tokens(parser: argparse.ArgumentParser) -> None:
+    """Adds how long answers may be."""
+    add_setting(parser, SETTINGS["max_new_tokens"], default=64)
+
+
+def engine(parser: argparse.ArgumentParser) -> None:
+    """Adds the size of a turn and who takes part."""
+    parser.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
+    parser.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        metavar="SECONDS",
+        default=300,
+        help="how long a contender may take (default: %(default)s)",
+    )
+    parser.add_argument("--contenders", metavar="NAMES", help="who takes part, with commas (default: all)")
+
+
+def _only(what: str, parser: argparse.ArgumentParser) -> None:
+    """Adds which parts are measured."""
+    parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help=f"{what} (default: all)")
+
+
+def only(what: str) -> partial[None]:
+    """What adds `--only`, of parts called `what`."""
+    return partial(_only, what)
+
+
+def repeat(rounds: int) -> partial[None]:
+    """What adds `--repeat`, whose default is `rounds`."""
+    return partial(_repeat, rounds)
+
+
+def markdown(parser: argparse.ArgumentParser) -> None:
+    """Adds the form of the table."""
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+
+
+def target(parser: argparse.ArgumentParser) -> None:
+    """Adds the one model that is measured."""
+    parser.add_argument(
+        "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
+    )
+
+
+def scenes(parser: argparse.ArgumentParser) -> None:
+    """Adds what drafters are measured on, and further drafters."""
+    parser.add_argument(
+        "--scenes",
+        type=int,
+        metavar="N",
+        default=8,
+        help="held-out scenes, at most 8; 0: bundled samples (default: %(default)s)",
+    )
+    parser.add_argument("--data", metavar="MANIFEST", help="a list of samples to measure on, in place of --scenes")
+    parser.add_argument("--adapter", metavar="ADAPTER", action="append", help="a trained adapter to take part as well")
+
+
+def events(parser: argparse.ArgumentParser) -> None:
+    """Adds the size of the recordings."""
+    parser.add_argument(
+        "--events", type=int, metavar="N", default=10_000_000, help="events of a file (default: %(default)s)"
+    )
+    parser.add_argument("--large", action="store_true", help="measure windows in a DSEC file of a gigabyte")
+
+
+def pairs(parser: argparse.ArgumentParser) -> None:
+    """Adds how many pairs of generations are measured."""
+    parser.add_argument("--pairs", type=int, metavar="N", default=300, help="pairs (default: %(default)s)")
+
+
+def trials(parser: argparse.ArgumentParser) -> None:
+    """Adds how often and how long the window is watched."""
+    parser.add_argument("--trials", type=int, metavar="N", default=5, help="trials (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, metavar="SECONDS", default=30, help="how long each takes (default: %(default)s)"
+    )
+
+
+def quick(parser: argparse.ArgumentParser) -> None:
+    """Adds the short form."""
+    parser.add_argument("--quick", action="store_true", help="300 simulations a row, not 2000")
+
+
+pair = add_pair_options
+sessions = add_sessions_option
+many_sessions = partial(add_sessions_option, usual=SESSIONS)

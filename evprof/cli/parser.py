@@ -1,0 +1,92 @@
+"""argparse as every command uses it: one sentence for wrong usage with the nearest name, examples in every help."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from evprof.core.errors import USAGE, UserError
+from evprof.core.suggestions import did_you_mean
+
+
+@dataclass(frozen=True)
+class CommandExample:
+    """A command as it is typed, and what it does."""
+
+    command: str
+    sentence: str
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse, except that wrong usage is one sentence with the nearest name and the way to the help."""
+
+    examples: tuple[CommandExample, ...] = ()
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UserError (exit code 2)."""
+        end = " See" if message.endswith("?") else "; see"
+        message = message.removeprefix("argument ")
+        raise UserError(f"{message[:1].upper()}{message[1:]}{end} {self.prog} --help.", exit_code=USAGE)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse; a command's parser refuses what it does not know by itself, because it knows its options."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            if not word.startswith("-"):
+                self.error(f"'{word}' is one word too many")
+            self.error(f"there is no option {word}{did_you_mean(word, self.option_names())}")
+        return found, unknown
+
+    def option_names(self) -> list[str]:
+        """Every option that may be typed."""
+        return [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"there is no command '{value}' of {self.prog}{did_you_mean(value, action.choices)}")
+        known = ", ".join(map(str, action.choices))
+        raise argparse.ArgumentError(
+            action, f"'{value}' is none of {known}{did_you_mean(value, map(str, action.choices))}"
+        )
+
+
+def add_commands(parser: argparse.ArgumentParser, dest: str, *, metavar: str = "COMMAND", is_required: bool) -> Any:
+    """Where the commands below `parser` are added by `add_command`."""
+    return parser.add_subparsers(
+        title="commands", metavar=metavar, dest=dest, required=is_required, parser_class=CommandParser
+    )
+
+
+def add_command(choices: Any, name: str, text: str, examples: Sequence[CommandExample]) -> CommandParser:
+    """A command's parser: `text` is a docstring, its first line what the list of commands says."""
+    description = inspect.cleandoc(text)
+    entry: CommandParser = choices.add_parser(
+        name,
+        help=description.splitlines()[0].replace("%", "%%"),
+        description=description,
+        epilog=epilog(examples),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    entry.examples = tuple(examples)
+    entry.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    entry.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print no progress, only the result and warnings",
+    )
+    return entry
+
+
+def epilog(examples: Iterable[CommandExample]) -> str | None:
+    """The examples as a help ends with them."""
+    lines = [f"  {example.command}\n      {example.sentence}" for example in examples]
+    return "\n".join(["examples:", *lines]) if lines else None

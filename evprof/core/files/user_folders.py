@@ -1,0 +1,56 @@
+"""Where a program's files belong in a person's home, by their system's custom: XDG's on Linux, Apple's, Windows'."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_NAME = "evprof"
+
+VARIABLES = {
+    "XDG_DATA_HOME": "where sessions without a name of their own are kept, in a folder evprof (~/.local/share)",
+    "XDG_STATE_HOME": "where reports of defects are kept (~/.local/state)",
+    "XDG_CACHE_HOME": "where what can be made again is kept (~/.cache)",
+    "HF_HOME, HF_HUB_CACHE": "where fetched models are kept (~/.cache/huggingface)",
+    "HF_HUB_OFFLINE": "1: never ask the network for a model",
+    "CUDA_VISIBLE_DEVICES": "which NVIDIA GPUs may be used",
+    "DISPLAY, WAYLAND_DISPLAY": "where the window opens",
+    "QT_QPA_PLATFORM": "how Qt draws: xcb, wayland or offscreen",
+}
+"""Environment variables that decide where files lie and what is used, for man page and pages."""
+
+
+def cache_folder() -> Path:
+    """What can be made again. None of these folders need exist yet."""
+    return _folder("XDG_CACHE_HOME", ".cache", "Library/Caches", "Cache")
+
+
+def data_folder() -> Path:
+    """What a person would miss."""
+    return _folder("XDG_DATA_HOME", ".local/share", "Library/Application Support", "")
+
+
+def log_folder() -> Path:
+    """Reports of defects."""
+    return _folder("XDG_STATE_HOME", ".local/state", "Library/Logs", "Logs", below_named="log")
+
+
+def _folder(variable: str, linux: str, apple: str, windows: str, *, below_named: str = "") -> Path:
+    """`windows` and `below_named` are subfolders of ours; the others hold many programs' folders."""
+    home, named = _home(), Path(os.environ.get(variable, "").strip())
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / _NAME / windows
+    if named.is_absolute():
+        return named / _NAME / below_named
+    if sys.platform == "darwin":
+        return home / apple / _NAME
+    return home / linux / _NAME / below_named
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        # A user whom the system does not know, without HOME, as in containers. What would be kept there cannot be.
+        return Path("/")

@@ -1,0 +1,49 @@
+"""How this evprof was installed, and what follows: where its programs lie, and how a missing part is added.
+
+Installed by pip there is one program, Python. Installed as a *bundle* (a .deb, a .run, a folder) there are two beside
+each other, a console program without Qt and a window program without torch, and pip cannot add anything.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+CONSOLE, WINDOW = "evprof", "evprof-window"
+
+NOT_IN_BUNDLES = ("evprof[quant]",)
+"""What can be installed by pip only."""
+
+
+def is_bundle() -> bool:
+    """Whether this is one of the two programs of a bundle."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def bundled_program(name: str) -> Path:
+    """The program CONSOLE or WINDOW of this bundle."""
+    here = Path(sys.executable)
+    return here.with_name(f"{name}{here.suffix if here.suffix == '.exe' else ''}")
+
+
+def is_without_qt() -> bool:
+    """Whether this is a bundle's console program, which must leave windows to the other."""
+    return is_bundle() and Path(sys.executable).stem != WINDOW
+
+
+def how_to_add(what: str) -> str:
+    """What a person can do about a missing package or extra (`evprof[quant]`), to be said after "needs X; "."""
+    if not is_bundle():
+        return f"install it with `pip install {_quoted(what)}`"
+    if what in NOT_IN_BUNDLES:
+        return "the installed program comes without it, and evprof in a Python environment can have it"
+    return "install evprof again, which brings it"
+
+
+def how_to_mend(what: str, by: str = "install --force-reinstall") -> str:
+    """What a person can do about a package or extra that is there and does not work; `by` is what pip would do."""
+    return "install evprof again" if is_bundle() else f"pip {by} {_quoted(what)}"
+
+
+def _quoted(what: str) -> str:
+    return f"'{what}'" if "[" in what else what

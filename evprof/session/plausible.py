@@ -1,0 +1,109 @@
+"""Whether the rows of a session can have been measured at all: no reader may have to count to a thousand million, or to
+follow spans a hundred deep, because a file says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evprof.core.recording import RecordLog
+from evprof.core.records import column_kinds
+
+_Span = tuple[int, int]
+"""The ids of a run and of one of its spans."""
+
+_MOST_TOKENS = 1_000_000
+"""Of a prompt or an answer: the longest context there is holds as many."""
+
+_MOST_DRAFTED = 10_000
+"""Tokens of one round."""
+
+_MOST_BYTES = 1 << 60
+_LAST_NS = 1 << 62
+"""146 years: clocks count from the start of a machine or from 1970."""
+
+_TOKENS = (-1, _MOST_TOKENS)
+_OF_ROUND = (0, _MOST_DRAFTED)
+_TIME = (-1, _LAST_NS)
+_LENGTH = (-_LAST_NS, _LAST_NS)
+_BYTES = (-1, _MOST_BYTES)
+
+RANGES: dict[str, dict[str, tuple[int, int]]] = {
+    "spans": {"start_ns": _LENGTH, "end_ns": _LENGTH, "phase": (0, 2)},
+    "tensors": {"nbytes": _BYTES},
+    "tokens": {"position": _TOKENS, "round_index": _TOKENS, "t_ns": _TIME},
+    "rounds": {
+        "round_index": _TOKENS,
+        "start_ns": _TIME,
+        "draft_ns": _LENGTH,
+        "verify_ns": _LENGTH,
+        "rollback_ns": _LENGTH,
+        "drafted": _OF_ROUND,
+        "accepted": _OF_ROUND,
+        "emitted": _OF_ROUND,
+    },
+    "judgements": {"round_index": _TOKENS, "place": _TOKENS, "position": _TOKENS},
+    "kv": {"t_ns": _TIME, "length": _TOKENS, "nbytes": _BYTES},
+    "memory": {"t_ns": _TIME, "rss_bytes": _BYTES, "gpu_bytes": _BYTES},
+    "power": {"t_ns": _TIME, "energy_uj": _TIME, "power_mw": _TIME},
+    "frames": {"frame_index": _TOKENS, "start_us": _LENGTH, "end_us": _LENGTH},
+}
+"""Stream -> column -> what it may hold, both ends included; -1 is "not known". Other columns are never counted with."""
+
+_LONGEST_TEXT = 4096
+_LONGEST = {("rounds", "drafted_ids"): 20 * _MOST_DRAFTED, ("tensors", "shape"): 1000}
+"""Characters of a column's texts; `_LONGEST_TEXT` where nothing else is said. A shape of 1000 has 50 dimensions."""
+
+_MOST_LEVELS = 64
+"""Of spans in one another; ours are five deep."""
+
+
+def implausible(recording: RecordLog) -> str | None:
+    """What no program of ours can have measured, in words; None where everything is within bounds."""
+    return next(_wrong_numbers(recording), None) or next(_wrong_texts(recording), None) or _wrong_tree(recording)
+
+
+def _wrong_numbers(recording: RecordLog) -> Iterator[str]:
+    for stream, ranges in RANGES.items():
+        rows = recording.streams[stream]
+        for name, (least, most) in ranges.items():
+            values = rows.column(name)
+            if len(values) and (int(values.min()) < least or int(values.max()) > most):
+                found = int(values.max()) if int(values.max()) > most else int(values.min())
+                yield f"{name} among its {stream} is {found}, which nothing measures"
+
+
+def _wrong_texts(recording: RecordLog) -> Iterator[str]:
+    for stream, rows in recording.streams.items():
+        for name, kind in column_kinds(stream).items():
+            most = _LONGEST.get((stream, name), _LONGEST_TEXT)
+            if kind == "str" and max(map(len, rows.column(name)), default=0) > most:
+                yield f"a {name} among its {stream} is longer than {most} letters"
+
+
+def _wrong_tree(recording: RecordLog) -> str | None:
+    """Spans in one another without end are told here; a parent that is not there is a reader's to pass over."""
+    rows = recording.streams["spans"]
+    runs, spans, parents = (rows.column(name) for name in ("run_id", "span_id", "parent_id"))
+    parent_of = {
+        (run, span): (run, parent)
+        for run, span, parent in zip(runs.tolist(), spans.tolist(), parents.tolist(), strict=True)
+    }
+    return f"its spans lie in one another more than {_MOST_LEVELS} deep" if _is_deeper(parent_of) else None
+
+
+def _is_deeper(parent_of: dict[_Span, _Span]) -> bool:
+    levels: dict[_Span, int] = {}
+    for span in parent_of:
+        place, path = span, []
+        while place in parent_of and place not in levels:
+            path.append(place)
+            if len(path) > _MOST_LEVELS:
+                return True
+            place = parent_of[place]
+        level = levels.get(place, 0)
+        for step in reversed(path):
+            level += 1
+            levels[step] = level
+        if level > _MOST_LEVELS:
+            return True
+    return False

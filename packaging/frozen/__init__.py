@@ -1,0 +1,1 @@
+"""What the frozen programs are made of: which modules, data and libraries go in, and which stay out."""

@@ -1,0 +1,1 @@
+"""Feeds every parser damaged files, each in a process with limits; see `run`. Not installed."""

@@ -1,0 +1,229 @@
+"""Set-up: one look around, one sentence for what is missing, sizes before downloads, nothing done twice."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+import install_packages
+from frozen.libraries import FALLBACK
+from install_packages import Package, SetupError, announced, check_room, sentence_of, wants_cpu_torch
+from requirements import ROOT, name_of, required
+
+TORCH = Package("torch", "2.13.0", "https://index/torch.whl", 196_000_000)
+CUDNN = Package("nvidia-cudnn-cu13", "9.20", "https://index/cudnn.whl", 366_000_000)
+
+
+def test_extras_bring_what_they_name() -> None:
+    plain, dev = required(), required(["dev"])
+    assert set(plain) < set(dev)
+    assert len(dev) == len(set(dev))
+    assert set(required(["quant"])) - set(plain) <= set(dev)
+    assert not [line for line in dev if line.startswith("evprof[")]
+    assert {"torch", "pyside6-essentials"} <= {name_of(line) for line in plain}
+    with pytest.raises(KeyError):
+        required(["none-such"])
+
+
+def test_set_up_brings_every_library_that_comes_along() -> None:
+    script = (ROOT / "packaging" / "setup.sh").read_text()
+    pairs = re.findall(r"(lib\S+\.so\.\d+):(\S+)", script)
+    assert {library for library, _ in pairs} >= set(FALLBACK)
+    assert len(pairs) == len(dict(pairs))
+
+
+def test_what_is_pinned_can_be_had_with_debians_python() -> None:
+    """Debian 12 has 3.11.2, and some packages ask for a later 3.11."""
+    pins = {name_of(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
+    asked = {
+        found.name: next(iter(found.metadata.get_all("Requires-Python") or [""]))
+        for found in metadata.distributions()
+        if name_of(found.name) in pins
+    }
+    assert len(asked) > 50
+    assert [
+        name for name, versions in asked.items() if versions and not SpecifierSet(versions).contains("3.11.2")
+    ] == []
+
+
+def test_what_is_downloaded_is_said_first() -> None:
+    at_hand = Package("numpy", "2.4.6", "file:///wheels/numpy.whl", 0)
+    unknown = Package("rich", "15.0", "https://index/rich.whl")
+    first, second = announced([TORCH, CUDNN, at_hand, unknown]).splitlines()
+    assert first == (
+        "Installing 4 packages: up to 562 MB to download (of it nvidia-cudnn-cu13 366 MB, torch 196 MB); "
+        "1 lie on this machine already"
+    )
+    assert second == "The sizes of 1 more are not told by the index"
+
+
+def test_a_disk_without_room_is_told_before_downloading() -> None:
+    with pytest.raises(SetupError, match=r"2800000\.0 GB are needed on the disk"):
+        check_room([Package("huge", "1", "https://index/huge.whl", 10**15)])
+    check_room([TORCH])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "device", "packages", "expected"),
+    [
+        ("", False, [TORCH, CUDNN], True),
+        ("", True, [TORCH, CUDNN], False),
+        ("", False, [TORCH, Package("nvidia-ml-py", "13", "")], False),
+        ("cuda", False, [TORCH, CUDNN], False),
+        ("cpu", True, [TORCH, CUDNN], True),
+    ],
+)
+def test_torch_without_cuda_where_no_gpu_is(  # noqa: PLR0917
+    monkeypatch: Any, tmp_path: Path, chosen: str, device: bool, packages: list[Package], expected: bool
+) -> None:
+    monkeypatch.setenv("EVPROF_TORCH", chosen)
+    monkeypatch.setattr(install_packages, "NVIDIA_DEVICES", (str(tmp_path if device else tmp_path / "none"),))
+    assert wants_cpu_torch(packages) is expected
+
+
+def test_another_build_of_torch_is_no_choice(monkeypatch: Any) -> None:
+    monkeypatch.setenv("EVPROF_TORCH", "rocm")
+    with pytest.raises(SetupError, match="can be cpu or cuda"):
+        wants_cpu_torch([TORCH])
+
+
+@pytest.mark.parametrize(
+    ("output", "part"),
+    [
+        (
+            "NewConnectionError('Temporary failure in name resolution')\nERROR: No matching distribution",
+            "does not answer",
+        ),
+        ("SSLError: CERTIFICATE_VERIFY_FAILED\nMax retries exceeded", "PIP_CERT"),
+        ("OSError: [Errno 28] No space left on device", "disk is full"),
+        ("ERROR: ResolutionImpossible", "could not install the packages: ResolutionImpossible"),
+    ],
+)
+def test_pips_complaints_become_a_sentence(output: str, part: str) -> None:
+    assert part in sentence_of(output)
+
+
+PIP = """
+import sys
+print("Collecting torch==2.13.0\\nProcessing /wheels/nvidia_cudnn_cu13-9.20-py3-none-any.whl")
+print("Installing collected packages: all")
+print(*(["ERROR: no such thing"] if {fails} else []))
+sys.exit({fails})
+"""
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_progress_and_failure_of_pip(monkeypatch: Any, tmp_path: Path, capfd: Any, fails: int) -> None:
+    monkeypatch.setattr(install_packages, "pip", lambda *words: [sys.executable, "-c", PIP.format(fails=fails)])
+    log = tmp_path / "setup.log"
+    if fails:
+        with pytest.raises(SetupError, match="no such thing"):
+            install_packages.install([TORCH, CUDNN], log)
+    else:
+        install_packages.install([TORCH, CUDNN], log)
+        assert "Installed 2 packages in" in capfd.readouterr().out
+    assert "Collecting torch" in log.read_text()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout under a name with a space and an accent, and a system of scripts in its `system` folder."""
+    place = tmp_path / "mes données" / "evprof"
+    (place / "packaging").mkdir(parents=True)
+    for name in ("pyproject.toml", "constraints.txt", "packaging/setup.sh", "packaging/install_packages.py"):
+        shutil.copy(ROOT / name, place / name)
+    system = tmp_path / "system"
+    system.mkdir()
+    for tool in ("bash", "cat", "cksum", "uname", "awk", "grep", "rm", "mktemp", "dirname", "env"):
+        (system / tool).symlink_to(shutil.which(tool) or tool)
+    script(system / "id", 'case "$*" in *-u*) echo 1000;; esac')
+    script(system / "sudo", "exit 1")
+    script(system / "apt-get", "exit 0")
+    script(system / "ldconfig", "echo libEGL.so.1")
+    return place
+
+
+def script(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def set_up(checkout: Path, *extras: str) -> subprocess.CompletedProcess[str]:
+    system = checkout.parents[1] / "system"
+    return subprocess.run(
+        [str(system / "bash"), str(checkout / "packaging" / "setup.sh"), *extras],
+        env={"PATH": str(system), "LANG": "C"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_all_that_is_missing_is_told_at_once(checkout: Path) -> None:
+    done = set_up(checkout, "dev")
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("Some system packages are missing. Run this once, then repeat:  sudo apt-get install ")
+    missing = sentence.partition("install ")[2].split()
+    assert {"python3", "python3-venv", "python3-dev", "g++", "libxcb-cursor0"} <= set(missing)
+    assert "libegl1" not in missing
+
+
+def test_running_takes_no_compiler(checkout: Path) -> None:
+    assert "g++" not in set_up(checkout).stderr
+
+
+def test_off_debian_no_apt_is_advised(checkout: Path) -> None:
+    (checkout.parents[1] / "system" / "apt-get").unlink()
+    done = set_up(checkout)
+    assert done.returncode == 1
+    assert "apt-get" not in done.stderr
+    assert "Python 3.11, 3.12 or 3.13" in done.stderr
+    assert "libxcb-cursor.so.0" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_the_cause_told(checkout: Path) -> None:
+    checkout.chmod(0o555)
+    try:
+        assert "cannot be written by this user" in set_up(checkout).stderr
+    finally:
+        checkout.chmod(0o755)
+
+
+def test_what_is_ready_stays_as_it_is_until_it_changes(checkout: Path) -> None:
+    """The environment is a fake one whose Python does nothing; a package less makes it another."""
+    system = checkout.parents[1] / "system"
+    script(system / "ldconfig", "exit 1")
+    python = (
+        'case "$*" in\n*"-m venv"*) mkdir -p .venv/bin .venv/lib/python3.11/site-packages/a.dist-info'
+        ' && cp "$0" .venv/bin/python;;\n*install_packages*) echo "installing:" "$@";;\n'
+        "*--version*) echo Python;;\nesac"
+    )
+    script(system / "python3", python)
+    for tool in ("mkdir", "cp"):
+        (system / tool).symlink_to(shutil.which(tool) or tool)
+    assert "installing: packaging/install_packages.py" in set_up(checkout).stdout
+    assert set_up(checkout).stdout == ""
+    # More than is there; what was there stays.
+    assert "install_packages.py quant" in set_up(checkout, "quant").stdout
+    assert set_up(checkout, "quant").stdout == set_up(checkout).stdout == ""
+    (checkout / ".venv/lib/python3.11/site-packages/a.dist-info").rmdir()
+    again = set_up(checkout).stdout
+    assert "install_packages.py quant" in again
+    assert "Creating" not in again
+    # A folder that was moved.
+    moved = checkout.with_name("elsewhere")
+    checkout.rename(moved)
+    assert "Creating .venv" in set_up(moved).stdout

@@ -1,0 +1,180 @@
+"""What the commands say of themselves: help, examples, completions, and the man page."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evprof.cli import build_parser
+from evprof.cli.help.completions import SHELLS, completions
+from evprof.cli.help.manual import manual, roff
+from evprof.cli.help.pages import CommandPage, commands_of, pages_of
+from evprof.cli.help.values import VALUES
+
+PAGES = list(pages_of(build_parser()))
+
+
+def parsers(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[argparse.ArgumentParser]:
+    """A parser and all below it."""
+    yield parser
+    for name, below in commands_of(parser).items():
+        yield from parsers(below, (*words, name))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_has_examples_that_are_understood(page: CommandPage) -> None:
+    assert page.examples
+    for example in page.examples:
+        words = shlex.split(example.command.partition(" > ")[0])
+        assert words[0] == "evprof"
+        assert build_parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize("parser", list(parsers(build_parser())), ids=lambda parser: parser.prog)
+def test_all_that_can_be_typed_has_help(parser) -> None:
+    for action in parser._actions:
+        if not isinstance(action, argparse._SubParsersAction):
+            assert action.help, f"{parser.prog} {action.dest}"
+
+
+def test_every_placeholder_is_a_known_one() -> None:
+    """So that the same word means the same in every help, and shells know how to complete it."""
+    shown = {
+        str(action.metavar)
+        for parser in parsers(build_parser())
+        for action in parser._actions
+        if action.metavar is not None and not isinstance(action, argparse._SubParsersAction)
+    }
+    assert shown - set(VALUES) == set()
+    assert set(VALUES) - shown == set()
+
+
+def test_help_of_a_command_is_its_help(evprof) -> None:
+    for words in (["run"], ["bench", "events"], ["adapter", "train"]):
+        assert evprof("help", *words).output.split() == evprof(*words, "--help").output.split()
+    assert evprof("help").output.split() == evprof("--help").output.split()
+    assert "examples:" in evprof("help", "show").output
+
+
+def test_help_of_no_command_names_the_nearest(evprof) -> None:
+    found = evprof("help", "shwo")
+    assert (found.code, found.output) == (2, "")
+    assert "did you mean show?" in found.errors
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["rnu"], "run"),
+        (["run", "--ganma", "3"], "--gamma"),
+        (["run", "--mode", "paralel-prefil"], "parallel-prefill"),
+        (["bench", "engin"], "engine"),
+        (["bench", "engine", "--contender", "x"], "--contenders"),
+        (["adapter", "tran"], "train"),
+        (["export", "s.evprof", "--format", "crome", "-o", "x"], "chrome"),
+    ],
+)
+def test_a_slip_is_answered_with_the_nearest_name(evprof, words, nearest) -> None:
+    found = evprof(*words)
+    assert (found.code, found.output, len(found.errors.splitlines())) == (2, "", 1)
+    assert f"did you mean {nearest}?" in found.errors
+
+
+def test_a_slip_near_nothing_is_answered_without_a_guess(evprof) -> None:
+    found = evprof("run", "--zzz")
+    assert found.code == 2
+    assert "did you mean" not in found.errors
+    assert "evprof run --help" in found.errors
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completions_name_every_command_and_option(shell: str) -> None:
+    script = completions(build_parser(), shell)
+    for page in PAGES:
+        for group in page.groups:
+            for option in group.options:
+                for name in option.names:
+                    assert name.lstrip("-") in script, (page.name, name)
+        assert all(word in script for word in page.words)
+    assert "parallel-prefill" in script
+    assert "random:7b-eventgpt" in script
+    assert "*.evprof" in script
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completions_are_understood_by_their_shell(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(completions(build_parser(), shell), encoding="utf-8")
+    done = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def completed(script: Path, line: str) -> list[str]:
+    """What bash offers at the end of a line."""
+    words = line.split(" ")
+    listed = " ".join(shlex.quote(word) for word in words)
+    code = (
+        f"source {shlex.quote(str(script))}; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; "
+        f'$(complete -p evprof | sed "s/.*-F \\([^ ]*\\).*/\\1/"); printf "%s\\n" "${{COMPREPLY[@]}}"'
+    )
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None or sys.platform == "win32", reason="bash is not installed")
+def test_bash_completes_commands_options_values_and_files(tmp_path: Path, monkeypatch) -> None:
+    script = tmp_path / "script"
+    script.write_text(completions(build_parser(), "bash"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scene.evprof").touch()
+    (tmp_path / "scene.txt").touch()
+    assert completed(script, "evprof sui") == ["suite"]
+    assert completed(script, "evprof bench eng") == ["engine", "engine-process"]
+    assert completed(script, "evprof run --mode spec") == ["speculative"]
+    assert completed(script, "evprof run --gam") == ["--gamma"]
+    assert completed(script, "evprof run --target evprof-tiny-v") == ["evprof-tiny-video-llava"]
+    assert completed(script, "evprof show sce") == ["scene.evprof"]
+
+
+def test_the_manual_holds_every_command_and_option() -> None:
+    text = manual(build_parser())
+    for page in PAGES:
+        assert not page.words or f".SS {roff(page.name)}" in text
+        assert all(roff(name) in text for group in page.groups for option in group.options for name in option.names)
+        assert all(roff(example.command) in text for example in page.examples)
+    assert text.isascii()
+    for line in text.splitlines():
+        assert not line.startswith(("'", ".")) or re.match(r"\.(TH|SH|SS|TP|PP|nf|fi|nh|ad)\b", line), line
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_the_manual_is_understood_by_groff() -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-ww", "-z", "-Tutf8"],
+        input=manual(build_parser()),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_roff_shows_any_text_as_it_is() -> None:
+    assert roff(".TH it's a\\b -x µ") == r"\&.TH it\(aqs a\eb \-x \[u00B5]"
+
+
+def test_the_hidden_manual_is_printed(evprof) -> None:
+    found = evprof("_manual")
+    assert found.code == 0
+    assert found.output.startswith(".TH EVPROF 1")

@@ -1,0 +1,199 @@
+"""What the bundle leaves out, what it must keep, and the files by which a desktop and dpkg know it."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import re
+import sys
+import tarfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from evprof.session.schema import APPLICATION_ID
+from frozen.contents import FAMILIES, is_wanted, modules_below, strangers, torch_tests, unused_models
+from frozen.libraries import FALLBACK
+from installer.archives import tar
+from installer.deb import POSTRM, PREINST, control, write_deb
+from installer.desktop_files import mime_type
+from installer.sizes import sizes_by_package, table
+from installer.trimming import can_be_mapped, needed_by
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+
+
+def folder_of(package: str) -> Path:
+    found = importlib.util.find_spec(package)
+    assert found is not None
+    assert found.submodule_search_locations
+    return Path(found.submodule_search_locations[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF files")
+def test_what_loads_the_fallbacks_needs_none_of_them() -> None:
+    """A minimal Debian 13 has no libffi, without which ctypes loads nothing."""
+    found = importlib.util.find_spec("_ctypes")
+    assert found is not None
+    assert found.origin is not None
+    needed = needed_by(Path(found.origin))
+    assert "libc.so.6" in needed
+    assert not needed & set(FALLBACK)
+
+
+def test_what_only_testing_brought_stays_out() -> None:
+    found = set(strangers())
+    assert {"pytest", "_pytest", "hypothesis", "mypy", "ruff", "scipy", "mkdocs", "requests"} <= found
+    assert not found & {"torch", "numpy", "lz4", "yaml", "google", "packaging", "evprof", "ui", "assets"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("torch/test/cpp_api", "torch/include/ATen/ATen.h", "torch/bin/protoc"),
+        *("hdf5plugin/plugins/libh5sz3.so", "PySide6/Qt/translations/qt_de.qm", "pandas/tests/test_x.py"),
+        *("PySide6/Qt/plugins/sqldrivers/libqsqlite.so", "PySide6/Qt/plugins/platformthemes/libqgtk3.so"),
+        *("evprof-0.2.0.dist-info/direct_url.json", "numpy-2.0.dist-info/RECORD"),
+    ],
+)
+def test_left_out(place) -> None:
+    assert not is_wanted(place)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("torch/lib/libtorch_cpu.so", "torch/bin/torch_shm_manager", "hdf5plugin/plugins/libh5blosc.so"),
+        *("PySide6/Qt/plugins/platforms/libqxcb.so", "PySide6/Qt/plugins/platforms/libqoffscreen.so"),
+        *("PySide6/Qt/plugins/platforms/libqwayland.so", "assets/models/evprof-tiny-eventgpt/model.safetensors"),
+        *("tensorboard/webfiles.zip", "torch_tb_profiler/static/index.html", "torch-2.0.dist-info/METADATA"),
+    ],
+)
+def test_kept(place) -> None:
+    assert is_wanted(place)
+
+
+def test_no_family_that_is_used_is_left_out() -> None:
+    left_out = unused_models(folder_of("transformers"))
+    assert len(left_out) > 100
+    assert not {f"transformers.models.{name}" for name in FAMILIES} & set(left_out)
+
+
+def test_torch_keeps_of_its_tests_what_it_imports_at_its_start() -> None:
+    torch = folder_of("torch")
+    left_out = set(torch_tests(torch))
+    named = re.compile(r"^(?:from|import) (torch\.testing\._internal\.[\w.]+)", re.MULTILINE)
+    # These two read every module of torch that is imported whenever torch is.
+    for path in (torch / "_refs" / "__init__.py", torch / "utils" / "checkpoint.py"):
+        assert not left_out & set(named.findall(path.read_text(encoding="utf-8")))
+    kept = set(modules_below(torch, left_out))
+    assert {"torch", "torch.testing._internal.common_dtype", "torch.optim.adam"} <= kept
+    assert "torch.testing._internal.common_utils" not in kept
+
+
+def test_libraries_are_loaded_after_those_they_need() -> None:
+    place = {name: number for number, name in enumerate(FALLBACK)}
+    for name, needed in (
+        *(
+            ("libGLX.so.0", "libxcb.so.1"),
+            ("libEGL.so.1", "libGLdispatch.so.0"),
+            ("libGL.so.1", "libGLX.so.0"),
+            ("libxcb.so.1", "libXau.so.6"),
+        ),
+        *(("libXdmcp.so.6", "libbsd.so.0"), ("libbsd.so.0", "libmd.so.0")),
+        ("libwayland-cursor.so.0", "libwayland-client.so.0"),
+    ):
+        assert place[needed] < place[name]
+
+
+def test_the_desktop_entry_has_what_the_standard_asks_for() -> None:
+    reader = configparser.RawConfigParser(strict=True, delimiters=("=",))
+    reader.optionxform = str  # type: ignore[assignment, method-assign] # keys are case-sensitive
+    reader.read(PACKAGING / "evprof.desktop", encoding="utf-8")
+    assert reader.sections() == ["Desktop Entry"]
+    entry = dict(reader["Desktop Entry"])
+    assert entry["Type"] == "Application"
+    assert entry["Exec"] == "evprof gui %F"
+    assert entry["Terminal"] == "false"
+    for key in ("Categories", "MimeType"):
+        assert entry[key].endswith(";")
+    assert ElementTree.fromstring(mime_type())[0].get("type") == entry["MimeType"].rstrip(";")
+    known = {"Type", "Name", "GenericName", "Comment", "Exec", "Icon", "Terminal", "StartupNotify"}
+    assert set(entry) <= known | {"Categories", "MimeType"}
+
+
+def test_the_file_type_is_told_by_name_and_by_what_sqlite_writes_for_us() -> None:
+    space = {"m": "http://www.freedesktop.org/standards/shared-mime-info"}
+    (kind,) = ElementTree.fromstring(mime_type()).findall("m:mime-type", space)
+    assert [glob.get("pattern") for glob in kind.findall("m:glob", space)] == ["*.evprof"]
+    (number,) = kind.findall("m:magic/m:match/m:match", space)
+    assert (number.get("offset"), int(str(number.get("value")), 16)) == ("68", APPLICATION_ID)
+
+
+def test_a_debian_package_is_an_archive_of_three(tmp_path) -> None:
+    data = tmp_path / "data.tar.xz"
+    data.write_bytes(b"abc")
+    texts = {"control": control("1.2.3", 4567, "2.36"), "preinst": PREINST, "postrm": POSTRM}
+    write_deb(tmp_path / "x.deb", data, texts, 1_700_000_000, tmp_path)
+    packed = (tmp_path / "x.deb").read_bytes()
+    assert packed.startswith(b"!<arch>\ndebian-binary   1700000000")
+    assert packed.endswith(b"3         `\nabc\n")
+    start = packed.index(b"control.tar.xz")
+    size = int(packed[start + 48 : start + 58])
+    (tmp_path / "control.tar.xz").write_bytes(packed[start + 60 : start + 60 + size])
+    with tarfile.open(tmp_path / "control.tar.xz") as archive:
+        assert sorted(archive.getnames()) == [".", "./control", "./postrm", "./preinst"]
+        assert archive.getmember("./postrm").mode & 0o111
+
+
+def test_the_control_file_is_one_that_dpkg_reads() -> None:
+    text = control("1.2.3", 4567, "2.36")
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if re.match(r"[A-Z][\w-]*: ", line))
+    assert fields["Package"] == "evprof"
+    assert (fields["Version"], fields["Installed-Size"]) == ("1.2.3", "4567")
+    assert fields["Depends"] == "libc6 (>= 2.36)"
+    assert all(line[0] == " " or re.match(r"[A-Z][\w-]*: ", line) for line in text.splitlines())
+    assert text.endswith("\n")
+
+
+def test_the_same_files_give_the_same_archive(tmp_path) -> None:
+    import subprocess
+
+    found = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in ("b", "a") if name == "one" else ("a", "b"):
+            (folder / file).write_text(file)
+        found.append(subprocess.run(tar(folder, 1_700_000_000, "."), capture_output=True, check=True).stdout)
+    assert found[0] == found[1]
+
+
+def test_sizes_are_told_by_package(tmp_path) -> None:
+    inner = tmp_path / "_internal"
+    for place, size in (("torch/lib/x.so", 5_000_000), ("av.libs/y.so", 2_000_000), ("libz.so.1", 1_500_000)):
+        (inner / place).parent.mkdir(parents=True, exist_ok=True)
+        (inner / place).write_bytes(bytes(size))
+    sizes = sizes_by_package(tmp_path)
+    assert sizes == {"torch": 5_000_000, "av": 2_000_000, "libraries of the system": 1_500_000}
+    lines = table(sizes, {"torch": 9.0, "scipy": 4.0}).splitlines()
+    assert lines[0].split() == ["torch", "5.0", "MB", "9.0", "MB", "before"]
+    assert lines[-1].split()[:2] == ["total", "8.5"]
+
+
+def test_a_library_whose_segments_are_not_aligned_is_not_taken(tmp_path) -> None:
+    source = Path(importlib.util.find_spec("_ssl").origin or "")
+    data = bytearray(source.read_bytes())
+    good = tmp_path / "good.so"
+    good.write_bytes(data)
+    assert can_be_mapped(good)
+    start = int.from_bytes(data[0x20:0x28], "little")
+    size, count = int.from_bytes(data[0x36:0x38], "little"), int.from_bytes(data[0x38:0x3A], "little")
+    for number in range(count):
+        at = start + number * size
+        if int.from_bytes(data[at : at + 4], "little") == 1:
+            data[at + 8 : at + 16] = (int.from_bytes(data[at + 8 : at + 16], "little") + 8).to_bytes(8, "little")
+    bad = tmp_path / "bad.so"
+    bad.write_bytes(data)
+    assert not can_be_mapped(bad)

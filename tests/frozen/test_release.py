@@ -1,0 +1,172 @@
+"""A release of a small repository: changelog, commit, files, checksums, tag; and what stands in its way."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import release as releasing
+from release import Release, ReleaseError, released, unreleased
+
+ROOT = Path(__file__).parents[2]
+CHANGELOG = "# Changelog\n\n## Unreleased\n\n- Something new.\n\n## 1.0.0 – 2025-01-01\n\n- The first.\n"
+
+
+class Repository:
+    """A repository of its own; git is real, make writes what it would build."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "evprof").mkdir()
+        (root / ".gitignore").write_text("/dist/\n", encoding="utf-8")
+        self.write("evprof/__init__.py", '__version__ = "1.1.0"\n')
+        self.write("CHANGELOG.md", CHANGELOG)
+        self.made: list[str] = []
+        self.fails = ""
+        self.run(["git", "init", "--quiet"])
+        self.run(["git", "config", "user.name", "Somebody"])
+        self.run(["git", "config", "user.email", "somebody@example.invalid"])
+        self.commit()
+
+    def write(self, name: str, text: str) -> None:
+        """A file of it."""
+        (self.root / name).write_text(text, encoding="utf-8")
+
+    def commit(self) -> None:
+        """Everything."""
+        self.run(["git", "add", "--all"])
+        self.run(["git", "commit", "--quiet", "--message", "change"])
+
+    def run(self, words: Sequence[str]) -> str:
+        """As the release runs commands."""
+        if words[0] == "make":
+            self.made.append(words[1])
+            if words[1] == "docs":
+                return ""
+            if words[1] == self.fails:
+                raise subprocess.CalledProcessError(2, words)
+            dist = self.root / "dist"
+            (dist / "evprof" / "_internal").mkdir(parents=True, exist_ok=True)
+            (dist / "evprof" / "_internal" / "inside.whl").write_text("-", encoding="utf-8")
+            (dist / "evprof" / "sbom.cdx.json").write_text("{}", encoding="utf-8")
+            suffix = "whl" if words[1] == "wheel" else "deb"
+            (dist / f"evprof-1.1.0-{words[1]}.{suffix}").write_text(words[1], encoding="utf-8")
+            return ""
+        done = subprocess.run(words, cwd=self.root, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def release(self) -> Release:
+        """With a day of its own."""
+        return Release(self.root, self.run, "2026-02-03")
+
+    def carry_out(self) -> None:
+        """Every step."""
+        for step in self.release().steps():
+            step.work()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def test_a_release(repository: Repository) -> None:
+    repository.carry_out()
+    text = (repository.root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.startswith("# Changelog\n\n## Unreleased\n\n## 1.1.0 – 2026-02-03\n\n- Something new.\n\n## 1.0.0")
+    assert repository.run(["git", "log", "-1", "--format=%s"]) == "Release 1.1.0\n"
+    assert repository.run(["git", "describe", "--exact-match"]) == "v1.1.0\n"
+    assert repository.run(["git", "status", "--porcelain"]) == ""
+    assert repository.made == ["docs", "wheel", "installer"]
+    folder = repository.root / "dist" / "release"
+    names = ["SHA256SUMS", "evprof-1.1.0-installer.deb", "evprof-1.1.0-wheel.whl", "evprof-1.1.0.sbom.cdx.json"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    sums = (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    assert [line.split("  ")[1] for line in sums] == names[1:]
+    assert sums[0].split()[0] == hashlib.sha256(b"installer").hexdigest()
+
+
+def test_a_dry_run_changes_nothing(repository: Repository) -> None:
+    words = [step.words for step in repository.release().steps()]
+    assert words == [
+        "CHANGELOG.md: Unreleased becomes 1.1.0 – 2026-02-03",
+        "commit: Release 1.1.0",
+        "empty dist",
+        "documentation, which the others hold: make docs",
+        "wheel and sdist: make wheel",
+        "installers, with licences and SBOM: make installer",
+        "dist/release: everything, and SHA256SUMS",
+        "tag: v1.1.0",
+    ]
+    assert (repository.root / "CHANGELOG.md").read_text(encoding="utf-8") == CHANGELOG
+    assert repository.made == []
+
+
+def test_a_release_whose_building_failed_goes_on(repository: Repository) -> None:
+    repository.fails = "installer"
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.carry_out()
+    assert repository.run(["git", "tag", "--list"]) == ""
+    repository.fails = ""
+    repository.carry_out()
+    assert repository.run(["git", "tag", "--list"]) == "v1.1.0\n"
+    assert repository.run(["git", "log", "--format=%s"]) == "Release 1.1.0\nchange\n"
+
+
+def test_what_stands_in_the_way(repository: Repository) -> None:
+    repository.write("loose.txt", "-")
+    with pytest.raises(ReleaseError, match="not committed"):
+        repository.release().steps()
+    (repository.root / "loose.txt").unlink()
+    repository.carry_out()
+    with pytest.raises(ReleaseError, match=r"The tag v1\.1\.0 exists"):
+        repository.release().steps()
+    repository.write("evprof/__init__.py", '__version__ = "1.2.0"\n')
+    repository.commit()
+    with pytest.raises(ReleaseError, match="is empty"):
+        repository.release().steps()
+    repository.write("evprof/__init__.py", "__version__ = something()\n")
+    with pytest.raises(ReleaseError, match="must say"):
+        repository.release()
+
+
+def test_changes_after_a_part_of_this_version(repository: Repository) -> None:
+    repository.write("CHANGELOG.md", released(CHANGELOG, "1.1.0", "x").replace("d\n\n", "d\n\n- More.\n\n", 1))
+    repository.commit()
+    with pytest.raises(ReleaseError, match="the next number"):
+        repository.release().steps()
+
+
+def test_the_part_unreleased() -> None:
+    assert unreleased(CHANGELOG) == "- Something new."
+    assert unreleased("# Changelog\n") == ""
+    assert unreleased("## Unreleased\n\n- Last.") == "- Last."
+    own = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert own.index("## Unreleased") < own.index(f"## {releasing.version_of(ROOT)}") or unreleased(own)
+
+
+def make_targets() -> set[str]:
+    """Of our Makefile."""
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_workflows_and_releases_ask_for_targets_that_there_are() -> None:
+    yaml = pytest.importorskip("yaml")
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    assert [path.name for path in files] == ["check.yml", "docs.yml", "release.yml"]
+    asked = {words[1] for _, words in releasing.BUILDING}
+    for path in files:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for job in document["jobs"].values():
+            commands = [step["run"] for step in job["steps"] if "run" in step]
+            assert commands
+            for command in commands:
+                # No logic of their own: what a workflow does, a person can do with make.
+                assert re.fullmatch(r"make [a-z-]+", command), f"{path.name}: {command}"
+                asked.add(command.split()[1])
+    assert asked <= make_targets()

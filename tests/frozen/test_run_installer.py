@@ -1,0 +1,172 @@
+"""The self-extracting installer on a small bundle: install, upgrade, interruption, damage, uninstall."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fake_bundle import make_run, run
+
+
+@pytest.fixture(scope="module")
+def installers(tmp_path_factory) -> tuple[Path, Path]:
+    if shutil.which("xz") is None:
+        pytest.skip("xz is not installed")
+    work = tmp_path_factory.mktemp("installers")
+    return make_run(work, "1.0.0"), make_run(work, "1.1.0")
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
+
+
+def test_installs_upgrades_and_leaves_nothing(installers, tmp_path) -> None:
+    prefix = tmp_path / "ä place with $ign"
+    done = run(installers[0], "--prefix", str(prefix), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "100 %" in done.stdout
+    says = subprocess.run([prefix / "bin" / "evprof"], capture_output=True, text=True, check=True).stdout
+    assert says == "evprof 1.0.0\n"
+    assert (prefix / "share" / "mime" / "packages" / "evprof.xml").exists()
+
+    done = run(installers[1], "--prefix", str(prefix), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Upgraded from 1.0.0" in done.stdout
+    says = subprocess.run([prefix / "bin" / "evprof"], capture_output=True, text=True, check=True).stdout
+    assert says == "evprof 1.1.0\n"
+    assert not list(prefix.rglob("only-in-1.0.0"))
+
+    script = prefix / "lib" / "evprof" / "uninstall.sh"
+    done = run(script, "--uninstall", "--prefix", str(prefix), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "~/.local/share/evprof" in done.stdout
+    assert files_below(tmp_path) == []
+
+
+def test_the_desktop_entry_names_the_program_by_its_whole_path(installers, tmp_path) -> None:
+    prefix = tmp_path / 'a "quoted" $place'
+    assert run(installers[0], f"--prefix={prefix}", home=tmp_path).returncode == 0
+    entry = (prefix / "share" / "applications" / "evprof.desktop").read_text()
+    (line,) = [line for line in entry.splitlines() if line.startswith("Exec=")]
+    place = str(prefix).replace('"', '\\\\"').replace("$", "\\\\$")
+    assert line == f'Exec="{place}/lib/evprof/evprof-window" gui %F'
+
+
+def test_an_ordinary_user_needs_no_root(installers, tmp_path) -> None:
+    # `id` says that somebody else than root is asking.
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tools / "id").chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    done = run(installers[0], home=home, path=f"{tools}:/usr/bin:/bin")
+    assert done.returncode == 0, done.stderr
+    assert (home / ".local" / "lib" / "evprof" / "VERSION").exists()
+    assert (home / ".local" / "share" / "applications" / "evprof.desktop").exists()
+    assert f"{home}/.local/bin is not in your PATH" in done.stdout
+    script = home / ".local" / "lib" / "evprof" / "uninstall.sh"
+    assert run(script, "--uninstall", home=home, path=f"{tools}:/usr/bin:/bin").returncode == 0
+    assert list(home.iterdir()) == []
+
+
+def test_works_where_xz_is_missing(installers, tmp_path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in (
+        *(
+            "sh",
+            "tar",
+            "gzip",
+            "sha256sum",
+            "tail",
+            "head",
+            "wc",
+            "df",
+            "du",
+            "dirname",
+            "mkdir",
+            "chmod",
+            "find",
+            "sed",
+        ),
+        *("sort", "cat", "cp", "mv", "ln", "rm", "rmdir", "sleep", "id", "readlink"),
+    ):
+        (tools / name).symlink_to(shutil.which(name) or "")
+    done = run(installers[0], "--prefix", str(tmp_path / "p"), home=tmp_path, path=str(tools))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "p" / "bin" / "evprof").exists()
+
+
+@pytest.mark.parametrize("change", ["cut", "changed"])
+def test_a_damaged_file_installs_nothing(installers, tmp_path, change) -> None:
+    data = bytearray(installers[0].read_bytes())
+    if change == "cut":
+        del data[-100:]
+    else:
+        data[-100] ^= 1
+    damaged = tmp_path / "damaged.run"
+    damaged.write_bytes(data)
+    done = run(damaged, "--prefix", str(tmp_path / "p"), home=tmp_path)
+    assert done.returncode == 1
+    assert {"cut": "is incomplete", "changed": "its checksum is wrong"}[change] in done.stderr
+    assert not (tmp_path / "p").exists()
+
+
+def test_an_interrupted_upgrade_leaves_the_old_version(installers, tmp_path) -> None:
+    prefix = tmp_path / "p"
+    assert run(installers[0], "--prefix", str(prefix), home=tmp_path).returncode == 0
+    before = files_below(prefix)
+    # A `tar` that ends its own installer in the middle of unpacking.
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "tar").write_text(f'#!/bin/sh\n{shutil.which("tar")} "$@"\nkill -TERM "$INSTALLER"\nsleep 5\n')
+    (tools / "tar").chmod(0o755)
+    starter = tmp_path / "starter.sh"
+    starter.write_text(f'export INSTALLER=$$\nPATH={tools}:$PATH exec sh "{installers[1]}" --prefix "{prefix}"\n')
+    done = run(starter, home=tmp_path)
+    assert done.returncode == 130, (done.stdout, done.stderr)
+    assert "what was installed before is unchanged" in done.stderr
+    assert files_below(prefix) == before
+
+
+def test_a_kill_between_old_and_new_is_mended_by_the_next_attempt(installers, tmp_path) -> None:
+    prefix = tmp_path / "p"
+    assert run(installers[0], "--prefix", str(prefix), home=tmp_path).returncode == 0
+    program = prefix / "lib" / "evprof"
+    program.rename(program.with_name("evprof.old"))
+    done = run(installers[1], "--prefix", str(prefix), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Upgraded from 1.0.0" in done.stdout
+    assert not program.with_name("evprof.old").exists()
+
+
+def test_a_folder_of_somebody_else_is_left_alone(installers, tmp_path) -> None:
+    program = tmp_path / "p" / "lib" / "evprof"
+    program.mkdir(parents=True)
+    (program / "thesis.txt").write_text("years of work")
+    done = run(installers[0], "--prefix", str(tmp_path / "p"), home=tmp_path)
+    assert done.returncode == 1
+    assert "was not installed by this installer" in done.stderr
+    assert (program / "thesis.txt").read_text() == "years of work"
+
+
+def test_too_little_space_is_told_before_anything_is_written(installers, tmp_path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "df").write_text("#!/bin/sh\necho Filesystem\necho /dev/x 100 99 1 99% /\n")
+    (tools / "df").chmod(0o755)
+    done = run(installers[0], "--prefix", str(tmp_path / "p"), home=tmp_path, path=f"{tools}:/usr/bin:/bin")
+    assert done.returncode == 1
+    assert "MB are needed" in done.stderr
+    assert files_below(tmp_path / "p") == []
+
+
+def test_unknown_options_and_missing_installations_are_told(installers, tmp_path) -> None:
+    done = run(installers[0], "--perfix", "x", home=tmp_path)
+    assert (done.returncode, "there is no option '--perfix'" in done.stderr) == (1, True)
+    done = run(installers[0], "--uninstall", "--prefix", str(tmp_path / "none"), home=tmp_path)
+    assert (done.returncode, "is not installed in" in done.stderr) == (1, True)

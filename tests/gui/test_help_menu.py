@@ -1,0 +1,88 @@
+"""The *Help* menu: the pages on this disk, their source where they are not built, a sentence where neither is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QMenu, QWidget
+
+from evprof.loaders import help_pages
+from ui.window.actions import WindowActions
+from ui.window.help_pages import CONTENTS, HOW_TO_BUILD, TROUBLESHOOTING, HelpPages
+
+PAGES = (CONTENTS, TROUBLESHOOTING)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What would be shown by the browser."""
+    found: list[str] = []
+
+    def take(url) -> bool:
+        found.append(url.toLocalFile())
+        return True
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", take)
+    return found
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the program lies, without any page."""
+    monkeypatch.setattr(help_pages, "assets_folder", lambda: tmp_path / "assets")
+    return tmp_path
+
+
+def put(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("a page")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_built_page_comes_first(name: str, program: Path, opened: list[str]) -> None:
+    put(program / "docs" / f"{name}.md")
+    built = put(program / "assets" / "site" / f"{name}.html")
+    HelpPages(pytest.fail).open(name)
+    assert opened == [built]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_checkout_shows_the_source(name: str, program: Path, opened: list[str]) -> None:
+    source = put(program / "docs" / f"{name}.md")
+    HelpPages(pytest.fail).open(name)
+    assert opened == [source]
+
+
+def test_without_pages_a_sentence_says_how_to_make_them(program: Path, opened: list[str]) -> None:
+    told: list[str] = []
+    HelpPages(told.append).open(CONTENTS)
+    assert (told, opened) == ([HOW_TO_BUILD], [])
+
+
+def test_without_a_browser_a_sentence_names_the_page(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    page = put(program / "assets" / "site" / f"{CONTENTS}.html")
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: False)
+    HelpPages(told.append).open(CONTENTS)
+    assert page in told[0]
+
+
+def test_both_pages_are_in_the_checkout() -> None:
+    assert all(help_pages.page_source(name) for name in PAGES)
+
+
+def test_help_is_a_menu_of_its_own(application) -> None:
+    parent = QWidget()
+    menu = WindowActions(parent).menu(parent)
+    (below,) = menu.findChildren(QMenu)
+    assert below.title() == "Help"
+    assert [action.text() for action in below.actions()] == [
+        "Contents",
+        "Keys and mouse",
+        "Troubleshooting",
+        "About evprof",
+    ]
+    parent.deleteLater()

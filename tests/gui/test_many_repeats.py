@@ -1,0 +1,52 @@
+"""A list of many repeats: one more run costs work for its configuration, not for every line."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evprof.core.recording import RecordLog
+from evprof.core.run_log import RunBook
+from evprof.metrics.speculation.payoff import payoff_of, payoff_over
+from evprof.run.demo import demo_requests
+from evprof.run.kept_repeatability import spread_for
+from scripted_engine import ScriptedEngine
+from ui.runs.run_entries import RunEntries
+
+
+@pytest.fixture
+def book() -> RunBook:
+    """Five runs of the target alone and five speculative ones, in turns."""
+    recording = RecordLog()
+    for number in range(1, 11):
+        mode = "target" if number % 2 else "speculative"
+        request = replace(demo_requests()[0], mode=mode, warmup=0, first_run_id=number, group_id=number)
+        ScriptedEngine(speed=2000.0, is_warm=True).run(request, recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    return book
+
+
+def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(runs: Any, *rest: Any) -> Any:
+        asked.append(len(runs))
+        return payoff_over(runs, *rest)
+
+    monkeypatch.setattr("ui.runs.payoffs.payoff_over", counted)
+    entries, some = RunEntries(), {number: run for number, run in book.runs.items() if number < 10}
+    entries.lines(some)
+    assert asked == [4]
+    entries.lines(some)
+    assert asked == [4]
+    found = {entry.run_ids[0]: entry.outcome for entry in entries.lines(book.runs)}
+    assert asked == [4, 5]
+    for number in (2, 4, 6, 8, 10):
+        alone = payoff_of(book.runs[number], book.runs.values(), spread_for(book.runs[number]))
+        assert alone is not None
+        assert alone.whole is not None
+        assert found[number] == f"{alone.whole.speedup:.2f}×"

@@ -1,0 +1,80 @@
+"""Autosaved sessions: those of killed programs are kept and told, closed ones do not fill the disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
+from evprof.run.session_writer import SessionWriter
+from evprof.session import autosaved
+from evprof.session.autosave import autosave_folder
+from evprof.session.autosaved import abandoned, clear_away, discard, take_up, told
+from evprof.session.reading import read_session
+
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Makes an autosaved session, so many days old; as a killed program leaves it when `is_killed`."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    autosave_folder().mkdir(parents=True)
+
+    def make(name: str, days: float = 0.0, *, is_killed: bool = False) -> Path:
+        path = autosave_folder() / f"{name}.evprof"
+        with SessionWriter(RecordLog(), path):
+            pass
+        if is_killed:
+            path.with_name(path.name + "-lock").touch()
+        then = time.time() - days * DAY_S
+        os.utime(path, (then, then))
+        return path
+
+    return make
+
+
+def test_sessions_of_killed_programs_are_told_until_they_are_taken_up(make):
+    make("closed")
+    killed, older = make("killed", is_killed=True), make("older", 3, is_killed=True)
+    assert [one.path for one in abandoned()] == [killed, older]
+    assert "2 programs ended without closing" in told(abandoned())
+    take_up(older)
+    assert str(killed) in told(abandoned())
+    discard(killed)
+    assert told(abandoned()) == ""
+    assert read_session(older).row_count == 0
+    assert not killed.exists()
+
+
+def test_one_that_is_being_written_is_neither_told_nor_removed(make):
+    path = make("live", 400)
+    with SessionWriter(RecordLog(), path):
+        os.utime(path, (0, 0))
+        assert abandoned() == []
+        assert clear_away() == []
+        with pytest.raises(UserError, match="being recorded"):
+            discard(path)
+    assert path.exists()
+
+
+def test_old_closed_sessions_are_cleared_away_and_abandoned_ones_never(make):
+    old, killed, recent = make("old", 91), make("killed", 400, is_killed=True), make("recent", 89)
+    assert [one.path for one in clear_away()] == [old]
+    assert not old.exists()
+    assert killed.exists()
+    assert recent.exists()
+
+
+def test_too_many_are_cleared_away_from_the_oldest_on_but_not_those_of_the_last_days(make, monkeypatch):
+    sessions = [make(str(days), days) for days in (30, 20, 10, 2, 1)]
+    size = sessions[0].stat().st_size
+    monkeypatch.setattr(autosaved, "MOST_BYTES", 4 * size)
+    assert [one.path for one in clear_away()] == sessions[:1]
+    monkeypatch.setattr(autosaved, "MOST_BYTES", 0)
+    assert [one.path for one in clear_away()] == sessions[1:3]
+    assert [path.exists() for path in sessions] == [False, False, False, True, True]

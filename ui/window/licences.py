@@ -1,0 +1,48 @@
+"""The licences of everything that a frozen program holds, read from the folder beside it; plain text, offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontDatabase
+from PySide6.QtWidgets import QDialog, QListWidget, QPlainTextEdit, QSplitter, QWidget
+
+from ui.style.theme import GRID
+from ui.widgets.boxes import in_role, stacked
+from ui.widgets.label import Label
+from ui.window.bundled_licences import parts_in, text_of
+
+_SENTENCE = "Each part is under its own licence. Where its source is to be had stands above its text."
+
+
+class LicencesDialog(QDialog):
+    """Parts to the left, the chosen one's texts to the right. Does not block the window."""
+
+    def __init__(self, folder: Path, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Licences of what is inside")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.resize(880, 560)
+        self._folder = folder
+        self._parts = parts_in(folder)
+        line = in_role(Label(_SENTENCE), "dim")
+        line.setWordWrap(True)
+        self.parts = QListWidget()
+        self.parts.addItems([f"{part.name} {part.version}" for part in self._parts])
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.parts.currentRowChanged.connect(self._show)
+        halves = QSplitter()
+        halves.addWidget(self.parts)
+        halves.addWidget(self.text)
+        halves.setSizes([240, 640])
+        stacked(line, (halves, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID), spacing=GRID)
+        self.parts.setCurrentRow(0)
+
+    def _show(self, row: int) -> None:
+        part = self._parts[row]
+        source = f"\nSource: {part.source}" if part.source else ""
+        head = f"{part.name} {part.version}\nLicence: {part.licence}{source}"
+        self.text.setPlainText(f"{head}\n\n{text_of(self._folder, part)}")
