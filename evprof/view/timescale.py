@@ -130,6 +130,15 @@ def followed(previous: Timescale | None, extent: tuple[int, int], width_px: floa
     return fitted((extent[0], extent[0] + round(length * LIVE_HEADROOM)), width_px)
 
 
+def around(chosen: tuple[int, int], view: tuple[int, int]) -> tuple[int, int] | None:
+    """Where a zoomed view has to move for a range to be seen; None where it is seen already."""
+    if view[0] <= chosen[0] and chosen[1] <= view[1]:
+        return None
+    length = max(view[1] - view[0], 2 * (chosen[1] - chosen[0]))
+    middle = (chosen[0] + chosen[1]) // 2
+    return middle - length // 2, middle + length // 2
+
+
 def time_text(t_ns: float, resolution_ns: float = 0.0) -> str:
     """A moment or length in ms with as many digits as `resolution_ns` makes meaningful (0: µs): "66.215 ms"."""
     if abs(t_ns) >= 10 * _S:

@@ -43,12 +43,12 @@ from evprof.metrics.speculation.payoff import DECODE, SLIP_002, expected_table, 
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
-from ui.clinic.figures import around, chance_text, piece_text, round_range
+from ui.clinic.figures import chance_text, piece_text
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.clinic.window import ClinicDialog
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
+from ui.state.selection import RoundRef, Selection
 from ui.style.theme import ThemeHolder, light
 from ui.window.main_window import MainWindow
 
@@ -201,24 +201,10 @@ def test_a_line_leads_to_its_round_and_its_place_in_the_text(dialog: ClinicDialo
     place = table.visualRect(dialog.failures.model.index(1, 2)).center()
     QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
     chosen = dialog.failures.model.rows[1]
-    assert selection.time_range == round_range(run, chosen.round_index)
-    assert selection.token == (run.run_id, chosen.position)
-    entry = next(entry for entry in run.rounds if entry.round_index == chosen.round_index)
-    assert selection.time_range[0] == entry.start_ns - run.info.start_ns
-    # The keyboard does the same, and a zoomed view follows only as far as it must.
-    selection.set_view_range((0, 1000))
+    assert selection.chosen == RoundRef(run.run_id, chosen.round_index)
     QTest.keyClick(table, Qt.Key.Key_Down)
     later = dialog.failures.model.rows[2]
-    assert selection.token == (run.run_id, later.position)
-    start, end = selection.view_range
-    assert start <= selection.time_range[0] < selection.time_range[1] <= end
-
-
-def test_a_view_moves_only_where_it_must() -> None:
-    assert around((10, 20), (0, 100)) is None
-    assert around((5_000, 6_000), (0, 3_000)) == (4_000, 7_000)
-    # A round longer than the view makes it longer.
-    assert around((0, 4_000), (1_000, 2_000)) == (-2_000, 6_000)
+    assert selection.chosen == RoundRef(run.run_id, later.round_index)
 
 
 def test_break_even_stands_on_what_was_measured(dialog: ClinicDialog) -> None:
@@ -410,9 +396,9 @@ def test_the_text_scrolls_to_what_a_line_of_the_clinic_says(
     application.processEvents()
     chosen = dialog.failures.model.rows[last]
     text = window.pair.right.text
-    assert window.selection.token == (SPECULATIVE, chosen.position)
+    assert window.selection.chosen == RoundRef(SPECULATIVE, chosen.round_index)
     assert text.verticalScrollBar().value() > 0
-    assert window.timeline.selection.time_range is not None
+    assert window.timeline.scene.marked_range is not None
     dialog.close()
     window.close()
     window.deleteLater()

@@ -30,7 +30,7 @@ from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.sample_list import SampleList
 from ui.state.recent import Recent
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
+from ui.state.selection import Selection, SpanRef, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import INFO, MessageBar
 
@@ -130,7 +130,7 @@ def test_the_inspector_knows_a_span(controller: RunController, selection: Select
     inspector = Inspector(selection, controller, themes)
     vision = controller.runs[2].stage("vision", "target")
     assert vision is not None
-    selection.set_span((2, vision.span_id))
+    selection.select(SpanRef(2, vision.span_id))
     said = inspected(inspector)
     assert said["visual_embeddings"].startswith("[1, 2056, 512] bf16")
     assert said["share of the run"].endswith("%")
@@ -139,7 +139,7 @@ def test_the_inspector_knows_a_span(controller: RunController, selection: Select
     prefill = controller.runs[2].stage("prefill", "target")
     assert prefill is not None
     assert prefill.duration_ns is not None
-    selection.set_span((2, prefill.span_id))
+    selection.select(SpanRef(2, prefill.span_id))
     rate = float(inspected(inspector)["throughput"].removesuffix(" tok/s").replace(",", ""))
     assert rate == pytest.approx(2089e9 / prefill.duration_ns, rel=0.01)
 
@@ -150,7 +150,7 @@ def test_the_inspector_knows_a_token_and_what_was_rejected(
     inspector = Inspector(selection, controller, themes)
     run = controller.runs[3]
     place = run.rejected[0].position
-    selection.set_token((3, place))
+    selection.select(TokenRef(3, place))
     said = inspected(inspector)
     token = next(entry for entry in run.tokens if entry.position == place)
     assert said["id"] == str(token.token_id)
@@ -164,9 +164,9 @@ def test_the_inspector_sums_up_a_range(controller: RunController, selection: Sel
     run = controller.runs[2]
     assert run.info.start_ns is not None
     first, third = run.tokens[0].t_ns - run.info.start_ns, run.tokens[2].t_ns - run.info.start_ns
-    selection.set_time_range((first, third))
+    selection.select_range((first, third))
     assert inspected(inspector)["tokens"] == "3"
-    selection.set_time_range(None)
+    selection.select(None)
     assert inspector.sections[0].head == "Run 2 · Side by side"
     selection.set_runs(None, None)
     assert not inspector.sections
@@ -174,10 +174,10 @@ def test_the_inspector_sums_up_a_range(controller: RunController, selection: Sel
 
 def test_the_last_selection_wins(controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
     inspector = Inspector(selection, controller, themes)
-    selection.set_span((2, 0))
-    selection.set_token((2, 1))
+    selection.select(SpanRef(2, 0))
+    selection.select(TokenRef(2, 1))
     assert inspector.sections[0].head == "Token 1"
-    selection.set_token(None)
+    selection.select(SpanRef(2, 0))
     assert inspector.sections[0].head.startswith("load")
 
 

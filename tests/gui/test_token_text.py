@@ -140,7 +140,7 @@ def test_a_click_selects_the_token_and_a_selected_token_is_marked(
     QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=center_of(view, index))
     assert selection.token == (2, view.flow.marks[index].position)
     marked = view.grab().toImage()
-    selection.set_token(None)
+    selection.select(None)
     assert view.grab().toImage() != marked
     QTest.keyClick(view, Qt.Key.Key_Right)
     assert selection.token == (2, view.flow.marks[0].position)

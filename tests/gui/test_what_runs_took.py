@@ -35,7 +35,7 @@ from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
+from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.widgets.figure_table import FigureTable, TableRow
 
@@ -211,9 +211,9 @@ def test_a_live_run_is_followed_to_its_end(
 
 def test_a_selection_stands_before_the_runs(inspector: Inspector, selection: Selection) -> None:
     selection.set_runs(None, STATIC)
-    selection.set_token((STATIC, 1))
+    selection.select(TokenRef(STATIC, 1))
     assert inspector.sections[0].head == "Token 1"
-    selection.set_token(None)
+    selection.select(None)
     assert inspector.sections[0].head == f"Run {STATIC} · Video model"
 
 

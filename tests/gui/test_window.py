@@ -375,7 +375,7 @@ def test_the_keys_are_listed_and_work_everywhere(window: MainWindow, application
     assert len(shown) == 1
     shown[0].close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    window.selection.set_time_range((1, 2))
+    window.selection.select_range((1, 2))
     QTest.keyClick(window, Qt.Key.Key_Escape)
     assert window.selection.time_range is None
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.view.timescale import MIN_SPAN_NS, Timescale, fitted, followed, tick_step, tick_unit, time_text
+from evprof.view.timescale import MIN_SPAN_NS, Timescale, around, fitted, followed, tick_step, tick_unit, time_text
 
 MS = 1_000_000
 
@@ -107,3 +107,10 @@ def test_times_carry_the_digits_the_view_resolves() -> None:
     assert time_text(66_215_400) == "66.215 ms"
     assert time_text(66_215_400, 1_000_000) == "66 ms"
     assert time_text(12_500 * MS) == "12.500 s"
+
+
+def test_a_view_moves_only_where_it_must() -> None:
+    assert around((10, 20), (0, 100)) is None
+    assert around((5_000, 6_000), (0, 3_000)) == (4_000, 7_000)
+    # A round longer than the view makes it longer.
+    assert around((0, 4_000), (1_000, 2_000)) == (-2_000, 6_000)

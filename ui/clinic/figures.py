@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.configurations.settings_text import run_label
@@ -25,8 +24,6 @@ from evprof.metrics.speculation.payoff import Expected, Prediction, expected_tab
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.metrics.speculation.widths import measured_widths, width_sentence
 from evprof.run.kept_repeatability import spread_for
-from evprof.view.columns import ShownModel
-from evprof.view.lanes import Track
 from ui.run_facts.figures import NOTHING
 from ui.run_facts.run_text import run_title
 
@@ -130,21 +127,3 @@ def chance_text(chance: float | None) -> str:
 def piece_text(piece: str) -> str:
     """A piece with its spaces and line ends to be seen, so that two can be told apart; "end" of a special one."""
     return piece.replace(" ", "␣").replace("\n", "↵") or "(end)"
-
-
-def round_range(run: RunLog, round_index: int) -> tuple[int, int] | None:
-    """Start and end of a round in ns from the run's zero, as the timeline draws it; None where it is not known."""
-    track = Track(ShownModel(run, run.info.role))
-    track.update()
-    starts, _, _, ends, _, _, numbers, _ = track.rounds()
-    found = [place for place, number in enumerate(numbers.tolist()) if number == round_index]
-    return (int(starts[found[0]]), int(ends[found[0]])) if found else None
-
-
-def around(chosen: tuple[int, int], view: tuple[int, int]) -> tuple[int, int] | None:
-    """Where a zoomed view has to move for a range to be seen; None where it is seen already."""
-    if view[0] <= chosen[0] and chosen[1] <= view[1]:
-        return None
-    length = max(view[1] - view[0], 2 * (chosen[1] - chosen[0]), NS_PER_MS // 1000)
-    middle = (chosen[0] + chosen[1]) // 2
-    return middle - length // 2, middle + length // 2

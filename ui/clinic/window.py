@@ -12,9 +12,10 @@ from evprof.metrics.speculation.outcome import is_lossy
 from ui.clinic.break_even import BreakEvenPage
 from ui.clinic.definitions import DefinitionsPage
 from ui.clinic.failures import FailuresPage
-from ui.clinic.figures import Clinic, around, clinic_of, key_of, round_range, speculative_run
+from ui.clinic.figures import Clinic, clinic_of, key_of, speculative_run
 from ui.clinic.plots import HistogramPlot, PlacePlot
 from ui.columns.model_column import LOSSY
+from ui.state.selection import RoundRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
@@ -134,17 +135,10 @@ class ClinicDialog(FollowingDialog):
         self.failures.show_rejections(self.clinic.rejections, has_rounds=bool(run.rounds), has_trees=has_trees)
 
     def _show_round(self, chosen: Rejection) -> None:
-        """Selects a round in the timeline and its place in the text; moves a zoomed view only where it must."""
+        """Selects the round in which the draft was rejected."""
         if self.clinic is None:
             return
-        run = self.clinic.run
-        found = round_range(run, chosen.round_index)
-        self._selection.set_span(None)
-        self._selection.set_token((run.run_id, chosen.position))
-        self._selection.set_time_range(found)
-        view = self._selection.view_range
-        if found is not None and view is not None and (moved := around(found, view)) is not None:
-            self._selection.set_view_range(moved)
+        self._selection.select(RoundRef(self.clinic.run.run_id, chosen.round_index))
 
     def restyle(self) -> None:
         """The plots."""

@@ -15,7 +15,7 @@ from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import is_drafting, short_stage_titles, stage_title
 from ui.run_facts.run_text import stages_in_order
-from ui.state.selection import Selection
+from ui.state.selection import Selection, SpanRef
 from ui.style.theme import RADIUS, SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
 from ui.widgets.stage_fill import is_striped, paint_label_ground, stage_brush
@@ -52,7 +52,7 @@ class StageStrip(Drawn):
         self._version = -1
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Share of each stage")
-        selection.span_changed.connect(self._redraw)
+        selection.chosen_changed.connect(self._redraw)
 
     def sizeHint(self) -> QSize:
         return QSize(160, HEIGHT)
@@ -165,7 +165,7 @@ class StageStrip(Drawn):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         segment = self.segment_at(event.position().toPoint())
         if segment is not None and self._column is not None:
-            self._selection.set_span((self._column.run.run_id, segment.span.span_id))
+            self._selection.select(SpanRef(self._column.run.run_id, segment.span.span_id))
 
     def tip_at(self, point: QPoint) -> str:
         """The stage, its time and its share."""

@@ -29,7 +29,7 @@ from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
 from ui.columns.answer import AnswerFlow, TokenMark
 from ui.columns.text_blocks import TextBlock, TextBlocks
-from ui.state.selection import Selection, TokenRef
+from ui.state.selection import Chosen, RoundRef, Selection, TokenRef
 from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
 
@@ -61,7 +61,7 @@ class TokenText(QAbstractScrollArea):
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
         self.verticalScrollBar().valueChanged.connect(self._note_scroll)
         themes.changed.connect(self._restyle)
-        selection.token_changed.connect(self._show_token)
+        selection.chosen_changed.connect(self._show_chosen)
         self._restyle()
 
     @property
@@ -192,7 +192,7 @@ class TokenText(QAbstractScrollArea):
         self._selected = None
         mark = self.mark_at(event.position().toPoint())
         run = self._flow.run if self._flow else None
-        self._selection.set_token(None if mark is None or run is None else (run.run_id, mark.position))
+        self._selection.select(None if mark is None or run is None else TokenRef(run.run_id, mark.position))
         self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -291,36 +291,37 @@ class TokenText(QAbstractScrollArea):
             target = answer[0] if answer else 0
         else:
             target = answer[min(max(bisect_right(answer, chosen.position) - 1 + by, 0), len(answer) - 1)]
-        self._selection.set_token((flow.run.run_id, target))
+        self._selection.select(TokenRef(flow.run.run_id, target))
 
-    def _show_token(self, token: TokenRef | None) -> None:
-        found = None if token is None else self._chosen(token)
-        if found is not None:
-            start = self._starts[found]
+    def _show_chosen(self, chosen: Chosen | None) -> None:
+        found = self._marked(chosen)
+        if found:
+            start = self._starts[found[0]]
             top, bar = self._blocks.top_of(start), self.verticalScrollBar()
             if not bar.value() <= top <= bar.value() + self.viewport().height() - LINE_PX:
                 bar.setValue(round(top - self.viewport().height() / 3))
         self.viewport().update()
 
-    def _chosen(self, token: TokenRef) -> int | None:
-        """Index of the answer's mark at the selected token of this run."""
-        if self._flow is None or self._flow.run.run_id != token.run_id:
-            return None
-        for index, mark in enumerate(self._flow.marks):
-            if not mark.is_rejected and any(record.position == token.position for record in mark.tokens):
-                return index
-        return None
+    def _marked(self, chosen: Chosen | None) -> list[int]:
+        """Indices of the marks of this run that belong to what is selected: a token of the answer, all of a round."""
+        if self._flow is None or not isinstance(chosen, TokenRef | RoundRef) or self._flow.run.run_id != chosen.run_id:
+            return []
+        marks = enumerate(self._flow.marks)
+        if isinstance(chosen, RoundRef):
+            return [index for index, mark in marks if mark.round_index == chosen.round_index]
+        return [
+            index
+            for index, mark in marks
+            if not mark.is_rejected and any(record.position == chosen.position for record in mark.tokens)
+        ][:1]
 
     # Painting
 
     def _paint_grounds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._selected is not None:
             self._fill(painter, block, offset, self._selected, theme.selection)
-        token = self._selection.token
-        chosen = None if token is None else self._chosen(token)
-        if chosen is not None and self._flow is not None:
-            start, stop = self._span_of(chosen)
-            self._fill(painter, block, offset, (start, stop), theme.alpha(theme.accent, 0.32))
+        for index in self._marked(self._selection.chosen):
+            self._fill(painter, block, offset, self._span_of(index), theme.alpha(theme.accent, 0.32))
 
     def _span_of(self, index: int) -> tuple[int, int]:
         """Characters of a mark without the space before its word."""

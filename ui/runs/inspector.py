@@ -8,7 +8,7 @@ from evprof.view.columns import columns_of
 from ui.runs.run_details import DetailSection, range_sections, span_sections, token_sections
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
+from ui.state.selection import Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
@@ -21,7 +21,7 @@ COLUMN_PX = 10 * GRID
 
 
 class Inspector(QWidget):
-    """What was selected last is shown: a span, a token, or a range of time; else the runs in the columns."""
+    """Shows what is selected: a span, a token, or a range of time; else the runs in the columns."""
 
     def __init__(
         self, selection: Selection, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
@@ -30,7 +30,6 @@ class Inspector(QWidget):
         self._selection = selection
         self._controller = controller
         self._themes = themes
-        self._latest = ""
         self._sections: list[DetailSection] = []
         self._later = Pace(INTERVAL_MS, self._fill, self)
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
@@ -41,9 +40,7 @@ class Inspector(QWidget):
             "axis for a range.",
         )
         self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
-        selection.span_changed.connect(self._note_span)
-        selection.token_changed.connect(self._note_token)
-        selection.time_range_changed.connect(self._note_range)
+        selection.chosen_changed.connect(self._fill)
         selection.runs_changed.connect(self._fill)
 
     @property
@@ -55,39 +52,19 @@ class Inspector(QWidget):
         """Follows a run that goes on; at most four times a second."""
         self._later.follow()
 
-    def _note_span(self, value: object) -> None:
-        self._note("span", value)
-
-    def _note_token(self, value: object) -> None:
-        self._note("token", value)
-
-    def _note_range(self, value: object) -> None:
-        self._note("range", value)
-
-    def _note(self, kind: str, value: object) -> None:
-        if value is not None:
-            self._latest = kind
-        elif self._latest == kind:
-            chosen = {
-                "span": self._selection.span,
-                "token": self._selection.token,
-                "range": self._selection.time_range,
-            }
-            self._latest = next((name for name, held in chosen.items() if held is not None), "")
-        self._fill()
-
     def _found(self) -> list[DetailSection]:
-        selection, controller = self._selection, self._controller
-        if self._latest == "span" and selection.span is not None:
-            run = controller.run(selection.span.run_id)
-            span = run.spans.get(selection.span.span_id) if run else None
-            return span_sections(run, span) if run and span else []
-        if self._latest == "token" and selection.token is not None:
-            run = controller.run(selection.token.run_id)
-            return token_sections(run, selection.token.position) if run else []
-        if self._latest == "range" and selection.time_range is not None:
-            return range_sections(columns_of(controller.runs, selection.runs), *selection.time_range)
-        return summary_sections(*columns_of(controller.runs, selection.runs))
+        controller = self._controller
+        match self._selection.chosen:
+            case SpanRef(run_id, span_id):
+                run = controller.run(run_id)
+                span = run.spans.get(span_id) if run else None
+                return span_sections(run, span) if run and span else []
+            case TokenRef(run_id, position):
+                run = controller.run(run_id)
+                return token_sections(run, position) if run else []
+            case TimeRange(start_ns, end_ns):
+                return range_sections(columns_of(controller.runs, self._selection.runs), start_ns, end_ns)
+        return summary_sections(*columns_of(controller.runs, self._selection.runs))
 
     def _fill(self, *_: object) -> None:
         self._later.begin()

@@ -5,14 +5,18 @@ It holds plain values and knows neither runs nor widgets; who needs the run behi
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
 from evprof.view.columns import RunPair
 
-TimeRange = tuple[int, int]
-"""start_ns, end_ns relative to a run's zero (runs side by side are aligned there); start_ns <= end_ns."""
+
+class TimeRange(NamedTuple):
+    """A stretch of time in ns from a run's zero (runs side by side are aligned there); start_ns <= end_ns."""
+
+    start_ns: int
+    end_ns: int
 
 
 class SpanRef(NamedTuple):
@@ -22,6 +26,13 @@ class SpanRef(NamedTuple):
     span_id: int
 
 
+class RoundRef(NamedTuple):
+    """One round of speculation of one run."""
+
+    run_id: int
+    round_index: int
+
+
 class TokenRef(NamedTuple):
     """One place in the answer of one run."""
 
@@ -29,48 +40,59 @@ class TokenRef(NamedTuple):
     position: int
 
 
+Chosen = TimeRange | SpanRef | RoundRef | TokenRef
+_Kind = TypeVar("_Kind", TimeRange, SpanRef, RoundRef, TokenRef)
+
+
 class Selection(QObject):
-    """What the person points at.
+    """What the person points at: one thing or nothing; which runs are shown; how far the view is zoomed in.
 
     Signals:
-        time_range_changed(object): the selected TimeRange, or None.
-        span_changed(object): the selected SpanRef, or None.
-        token_changed(object): the selected TokenRef, or None.
+        chosen_changed(object): the Chosen value, or None.
         runs_changed(object): the RunPair in the two columns, or the cell that was chosen.
         view_range_changed(object): the visible TimeRange, or None while everything is shown.
 
     Each is emitted once per change and never for a value that is already set.
     """
 
-    time_range_changed = Signal(object)
-    span_changed = Signal(object)
-    token_changed = Signal(object)
+    chosen_changed = Signal(object)
     runs_changed = Signal(object)
     view_range_changed = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._time_range: TimeRange | None = None
-        self._span: SpanRef | None = None
-        self._token: TokenRef | None = None
+        self._chosen: Chosen | None = None
         self._runs: RunPair = (None, None)
         self._cell = ""
         self._view_range: TimeRange | None = None
 
     @property
+    def chosen(self) -> Chosen | None:
+        """What is selected, or None."""
+        return self._chosen
+
+    @property
     def time_range(self) -> TimeRange | None:
-        """The selected range in ns from the run's zero, or None."""
-        return self._time_range
+        """The selected range; None where something else or nothing is selected."""
+        return self._as(TimeRange)
 
     @property
     def span(self) -> SpanRef | None:
-        """The selected span, or None."""
-        return self._span
+        """The selected span; None where something else or nothing is selected."""
+        return self._as(SpanRef)
+
+    @property
+    def round(self) -> RoundRef | None:
+        """The selected round; None where something else or nothing is selected."""
+        return self._as(RoundRef)
 
     @property
     def token(self) -> TokenRef | None:
-        """The selected token, or None."""
-        return self._token
+        """The selected token; None where something else or nothing is selected."""
+        return self._as(TokenRef)
+
+    def _as(self, kind: type[_Kind]) -> _Kind | None:
+        return self._chosen if isinstance(self._chosen, kind) else None
 
     @property
     def runs(self) -> RunPair:
@@ -92,26 +114,18 @@ class Selection(QObject):
         """The visible range in ns from the run's zero; None means "all of it, and follow while it grows"."""
         return self._view_range
 
-    def set_time_range(self, value: TimeRange | None) -> None:
-        """Selects a range (ends in either order), or nothing."""
-        value = _ordered(value)
-        if value != self._time_range:
-            self._time_range = value
-            self.time_range_changed.emit(value)
+    def select(self, value: Chosen | None) -> None:
+        """Selects one thing instead of what was selected before (a range with its ends in either order), or nothing."""
+        if isinstance(value, TimeRange):
+            value = _ordered(value)
+        # Tuples of two kinds may be equal: a span is never a token.
+        if (type(value), value) != (type(self._chosen), self._chosen):
+            self._chosen = value
+            self.chosen_changed.emit(value)
 
-    def set_span(self, value: tuple[int, int] | None) -> None:
-        """Selects a span by (run_id, span_id), or nothing."""
-        wanted = None if value is None else SpanRef(*value)
-        if wanted != self._span:
-            self._span = wanted
-            self.span_changed.emit(wanted)
-
-    def set_token(self, value: tuple[int, int] | None) -> None:
-        """Selects a token by (run_id, position), or nothing."""
-        wanted = None if value is None else TokenRef(*value)
-        if wanted != self._token:
-            self._token = wanted
-            self.token_changed.emit(wanted)
+    def select_range(self, value: tuple[int, int] | None) -> None:
+        """Selects a range by its ends, or nothing."""
+        self.select(None if value is None else TimeRange(*value))
 
     def set_runs(self, a: int | None, b: int | None, *, cell: str = "") -> None:
         """Puts runs into the two columns; with a `cell` they stand for all runs like them.
@@ -120,26 +134,22 @@ class Selection(QObject):
         """
         if ((a, b), cell) == (self._runs, self._cell):
             return
-        if self._span is not None and self._span.run_id not in (a, b):
-            self.set_span(None)
-        if self._token is not None and self._token.run_id not in (a, b):
-            self.set_token(None)
+        if isinstance(self._chosen, SpanRef | RoundRef | TokenRef) and self._chosen.run_id not in (a, b):
+            self.select(None)
         self._runs, self._cell = (a, b), cell
         self.runs_changed.emit(self._runs)
 
-    def set_view_range(self, value: TimeRange | None) -> None:
+    def set_view_range(self, value: tuple[int, int] | None) -> None:
         """Zooms to a range (ends in either order), or to everything."""
-        value = _ordered(value)
-        if value != self._view_range:
-            self._view_range = value
-            self.view_range_changed.emit(value)
+        wanted = None if value is None else _ordered(value)
+        if wanted != self._view_range:
+            self._view_range = wanted
+            self.view_range_changed.emit(wanted)
 
     def clear(self) -> None:
-        """Lets go of range, span and token; columns and zoom stay."""
-        self.set_time_range(None)
-        self.set_span(None)
-        self.set_token(None)
+        """Selects nothing; columns and zoom stay."""
+        self.select(None)
 
 
-def _ordered(value: TimeRange | None) -> TimeRange | None:
-    return None if value is None else (min(value), max(value))
+def _ordered(value: tuple[int, int]) -> TimeRange:
+    return TimeRange(min(value), max(value))

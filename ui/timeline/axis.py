@@ -74,7 +74,7 @@ class AxisHead(QWidget):
             )
 
     def _paint_range(self, painter: QPainter) -> None:
-        chosen = self.scene.selection.time_range
+        chosen = self.scene.marked_range
         if chosen is None:
             return
         theme, scale = self.scene.theme, self.scene.scale
@@ -87,7 +87,7 @@ class AxisHead(QWidget):
         self._paint_tag(painter, QRectF(left, 5, width, 18), text)
 
     def _paint_pointer(self, painter: QPainter) -> None:
-        if self.pointer_ns is None or self.scene.selection.time_range is not None:
+        if self.pointer_ns is None or self.scene.marked_range is not None:
             return
         scale = self.scene.scale
         text = time_text(self.pointer_ns, scale.ns_per_px)

@@ -13,7 +13,7 @@ from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
 from evprof.view.lanes import ORIGINS, News, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
-from ui.state.selection import TokenRef
+from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
@@ -172,6 +172,6 @@ class LatencyLane(Lane):
                 self.scene.theme.origin(token.origin) if token.origin != "target" else self.scene.theme.stage("decode"),
                 facts,
                 token=TokenRef(track.run.run_id, token.position),
-                range=(int(times[row] - values[row] * 1e6), int(times[row])),
+                range=TimeRange(int(times[row] - values[row] * 1e6), int(times[row])),
             )
         return None

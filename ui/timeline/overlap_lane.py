@@ -11,6 +11,7 @@ from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import News, Track
 from evprof.view.overlap import Overlap, overlap_of
 from evprof.view.timescale import time_text
+from ui.state.selection import TimeRange
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
@@ -132,4 +133,4 @@ class OverlapLane(Lane):
             ("hidden accepted", str(overlap.accepted)),
         ]
         note = "from the draft's first possible token to the end of the target's prefill"
-        return Hit("Free window", self.scene.theme.stage("draft"), facts, note, range=(start, end))
+        return Hit("Free window", self.scene.theme.stage("draft"), facts, note, range=TimeRange(start, end))

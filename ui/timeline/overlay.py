@@ -37,13 +37,13 @@ class Overlay(QWidget):
 
     def show_range(self) -> None:
         """Repaints the parts that the selected range covered or covers now."""
-        for chosen in (self._strip, self.scene.selection.time_range):
+        for chosen in (self._strip, self.scene.marked_range):
             if chosen is not None:
                 left, right = (self.scene.scale.x(t_ns) for t_ns in chosen)
                 left, right = max(-2.0, left - 2), min(float(self.width()), right + 2)
                 if right > left:
                     self.update(QRect(GUTTER_PX + int(left), 0, int(right - left) + 3, self.height()))
-        self._strip = self.scene.selection.time_range
+        self._strip = self.scene.marked_range
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """The range's ground and edges, and the pointer's line."""
@@ -51,7 +51,7 @@ class Overlay(QWidget):
         painter.setClipRect(QRectF(event.rect()).intersected(QRectF(GUTTER_PX, 0, self.width(), self.height())))
         painter.translate(GUTTER_PX, 0)
         theme = self.scene.theme
-        chosen = self.scene.selection.time_range
+        chosen = self.scene.marked_range
         if chosen is not None:
             x0, x1 = (self.scene.scale.x(t_ns) for t_ns in chosen)
             painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.accent, 0.13))

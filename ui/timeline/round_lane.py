@@ -10,6 +10,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import Ints, merged_bars
 from evprof.view.lanes import News, Track
 from evprof.view.timescale import time_text
+from ui.state.selection import RoundRef, TimeRange
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
 from ui.timeline.scene import Hit
@@ -147,7 +148,8 @@ class RoundLane(Lane):
             self.scene.theme.stage("verify"),
             facts,
             note,
-            range=(int(starts[index]), int(ends[index])),
+            round=RoundRef(track.run.run_id, int(numbers[index])),
+            range=TimeRange(int(starts[index]), int(ends[index])),
         )
 
 

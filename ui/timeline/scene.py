@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from PySide6.QtGui import QColor
 
 from evprof.core.records import DRAFT
 from evprof.view.labels import model_title
 from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale
-from ui.state.selection import Selection, SpanRef, TimeRange, TokenRef
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
 
 GUTTER_PX = 144
@@ -63,6 +64,15 @@ class TimelineScene:
             is_draft = column == 0
         return self.theme.stage("draft" if is_draft else "decode")
 
+    @property
+    def marked_range(self) -> TimeRange | None:
+        """The time that is marked over all lanes: the selected range, or that of the selected round."""
+        chosen = self.selection.round
+        if chosen is None:
+            return self.selection.time_range
+        tracks = (track for _, track in self.shown if track.run.run_id == chosen.run_id and track.is_answer)
+        return next((found for track in tracks if (found := round_range(track, chosen.round_index))), None)
+
     def extent(self) -> tuple[int, int]:
         """From the runs' zero to the last thing known of either, in ns; at least a little."""
         return 0, max((track.end_ns(self.clock_ns) for _, track in self.shown), default=0)
@@ -77,7 +87,29 @@ class Hit:
     facts: list[tuple[str, str]] = field(default_factory=list)
     note: str = ""
     span: SpanRef | None = None
+    round: RoundRef | None = None
     token: TokenRef | None = None
     range: TimeRange | None = None
     swatch: str = ""
     """The stages whose colours mark it, where there are several."""
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """What a click selects."""
+        return self.span or self.round or self.token
+
+
+def round_range(track: Track, round_index: int) -> TimeRange | None:
+    """Start and end of a round from the run's zero, as its lane draws it; None where it is not known."""
+    starts, _, _, ends, _, _, numbers, _ = track.rounds()
+    places = np.flatnonzero(numbers == round_index)
+    return TimeRange(int(starts[places[0]]), int(ends[places[0]])) if len(places) else None
+
+
+def token_range(track: Track, position: int) -> TimeRange | None:
+    """From the token before to a token of the answer, from the run's zero; None where it is not known."""
+    places = np.flatnonzero(track.token_positions() == position)
+    if not len(places):
+        return None
+    times, place = track.token_times(), int(places[0])
+    return TimeRange(int(times[max(0, place - 1)]), int(times[place]))

@@ -15,7 +15,7 @@ from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.energy import energy_text
-from ui.state.selection import SpanRef
+from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
@@ -274,7 +274,7 @@ class StageLane(Lane):
             facts=facts,
             note=note,
             span=SpanRef(track.run.run_id, span.span_id),
-            range=around,
+            range=TimeRange(*around),
             swatch=span.name if is_striped(span.name) else "",
         )
 

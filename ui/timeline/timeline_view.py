@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.view.columns import columns_of
 from evprof.view.lanes import News, Track
-from evprof.view.timescale import Timescale, fitted, followed
+from evprof.view.timescale import Timescale, around, fitted, followed
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection, SpanRef, TimeRange
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.axis import AxisHead
 from ui.timeline.empty_state import EmptyTimeline
@@ -26,7 +26,7 @@ from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.power_lane import PowerLane
 from ui.timeline.round_lane import RoundLane
-from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene, round_range, token_range
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -63,6 +63,7 @@ class TimelineView(QWidget):
         self._changed: set[int] = set()
         self._owed: set[Lane] = set()
         self._turn = 0
+        self._marked_rows = False
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
@@ -70,9 +71,7 @@ class TimelineView(QWidget):
         controller.session_replaced.connect(self._forget)
         selection.runs_changed.connect(self._rebuild)
         selection.view_range_changed.connect(self._rescale)
-        selection.time_range_changed.connect(self._show_range)
-        selection.span_changed.connect(self._repaint_lanes)
-        selection.token_changed.connect(self._repaint_lanes)
+        selection.chosen_changed.connect(self._show_chosen)
         self._rebuild()
 
     def _make_widgets(self) -> None:
@@ -104,7 +103,7 @@ class TimelineView(QWidget):
         self.stack.zoomed.connect(self.zoom)
         self.stack.panned.connect(self.pan)
         self.stack.pointer_moved.connect(self._point)
-        self.stack.range_dragged.connect(self.selection.set_time_range)
+        self.stack.range_dragged.connect(self.selection.select_range)
         self.stack.clicked.connect(self._click)
         self.stack.double_clicked.connect(self._double_click)
         self.stack.resized.connect(self._rescale)
@@ -250,28 +249,51 @@ class TimelineView(QWidget):
         self.selection.set_view_range((wanted[0] - margin, wanted[1] + margin))
 
     def focus_selection(self) -> None:
-        """Zooms to the selected range or span, where there is one."""
-        if self.selection.time_range is not None:
-            self.zoom_to(self.selection.time_range)
-            return
-        chosen = self.range_of(self.selection.span)
+        """Zooms to what is selected, where it takes time."""
+        chosen = self.range_of(self.selection.chosen)
         if chosen is not None:
             self.zoom_to(chosen)
 
-    def range_of(self, ref: SpanRef | None) -> TimeRange | None:
-        """Start and end of a span from its run's zero, or None when it is not shown."""
+    def range_of(self, chosen: Chosen | None) -> TimeRange | None:
+        """When what is selected happened, from its run's zero; None when it is not shown."""
+        if isinstance(chosen, TimeRange) or chosen is None:
+            return chosen
         for _, track in self.scene.shown:
-            if ref is not None and track.run.run_id == ref.run_id and ref.span_id in track.run.spans:
-                span = track.run.spans[ref.span_id]
+            if track.run.run_id != chosen.run_id:
+                continue
+            found = self._range_in(track, chosen)
+            if found is not None:
+                return found
+        return None
+
+    def _range_in(self, track: Track, chosen: SpanRef | RoundRef | TokenRef) -> TimeRange | None:
+        match chosen:
+            case SpanRef(_, span_id) if span_id in track.run.spans:
+                span = track.run.spans[span_id]
                 end = track.now(self.scene.clock_ns) if span.end_ns is None else span.end_ns
-                return span.start_ns - track.zero_ns, end - track.zero_ns
+                return TimeRange(span.start_ns - track.zero_ns, end - track.zero_ns)
+            case RoundRef(_, round_index) if track.is_answer:
+                return round_range(track, round_index)
+            case TokenRef(_, position):
+                return token_range(track, position)
         return None
 
     # Mouse and keys.
 
-    def _show_range(self, _: object) -> None:
+    def _show_chosen(self, chosen: Chosen | None) -> None:
         self.stack.overlay.show_range()
-        self.head.update()
+        if self._marked_rows or not isinstance(chosen, TimeRange | None):
+            self._repaint_lanes()
+        else:
+            self.head.update()
+        self._marked_rows = not isinstance(chosen, TimeRange | None)
+        self._bring_into_view()
+
+    def _bring_into_view(self) -> None:
+        """Moves a zoomed view to what was selected elsewhere, as far as it must."""
+        chosen, view = self.range_of(self.selection.chosen), self.selection.view_range
+        if chosen is not None and view is not None and (moved := around(chosen, view)) is not None:
+            self.selection.set_view_range(moved)
 
     def _point(self, t_ns: int | None) -> None:
         self.head.pointer_ns = t_ns
@@ -279,9 +301,7 @@ class TimelineView(QWidget):
 
     def _click(self, hit: Hit | None) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
-        self.selection.set_time_range(None)
-        self.selection.set_span(hit.span if hit else None)
-        self.selection.set_token(hit.token if hit else None)
+        self.selection.select(hit.chosen if hit else None)
 
     def _double_click(self, hit: Hit | None) -> None:
         if hit is not None and hit.range is not None:
@@ -366,7 +386,7 @@ class TimelineView(QWidget):
         refs = [ref for _, ref in found]
         chosen = self.selection.span
         place = refs.index(chosen) + by if chosen in refs else (0 if by > 0 else len(refs) - 1)
-        self.selection.set_span(refs[min(max(place, 0), len(refs) - 1)])
+        self.selection.select(refs[min(max(place, 0), len(refs) - 1)])
 
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme

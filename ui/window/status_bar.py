@@ -42,7 +42,7 @@ class StatusBar(QWidget):
         self._progress: tuple[str, int, int] | None = None
         self._session = ""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        selection.time_range_changed.connect(self.update)
+        selection.chosen_changed.connect(self.update)
         holder.changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
