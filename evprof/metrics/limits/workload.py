@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from statistics import median
 
+from evprof.core.model_shapes import VisionShape
 from evprof.core.run_log import RunLog
 from evprof.metrics.figures.decoding import decode_steps, input_length
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import (
-    VisionShape,
     decode_flops,
     kv_bytes_per_position,
     mean_context,
