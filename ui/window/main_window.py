@@ -47,6 +47,7 @@ from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting
+from ui.window.finding import Finding
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
@@ -136,6 +137,17 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             messages=self.messages,
         )
+        self.finding = Finding(
+            self,
+            self.holder,
+            self.actions_by_name,
+            controller=self.controller,
+            selection=self.selection,
+            following=self.following,
+            timeline=self.timeline,
+            toolbar=self.toolbar,
+            samples=self.samples,
+        )
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -206,6 +218,8 @@ class MainWindow(QMainWindow):
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
             "theme": self.holder.toggle,
+            "palette": self.finding.show_commands,
+            "find": self.finding.show_things,
             "contents": lambda: self.help.open(CONTENTS),
             "troubleshooting": lambda: self.help.open(TROUBLESHOOTING),
             "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
