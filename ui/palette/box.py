@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
-from ui.palette.found import Found, Source
+from ui.palette.found import Found, Lookup
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.label import Label
@@ -27,7 +27,7 @@ class PaletteBox(QFrame):
         super().__init__(window)
         self.setProperty("role", "card")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._sources: Sequence[Source] = ()
+        self._sources: Sequence[Lookup] = ()
         self._found: list[Found] = []
         self._before: QWidget | None = None
         self.line = QLineEdit()
@@ -42,7 +42,7 @@ class PaletteBox(QFrame):
         self.hide()
         window.installEventFilter(self)
 
-    def ask(self, sources: Sequence[Source], hint: str) -> None:
+    def ask(self, sources: Sequence[Lookup], hint: str) -> None:
         """Opens, empty, for what these sources can find; opened once more it closes."""
         if self.isVisible() and self.line.placeholderText() == hint:
             self.leave()

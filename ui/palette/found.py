@@ -22,7 +22,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Source:
+class Lookup:
     """A kind of things that can be found. `find` hears what was typed and gives the best first, at most MOST."""
 
     kind: str

@@ -12,7 +12,7 @@ from evprof.core.vocabulary.setting import Setting
 from evprof.view.lanes import SpanTable, Track
 from evprof.view.matching import match
 from evprof.view.timescale import time_text
-from ui.palette.found import MOST, Found, Source, best
+from ui.palette.found import MOST, Found, Lookup, best
 from ui.run_facts.run_text import run_title
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TokenRef
@@ -23,27 +23,27 @@ CONTEXT = 28
 Tracks = Callable[[], Iterable[Track]]
 
 
-def settings_source(controls: Mapping[str, Setting], open_setting: Callable[[str], object]) -> Source:
+def settings_source(controls: Mapping[str, Setting], open_setting: Callable[[str], object]) -> Lookup:
     """Everything in the settings popover; choosing one opens it there."""
 
     def things() -> Iterator[Found]:
         for key, control in controls.items():
             yield Found(control.name, partial(open_setting, key), control.head, control.tip)
 
-    return Source("Settings", lambda query: best(query, things()))
+    return Lookup("Settings", lambda query: best(query, things()))
 
 
-def runs_source(controller: RunController, show_run: Callable[[int], object]) -> Source:
+def runs_source(controller: RunController, show_run: Callable[[int], object]) -> Lookup:
     """The session's runs, the newest first; choosing one shows it."""
 
     def things() -> Iterator[Found]:
         for run in reversed(controller.runs.values()):
             yield Found(run_title(run), partial(show_run, run.run_id), run.info.status, run.info.sample.whole_name)
 
-    return Source("Runs", lambda query: best(query, things()))
+    return Lookup("Runs", lambda query: best(query, things()))
 
 
-def spans_source(tracks: Tracks, selection: Selection) -> Source:
+def spans_source(tracks: Tracks, selection: Selection) -> Lookup:
     """Stages and their parts of the shown runs, in order of time; choosing one selects it."""
 
     def find(query: str) -> list[Found]:
@@ -53,7 +53,7 @@ def spans_source(tracks: Tracks, selection: Selection) -> Source:
                 found += _spans(query, track, table, selection)
         return found[:MOST]
 
-    return Source("Spans", find)
+    return Lookup("Spans", find)
 
 
 def _spans(query: str, track: Track, table: SpanTable, selection: Selection) -> Iterator[Found]:
@@ -70,7 +70,7 @@ def _spans(query: str, track: Track, table: SpanTable, selection: Selection) -> 
         yield Found(title, partial(selection.select, ref), time_text(end - start), where)
 
 
-def tokens_source(tracks: Tracks, selection: Selection) -> Source:
+def tokens_source(tracks: Tracks, selection: Selection) -> Lookup:
     """Words in the answers of the shown runs; choosing one selects the token in which it begins."""
 
     def find(query: str) -> list[Found]:
@@ -78,7 +78,7 @@ def tokens_source(tracks: Tracks, selection: Selection) -> Source:
         found = [thing for run in shown.values() for thing in _words(query, run, selection)]
         return found[:MOST]
 
-    return Source("Answers", find)
+    return Lookup("Answers", find)
 
 
 def _words(query: str, run: RunLog, selection: Selection) -> Iterator[Found]:

@@ -47,7 +47,6 @@ from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting
-from ui.window.finding import Finding
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
@@ -58,6 +57,7 @@ from ui.window.status_bar import StatusBar
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
+from ui.window.window_palette import Palette
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -137,7 +137,7 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             messages=self.messages,
         )
-        self.finding = Finding(
+        self.finding = Palette(
             self,
             self.holder,
             self.actions_by_name,

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from evprof.view.lanes import Track
 from ui.palette.box import PaletteBox
-from ui.palette.found import Found, Source, best
+from ui.palette.found import Found, Lookup, best
 from ui.palette.sources import runs_source, settings_source, spans_source, tokens_source
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
@@ -22,7 +22,7 @@ from ui.timeline.timeline_view import TimelineView
 from ui.window.actions import WindowActions
 
 
-class Finding:
+class Palette:
     """Opens the box; what it finds is asked of the window's parts when something is typed."""
 
     def __init__(
@@ -46,12 +46,12 @@ class Finding:
         controls = {key: control for key, control in toolbar.form.controls.items() if control.has_control}
         runs = runs_source(controller, following.show_run)
         settings = settings_source(controls, toolbar.open_setting)
-        self._commands = [Source("Actions", lambda query: best(query, _actions(actions))), settings, runs]
+        self._commands = [Lookup("Actions", lambda query: best(query, _actions(actions))), settings, runs]
         self._things = [
             spans_source(tracks, selection),
             tokens_source(tracks, selection),
             runs,
-            Source("Samples", lambda query: best(query, _samples(samples))),
+            Lookup("Samples", lambda query: best(query, _samples(samples))),
             settings,
         ]
 
