@@ -57,7 +57,7 @@ from ui.window.status_bar import StatusBar
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
-from ui.window.window_palette import Palette
+from ui.window.window_palette import WindowPalette
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -137,7 +137,7 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             messages=self.messages,
         )
-        self.finding = Palette(
+        self.finding = WindowPalette(
             self,
             self.holder,
             self.actions_by_name,
