@@ -49,7 +49,9 @@ def test_a_planted_slope_comes_back(cell_runs: ModuleType, slope: float, frames:
     assert found["vision"] == pytest.approx(0, abs=1e-6)
     assert [point.place for point in ribbon.points] == sorted(map(float, frames))
     for point in ribbon.points:
-        assert point.total_ms == pytest.approx(75 + slope * point.place, abs=1e-4)
+        assert point.total is not None
+        assert point.total.value == pytest.approx(75 + slope * point.place, abs=1e-4)
+        assert sum(found.value for found in point.stages.values()) == pytest.approx(point.total.value)
         assert len(point.run_ids) == 3
 
 

@@ -6,9 +6,9 @@ It owns no view and reads no clock of the engine's; a slow window makes it pull 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
@@ -49,7 +49,8 @@ Numbering = Callable[[RunRequest, int, int], RunRequest]
 
 
 class RunController(QObject):
-    """The runs of the window's session and the one way to start and stop them.
+    """The runs of the window's session and the one way to start and stop them. `facts` tells what the session holds
+    beside its runs, such as a suite's ceilings.
 
     Signals:
         runs_changed(object): set of ids of runs that have news; at most one per pull.
@@ -71,6 +72,7 @@ class RunController(QObject):
         self._is_busy = False
         self._waiting: deque[RunRequest] = deque()
         self.numbering: Numbering = _numbered
+        self.facts: Callable[[], Mapping[str, Any]] = dict
         self.recording = recording
         self.book = RunBook(recording)
         self._timer = QTimer(self)

@@ -124,18 +124,14 @@ class RoofShare:
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """All runs that saw `place` of a sweep: stages in ms (of all five those that were measured), and shares of the
-    roof."""
+    """All runs that saw `place` of a sweep: stages in ms (of all five those that were measured), what they take
+    together, and shares of the roof."""
 
     place: float
     stages: dict[str, Estimate]
     run_ids: tuple[int, ...]
+    total: Estimate | None
     roof: tuple[RoofShare, ...] = ()
-
-    @property
-    def total_ms(self) -> float:
-        """The stages' means one on top of the other."""
-        return sum(found.value for found in self.stages.values())
 
 
 @dataclass(frozen=True)
@@ -208,13 +204,21 @@ def _point(
     stages = {
         stage: found for stage in STAGES if (found := mean_of(observe(runs, _reader(stage)), processes)) is not None
     }
+    total = mean_of(observe(runs, lambda run: _sum(run, tuple(stages))), processes)
     first = runs[0]
     sizes = sizes_of(first.info.models.get(first.info.role), noted)
     roof: tuple[RoofShare, ...] = ()
     if sizes is not None:
         ceiling = ceiling_of(first, first.info.role, ceilings)
         roof = tuple(_roof_share(work, ceiling) for work in works_of(runs, sizes))
-    return SweepPoint(place, stages, tuple(run.run_id for run in runs), roof)
+    return SweepPoint(place, stages, tuple(run.run_id for run in runs), total, roof)
+
+
+def _sum(run: RunLog, names: tuple[str, ...]) -> float | None:
+    """These stages of a run together; None where one of them is not told."""
+    spent = [stage_ms(run, name) for name in names]
+    known = [value for value in spent if value is not None]
+    return sum(known) if spent and len(known) == len(spent) else None
 
 
 def _roof_share(work: Work, ceiling: DeviceCeiling | None) -> RoofShare:
