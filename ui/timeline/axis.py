@@ -63,7 +63,7 @@ class AxisHead(QWidget):
         painter.setFont(small)
         painter.setPen(theme.text_dim)
         step = tick_step(self.scene.scale.ns_per_px * 88)
-        painter.drawText(QRectF(12, 0, GUTTER_PX - 20, self.height()), Qt.AlignmentFlag.AlignVCenter, tick_unit(step))
+        painter.drawText(QRectF(16, 0, GUTTER_PX - 24, self.height()), Qt.AlignmentFlag.AlignVCenter, tick_unit(step))
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
         self._paint_ticks(painter)

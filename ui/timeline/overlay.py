@@ -160,12 +160,12 @@ class Overlay(QWidget):
         view = self.visibleRegion().boundingRect()
         y = view.top() + _RULER_PX
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(theme.warn, 1))
+        painter.setPen(QPen(theme.text, 1))
         for x in (x0, x1):
             painter.drawLine(QPointF(x, 0), QPointF(x, self.height()))
-        painter.setPen(QPen(theme.warn, 1.6))
+        painter.setPen(QPen(theme.text, 1.6))
         painter.drawLine(QPointF(x0, y), QPointF(x1, y))
-        painter.setBrush(theme.warn)
+        painter.setBrush(theme.text)
         painter.setPen(Qt.PenStyle.NoPen)
         if x1 - x0 > 4 * _HEAD_PX:
             for x, sign in ((x0, 1), (x1, -1)):
@@ -177,7 +177,7 @@ class Overlay(QWidget):
         middle = (max(x0, 0.0) + min(x1, scale.width_px)) / 2
         left = min(max(middle - width / 2, 4.0), scale.width_px - width - 4)
         room = QRectF(left, y - 9 if x1 - x0 > width + 4 * _HEAD_PX else y + 6, width, 18)
-        painter.setPen(QPen(theme.warn, 1))
+        painter.setPen(QPen(theme.text, 1))
         painter.setBrush(theme.raised)
         painter.drawRoundedRect(room, 4, 4)
         painter.setPen(theme.text)
