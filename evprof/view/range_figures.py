@@ -13,12 +13,12 @@ from evprof.view.lanes import Ints, SpanRow
 class RangeFigure(NamedTuple):
     """All spans of one name and stage that reach into a range.
 
-    `count` of them, `sum_ns` the time that they cover inside it, `lengths` of those that lie in it as a whole, in ns.
+    `reaching` of them, `sum_ns` the time that they cover inside it, `lengths` of those that lie in it as a whole, in ns.
     """
 
     name: str
     stage: str
-    count: int
+    reaching: int
     sum_ns: int
     lengths: Ints
 

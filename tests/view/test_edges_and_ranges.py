@@ -38,7 +38,7 @@ def test_figures_of_a_range_are_those_of_every_span_in_it(
     assert {figure.name for figure in found} == {NAMES[n] for s, e, n in spans if s < end and e > start}
     for figure in found:
         mine = [(s, e) for s, e, n in spans if NAMES[n] == figure.name and s < end and e > start]
-        assert figure.count == len(mine)
+        assert figure.reaching == len(mine)
         assert figure.sum_ns == sum(min(e, end) - max(s, start) for s, e in mine)
         assert figure.lengths.tolist() == [e - s for s, e in mine if s >= start and e <= end]
         assert figure.stage == "decode"

@@ -70,11 +70,11 @@ def _sections_of(track: Track, start_ns: int, end_ns: int, now_ns: int) -> list[
 
 
 def _counted(figure: RangeFigure) -> str:
-    return f"{figure.name} × {figure.count}" if figure.count > 1 else figure.name
+    return f"{figure.name} × {figure.reaching}" if figure.reaching > 1 else figure.name
 
 
 def _sum(figure: RangeFigure, length_ns: int, *, is_stage: bool) -> Detail:
-    name = stage_title(figure.name) if is_stage and figure.count == 1 else _counted(figure)
+    name = stage_title(figure.name) if is_stage and figure.reaching == 1 else _counted(figure)
     share = f"{figure.sum_ns / length_ns:.0%}"
     swatch = figure.name if is_stage or figure.name in _OWN else ""
     return Detail(name, ms_text(ms_from_ns(figure.sum_ns)), swatch, _SUM_TIP, beside=share)
