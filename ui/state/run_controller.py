@@ -100,12 +100,12 @@ class RunController(QObject):
     @property
     def next_run_id(self) -> int:
         """The first id a new request may use."""
-        return max(self.book.runs, default=0) + 1
+        return self.book.last_run_id + 1
 
     @property
     def next_group_id(self) -> int:
         """The group id a new request may use."""
-        return max((run.info.group_id for run in self.book.runs.values()), default=0) + 1
+        return self.book.last_group_id + 1
 
     def start(self) -> None:
         """Begins pulling."""
