@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
+
+from ui.window.panels import PANELS
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,10 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("stop", "Stop", "Ctrl+."),
     ActionEntry("demo", "Run the bundled demo"),
     None,
-    ActionEntry("left", "Samples and runs", "Ctrl+B"),
-    ActionEntry("right", "Comparison and selection", "Ctrl+I"),
+    *(ActionEntry(entry.name, entry.title, entry.keys, below="Panels") for entry in PANELS),
+    ActionEntry("arrange", "Arrange panels", "Ctrl+Alt+P", below="Panels"),
+    ActionEntry("save_layout", "Save the layout…", below="Layouts"),
+    ActionEntry("reset_layout", "Reset the layout", below="Layouts"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
@@ -96,8 +101,8 @@ class WindowActions(QObject):
             # Qt hands `checked` to whoever takes an argument; none of these may.
             self.by_name[name].triggered.connect(lambda _=False, work=work: work())
 
-    def menu(self, parent: QWidget) -> QMenu:
-        """The window's menu."""
+    def menu(self, parent: QWidget, lists: Mapping[str, Callable[[QMenu], None]] = MappingProxyType({})) -> QMenu:
+        """The window's menu. `lists` fill a further menu, "Saved", of the menus that they are named by."""
         menu = QMenu(parent)
         below: dict[str, QMenu] = {"": menu}
         for entry in ENTRIES:
@@ -108,6 +113,10 @@ class WindowActions(QObject):
                 below[entry.below] = QMenu(entry.below, menu)
                 menu.addMenu(below[entry.below])
             below[entry.below].addAction(self.by_name[entry.name])
+        for name, fill in lists.items():
+            saved = QMenu("Saved", below[name])
+            below[name].addMenu(saved)
+            saved.aboutToShow.connect(lambda saved=saved, fill=fill: fill(saved))
         return menu
 
     def gestures(self) -> list[tuple[str, list[tuple[str, str]]]]:

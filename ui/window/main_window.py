@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
@@ -39,15 +40,18 @@ from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.widgets.boxes import in_role, stacked
-from ui.widgets.layout import Body, rule, side_panel
+from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
 from ui.window.actions import WindowActions
+from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
+from ui.window.layouts import Layouts
 from ui.window.opening import Opener
+from ui.window.panels import PANELS
 from ui.window.results import Results
 from ui.window.status_bar import StatusBar
 from ui.window.trace_viewer import TraceViewer
@@ -109,14 +113,16 @@ class MainWindow(QMainWindow):
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
-        self.body = Body(
-            side_panel(self.samples, self.runs, grows=self.runs, margin=0),
-            self.pair,
-            self.timeline,
-            side_panel(self.comparison, self.speculation, self.inspector),
-        )
+        made = {
+            "left": side_panel(self.samples, self.runs, grows=self.runs, margin=0, least_px=176),
+            "right": side_panel(self.comparison, self.speculation, self.inspector, least_px=300),
+            "timeline": self.timeline,
+        }
+        self.body = Body(self.pair, made, self.controller, self.selection, self.holder)
+        self.layouts = Layouts(self.body, self._memory.settings)
         ground = QWidget()
-        stacked(self.toolbar, rule(), self.messages, (self.body, 1), self.status, on=ground, spacing=0)
+        stacked(self.toolbar, rule(), (self.body, 1), self.status, on=ground, spacing=0)
+        self.messages.float_over(self.body)
         self.setCentralWidget(ground)
         self.drop_overlay = DropOverlay(self.holder, self)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
@@ -139,7 +145,7 @@ class MainWindow(QMainWindow):
         self.menu_button.setToolTip("Menu")
         self.menu_button.setAccessibleName("Menu")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.menu_button.setMenu(self.actions_by_name.menu(self))
+        self.menu_button.setMenu(self.actions_by_name.menu(self, {"Layouts": self.layouts.fill}))
         self.toolbar.put_first(self.menu_button)
 
     def _connect(self) -> None:
@@ -189,8 +195,10 @@ class MainWindow(QMainWindow):
             "run": self.toolbar.run,
             "stop": self.controller.stop,
             "demo": self.run_demo,
-            "left": lambda: self.body.toggle(self.body.left),
-            "right": lambda: self.body.toggle(self.body.right),
+            **{entry.name: partial(self.body.toggle, entry.name) for entry in PANELS},
+            "arrange": self.body.arrange,
+            "save_layout": self.layouts.ask,
+            "reset_layout": self.body.reset,
             "distributions": self.dialogs.show_distributions,
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
