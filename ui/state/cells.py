@@ -44,6 +44,17 @@ def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
     return pair_for(runs, rest[-1]) if rest else (None, None)
 
 
+def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
+    """Of the repeats of one request the run of median total, the target's where it has both; else the last one."""
+    members = [runs[run_id] for run_id in run_ids if run_id in runs]
+    done = [run for run in members if run.info.status == FINISHED and is_comparable(run)]
+    for role in (TARGET, DRAFT):
+        found = warm_of([run for run in done if run.info.role == role])
+        if found:
+            return typical_run(Configuration(tuple(found))).run_id
+    return members[-1].run_id
+
+
 def _is_row(run: RunLog, cell: str) -> bool:
     return run.info.cell == cell and run.info.status == FINISHED and is_comparable(run)
 
