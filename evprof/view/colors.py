@@ -85,7 +85,7 @@ def contrast(first: str, second: str) -> float:
 @cache
 def readable_on(color: str, ground: str, ink: str, least: float = 4.5) -> str:
     """`color`, or what of a mixture with `ink` first has the contrast `least` to `ground` (WCAG 2.2: small text)."""
-    for share in range(0, 21):
+    for share in range(21):
         parts = zip(channels(color), channels(ink), strict=True)
         mixed = "#" + "".join(f"{round(255 * (own + (other - own) * share / 20)):02x}" for own, other in parts)
         if contrast(mixed, ground) >= least:

@@ -60,6 +60,5 @@ def baseline_menu(
     rule.setEnabled(any(run.info.chosen_baseline for run in repeats))
     rule.triggered.connect(lambda: remarks.weigh_against(repeats, ()))
     if measure is not None:
-        menu.addAction(TARGET_ALONE).triggered.connect(lambda: measure())
+        menu.addAction(TARGET_ALONE).triggered.connect(lambda _=False: measure())
     return menu
-

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from evprof.core.records import TensorRecord, TokenRecord
 from evprof.core.run_log import RunLog, Span
-from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
+from evprof.core.units import NS_PER_S, bytes_text, count_text, ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.run_facts.energy import ENERGY_TIP, energy_text
@@ -241,5 +241,5 @@ def _tokens_in(run: RunLog, start_ns: int, end_ns: int) -> list[Detail]:
     rounds = [entry for entry in run.rounds if start_ns <= entry.start_ns <= end_ns]
     if rounds:
         accepted, drafted = sum(entry.accepted for entry in rounds), sum(entry.drafted for entry in rounds)
-        details.append(Detail("accepted / drafted", f"{accepted} / {drafted} in {len(rounds)} rounds"))
+        details.append(Detail("accepted / drafted", f"{accepted} / {drafted} in {count_text(len(rounds), 'round')}"))
     return details

@@ -112,7 +112,16 @@ class RunEntries:
         known = self._texts.get(run.run_id)
         if known is None or known[0] != run.version:
             info = run.info
-            told = [str(run.run_id), mode_words(run), info.name, info.note, run_label([run]), info.sample.name, info.cell, info.status]
+            told = [
+                str(run.run_id),
+                mode_words(run),
+                info.name,
+                info.note,
+                run_label([run]),
+                info.sample.name,
+                info.cell,
+                info.status,
+            ]
             told += [*_badges([run]), *(model.name for model in info.models.values())]
             known = self._texts[run.run_id] = (run.version, " ".join(told).casefold())
         return known[1]

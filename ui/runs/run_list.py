@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
@@ -54,7 +55,7 @@ class RunList(QWidget):
         self.payoffs = Payoffs()
         self.remarks = RunRemarks(controller, selection, self)
         self._entries = RunEntries(self.payoffs)
-        self._lines: dict[object, tuple[object, ListLine]] = {}
+        self._lines: dict[object, tuple[RunEntry, ListLine]] = {}
         self._shown: dict[object, RunEntry] = {}
         self._opened: set[FoldKey] = set()
         self._picked: object = None
@@ -82,7 +83,7 @@ class RunList(QWidget):
         self.list.menu_asked.connect(self._offer)
         self.list.chip_asked.connect(self._offer_baseline)
         self.list.fold_asked.connect(self._fold)
-        self.list.deleted.connect(lambda key: self.remarks.delete(self._ids(key)))
+        self.list.deleted.connect(self._delete)
         selection.runs_changed.connect(self._fill)
         controller.session_replaced.connect(self._forget)
         self._fill()
@@ -125,8 +126,8 @@ class RunList(QWidget):
     def _line(self, entry: RunEntry) -> ListLine:
         column = self._column(entry)
         known = self._lines.get(entry.key)
-        if known is None or known[0] != (id(entry), column):
-            known = self._lines[entry.key] = ((id(entry), column), _line(entry, column))
+        if known is None or known[0] is not entry or known[1].column != column:
+            known = self._lines[entry.key] = (entry, _line(entry, column))
         return known[1]
 
     def _column(self, entry: RunEntry) -> str:
@@ -203,9 +204,36 @@ class RunList(QWidget):
 
     # What can be done with runs.
 
+    def deeds(self) -> dict[str, Callable[[], object]]:
+        """What actions of the window do with the chosen line, by the action's name."""
+        return {
+            "run_as_a": partial(self.put_current, 0),
+            "run_as_b": partial(self.put_current, 1),
+            "rename_run": lambda: self.remarks.ask_name(self.current_ids()),
+            "note_run": lambda: self.remarks.ask_note(self.current_ids()),
+            "delete_run": lambda: self.remarks.delete(self.current_ids()),
+            "restore_runs": lambda: self.remarks.restore(list(self._controller.book.deleted)),
+            "weigh_run": self._weigh_shown,
+            "run_alone": lambda: self._with_shown(self.measure_alone),
+            "filter_runs": self.look_for,
+        }
+
+    def _with_shown(self, work: Callable[[RunLog], object]) -> None:
+        """Does something with the run of the columns, or of the chosen line, that is weighed against plain ones."""
+        shown = [run_id for run_id in self._selection.runs if run_id is not None]
+        run = self._drafting(shown) or self._drafting(self.current_ids())
+        if run is not None:
+            work(run)
+
+    def _weigh_shown(self) -> None:
+        self._with_shown(lambda run: self.offer_baseline(run, self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID))))
+
     def current_ids(self) -> tuple[int, ...]:
         """The runs of the chosen line."""
         return self._ids(self.list.current_key)
+
+    def _delete(self, key: object) -> None:
+        self.remarks.delete(self._ids(key))
 
     def _offer(self, key: object, place: QPoint) -> None:
         """The menu of a line; without one, of the list."""
@@ -250,7 +278,11 @@ class RunList(QWidget):
         self.payoffs.look(runs)
         measure = None if title else (lambda: self.measure_alone(run))
         menu = baseline_menu(
-            self.payoffs.pool_of(run), list(runs.values()), self.remarks, measure, parent if parent is not None else self
+            self.payoffs.pool_of(run),
+            list(runs.values()),
+            self.remarks,
+            measure,
+            parent if parent is not None else self,
         )
         menu.setTitle(title)
         return menu

@@ -27,6 +27,8 @@ class RunRemarks:
 
     def ask_name(self, run_ids: Sequence[int]) -> None:
         """Asks what runs are to be called; nothing gives them their mode's name back."""
+        if not run_ids:
+            return
         name, is_given = QInputDialog.getText(
             self._window, "Rename", f"Name of {runs_text(run_ids)}:", text=self._told(run_ids, "name")
         )
@@ -39,6 +41,8 @@ class RunRemarks:
 
     def ask_note(self, run_ids: Sequence[int]) -> None:
         """Asks for a note on runs."""
+        if not run_ids:
+            return
         note, is_given = QInputDialog.getMultiLineText(
             self._window, "Note", f"Note on {runs_text(run_ids)}:", self._told(run_ids, "note")
         )
@@ -80,4 +84,4 @@ class RunRemarks:
         return str(found.pop()) if len(found) == 1 else ""
 
     def _say(self, run_ids: Sequence[int], **facts: object) -> None:
-        self._controller.describe({run_id: facts for run_id in run_ids})
+        self._controller.describe(dict.fromkeys(run_ids, facts))

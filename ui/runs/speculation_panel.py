@@ -8,6 +8,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, AcceptanceCeiling, acceptance, ceiling_of
 from evprof.metrics.speculation.payoff import Payoff
@@ -60,9 +61,9 @@ class SpeculationPanel(QWidget):
         self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
         self.why = Disclosure("Why")
         self.alone = _button(TARGET_ALONE, "Measures the target by itself on this sample with the same settings")
-        self.alone.clicked.connect(lambda: self._ask_runs("target"))
+        self.alone.clicked.connect(self._ask_alone)
         self.again = _button("Run this again ×3", "Measures the same three times more")
-        self.again.clicked.connect(lambda: self._ask_runs(""))
+        self.again.clicked.connect(self._ask_again)
         column = stacked(on=self, spacing=GRID // 2)
         self.head = section_head(_HEAD)
         self.clinic = in_role(QPushButton("Acceptance clinic…"), "link")
@@ -124,9 +125,13 @@ class SpeculationPanel(QWidget):
             place = self.against.mapToGlobal(self.against.rect().bottomLeft())
             self.baseline_asked.emit(self._run, place)
 
-    def _ask_runs(self, mode: str) -> None:
+    def _ask_alone(self) -> None:
         if self._run is not None:
-            self.measuring_asked.emit(request_again(self._run, mode or self._run.info.mode, ALONE_REPEATS))
+            self.measuring_asked.emit(request_again(self._run, "target", ALONE_REPEATS))
+
+    def _ask_again(self) -> None:
+        if self._run is not None:
+            self.measuring_asked.emit(request_again(self._run, self._run.info.mode, ALONE_REPEATS))
 
 
 def _judgement(run: RunLog, payoff: Payoff | None) -> str:
@@ -163,7 +168,7 @@ def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRo
         TableRow(
             "mean acceptance length",
             ("", NOTHING if length is None else f"{length:.2f}"),
-            tip=f"1 + accepted / rounds, over {counted(counts.rounds, 'round')}: the bonus token is counted",
+            tip=f"1 + accepted / rounds, over {count_text(counts.rounds, 'round')}: the bonus token is counted",
             has_line=False,
         ),
         TableRow(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.metrics.comparison.document import Configuration, is_comparable, typical_run, warm_of
 from evprof.view.columns import RunPair, ShownModel, pair_for
 
@@ -72,7 +73,7 @@ class ConfigurationCounts:
     @property
     def sentence(self) -> str:
         """`60 samples · 3 repeats · 2 failed`."""
-        parts = [_counted(self.samples, "sample")]
+        parts = [count_text(self.samples, "sample")]
         parts += [f"{self.repeats} repeats"] if self.repeats > 1 else []
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.running} running"] if self.running else []
@@ -99,7 +100,3 @@ def configuration_counts(runs: Iterable[RunLog]) -> ConfigurationCounts:
             samples.add(sample)
             repeats.add(info.repeat)
     return ConfigurationCounts(len(samples), max(1, len(repeats)), len(failed), warmups, running)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

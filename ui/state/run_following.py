@@ -11,7 +11,6 @@ from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 
-
 _NOWHERE: RunPair = (-1, -1)
 """Where no columns ever are."""
 

@@ -30,7 +30,15 @@ from PySide6.QtGui import (
     QPen,
     QPolygonF,
 )
-from PySide6.QtWidgets import QApplication, QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
 from evprof.core.safe_text import plain
 from ui.style.icons import pixmap
@@ -48,9 +56,8 @@ class ListLine:
 
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
-    `tells_by_end`: others begin alike, so a name too long is cut in the middle. `badges` are outlined words on
-    the second line, `column` the letters of the columns that show the line, in the margin. `chip` is a word at the end of the
-    second line that can be clicked.
+    `tells_by_end`: others begin alike, so a name too long is cut in the middle. `badges` are outlined words on the
+    second line, `chip` is a word at its end that can be clicked. `column`: the letters of the columns that show it.
     """
 
     key: Any
@@ -222,9 +229,7 @@ class _LineDelegate(QStyledItemDelegate):
             painter.drawPolyline(QPolygonF([middle + QPointF(x, y) for x, y in ((-3, 0), (-1, 2.5), (3.2, -2.5))]))
         painter.restore()
 
-    def _paint_second(
-        self, painter: QPainter, line: ListLine, below: QRectF, color: QColor, dim: QColor
-    ) -> None:
+    def _paint_second(self, painter: QPainter, line: ListLine, below: QRectF, color: QColor, dim: QColor) -> None:
         """Icons and badges, then the words."""
         theme = self._themes.theme
         ratio = painter.device().devicePixelRatioF()

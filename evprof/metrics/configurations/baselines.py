@@ -112,7 +112,10 @@ def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline 
 
 
 def _baseline_runs(pool: Sequence[RunLog], others: Sequence[RunLog]) -> list[RunLog]:
-    for fewest, told in ((1, [run.info.chosen_baseline for run in pool]), (FEWEST, [run.info.baseline for run in pool])):
+    for fewest, told in (
+        (1, [run.info.chosen_baseline for run in pool]),
+        (FEWEST, [run.info.baseline for run in pool]),
+    ):
         numbers = {number for listed in told for number in listed}
         kept = [other for other in others if other.run_id in numbers and is_counted(other.info)]
         if len(kept) >= fewest:
@@ -153,9 +156,7 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
         return []
     name, question = first.sample.name, _question(first)
     plain = [
-        other
-        for other in others
-        if _is_plain(other) and other.sample.name == name and _question(other) == question
+        other for other in others if _is_plain(other) and other.sample.name == name and _question(other) == question
     ]
     return _of_their_process(pool, plain)
 

@@ -32,6 +32,9 @@ from evprof.metrics.speculation.payoff import (
 _ALONE = "Run the target alone on this sample with the same settings, then this line says whether speculation pays."
 
 
+_LOSSY = "Lossy: the answer is not the target's own."
+
+
 def speculation_sentence(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> str:
     """Does it pay here, by how much, in how many runs against which, and what would it take.
 
@@ -62,7 +65,10 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
     if unweighed := _unweighed(run):
         return _said(unweighed)
     if mode_of(run.info.mode).maps_cache:
-        return replace(_said(*_adapted_sentences(run, others, payoff)), lacks_plain=baseline_of(run, others) is None)
+        said, more = _adapted_sentences(run, others, payoff)
+        if payoff is None or payoff.whole is None:
+            return replace(_said(said, more), lacks_plain=True)
+        return SpeculationVerdict(f"{_payoff_head(payoff)} {_LOSSY}", f"{_payoff_rest(payoff)} {more}", (said, more))
     if payoff is None or payoff.whole is None:
         return replace(_said(_without_baseline(run)), lacks_plain=True)
     found = payoff.whole
