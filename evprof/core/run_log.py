@@ -187,11 +187,16 @@ class RunLog:
 
 
 class RunBook:
-    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads."""
+    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads.
+
+    `runs` are those that are there, in order of start; `deleted` those that somebody deleted.
+    """
 
     def __init__(self, recording: RecordLog) -> None:
         self.recording = recording
         self.runs: dict[int, RunLog] = {}
+        self.deleted: dict[int, RunLog] = {}
+        self._all: dict[int, RunLog] = {}
         self._cursor = recording.cursor()
         self._orphans: dict[int, list[Record]] = {}
 
@@ -211,14 +216,15 @@ class RunBook:
 
     def _start(self, message: RunStarted, changed: set[int]) -> None:
         # A copy: the log's info changes with every message, the message must not.
-        self.runs[message.run_id] = RunLog(message.info.copied())
+        run = self._all[message.run_id] = RunLog(message.info.copied())
+        (self.deleted if run.info.is_deleted else self.runs)[message.run_id] = run
         changed.add(message.run_id)
         for record in self._orphans.pop(message.run_id, []):
             self._absorb(record, changed)
 
     def _absorb(self, record: Record, changed: set[int]) -> None:
         run_id = record[0]
-        run = self.runs.get(run_id)
+        run = self._all.get(run_id)
         if run is None:
             # Rows may be read a moment before the message that starts their run.
             self._orphans.setdefault(run_id, []).append(record)
@@ -227,10 +233,28 @@ class RunBook:
         changed.add(run_id)
 
     def _apply(self, message: Message, changed: set[int]) -> None:
-        run = self.runs.get(getattr(message, "run_id", -1))
+        run = self._all.get(getattr(message, "run_id", -1))
         if run is None:
             return
         if not apply_to_info(message, run.info):
             return
         run.version += 1
         changed.add(run.run_id)
+        if run.info.is_deleted == (run.run_id in self.runs):
+            self._sort()
+
+    def _sort(self) -> None:
+        """Tells anew which runs are there: a run that comes back stands where it stood."""
+        for known, are_deleted in ((self.runs, False), (self.deleted, True)):
+            known.clear()
+            known.update((run_id, run) for run_id, run in self._all.items() if run.info.is_deleted is are_deleted)
+
+    @property
+    def last_run_id(self) -> int:
+        """The highest number of a run, deleted or not; 0 without any."""
+        return max(self._all, default=0)
+
+    @property
+    def last_group_id(self) -> int:
+        """The highest number of a request, whether its runs are there or not; 0 without any."""
+        return max((run.info.group_id for run in self._all.values()), default=0)

@@ -6,9 +6,9 @@ It owns no view and reads no clock of the engine's; a slow window makes it pull 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
@@ -52,6 +52,8 @@ Numbering = Callable[[RunRequest, int, int], RunRequest]
 class RunController(QObject):
     """The runs of the window's session and the one way to start and stop them.
 
+    `keeping` is called when something was said of runs that may have been made long ago: their file is written again.
+
     Signals:
         runs_changed(object): set of ids of runs that have news; at most one per pull.
         message(object): every lifecycle message (evprof.core.messages), in order, after its rows are in the book.
@@ -72,6 +74,7 @@ class RunController(QObject):
         self._is_busy = False
         self._waiting: deque[RunRequest] = deque()
         self.numbering: Numbering = _numbered
+        self.keeping: Callable[[], None] = lambda: None
         self.recording = recording
         self.book = RunBook(recording)
         self.marks = MarkBook(self)
@@ -104,12 +107,12 @@ class RunController(QObject):
     @property
     def next_run_id(self) -> int:
         """The first id a new request may use."""
-        return max(self.book.runs, default=0) + 1
+        return self.book.last_run_id + 1
 
     @property
     def next_group_id(self) -> int:
         """The group id a new request may use."""
-        return max((run.info.group_id for run in self.book.runs.values()), default=0) + 1
+        return self.book.last_group_id + 1
 
     def start(self) -> None:
         """Begins pulling."""
@@ -152,6 +155,13 @@ class RunController(QObject):
         made = [run_id for run_id in self.book.runs if run_id >= first_run_id]
         for run_id, baseline in choose_baselines((run.info for run in self.book.runs.values()), made).items():
             self.recording.post(RunDescribed(run_id, {"baseline": baseline}))
+
+    def describe(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
+        """Says more of runs by their numbers (fields of RunInfo); it is kept with the session and seen at once."""
+        for run_id, known in facts.items():
+            self.recording.post(RunDescribed(run_id, dict(known)))
+        self.keeping()
+        self.pull()
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests to the engine, one after another; the rest is dropped when one does not finish.

@@ -42,6 +42,7 @@ from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.widgets.boxes import in_role, stacked
+from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
@@ -85,6 +86,7 @@ class MainWindow(QMainWindow):
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
+        self.controller.keeping = self.session.begin
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
@@ -111,12 +113,14 @@ class MainWindow(QMainWindow):
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
         self.comparison = ComparisonPanel(self.holder)
-        self.speculation = SpeculationPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
+        self.runs.remarks.post = self.messages.post
+        self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
+        self.drops = ColumnDrop(self.pair, self.controller, self.selection, self.holder)
         made = {
             "left": side_panel(self.samples, self.runs, grows=self.runs, margin=0, least_px=176),
             "right": side_panel(self.comparison, self.speculation, self.inspector, least_px=300),
@@ -182,6 +186,9 @@ class MainWindow(QMainWindow):
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
         self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
+        self.speculation.baseline_asked.connect(self.runs.offer_baseline)
+        for panel in (self.runs, self.speculation):
+            panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
@@ -218,6 +225,7 @@ class MainWindow(QMainWindow):
             "arrange": self.body.arrange,
             "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
+            **self.runs.deeds(),
             "distributions": self.dialogs.show_distributions,
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
@@ -263,12 +271,13 @@ class MainWindow(QMainWindow):
 
     def _show_speculation(self) -> None:
         run = speculative_run([self.controller.run(run_id) for run_id in self.selection.runs])
-        self.speculation.show_run(run, self.controller.runs.values())
+        self.speculation.show_run(run, self.controller.runs)
 
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
         if not run_ids.intersection(self.selection.runs):
+            self._show_speculation()  # what it is weighed against may have grown
             return
         if self._has_missing_column():
             self._show_pair()
@@ -356,6 +365,14 @@ class MainWindow(QMainWindow):
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
         self.following.begin()
+        self._hand_over(*requests)
+
+    def measure_beside(self, request: RunRequest) -> None:
+        """The same, and the columns stay on what they show: what is measured is to be held against it."""
+        self.following.stay()
+        self._hand_over(request)
+
+    def _hand_over(self, *requests: RunRequest) -> None:
         try:
             self.controller.submit(*requests)
         except UserError as error:
