@@ -328,7 +328,8 @@ class MainWindow(QMainWindow):
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
-        self.following.begin()
+        if not self.controller.is_busy:
+            self.following.begin()
         try:
             self.controller.submit(*requests)
         except UserError as error:

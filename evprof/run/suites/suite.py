@@ -35,6 +35,9 @@ ROWS_IN_MEMORY = 100
 
 FLUSH_S = 30.0
 
+SESSION_NAME = "suite.evprof"
+"""In a suite's folder."""
+
 FRAMES_FOLDER = "event-frames"
 """Below a suite's folder: drawn for cells whose video model is to see the events."""
 
@@ -288,7 +291,7 @@ def check_folder(folder: Path, *, resumes: bool) -> Path:
 
     Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
     """
-    path = folder / "suite.evprof"
+    path = folder / SESSION_NAME
     if resumes:
         if not _is_begun(folder, path):
             raise UserError(
