@@ -316,6 +316,11 @@ class Toolbar(QFrame):
         """Shows everything that can be set, below its button or, where that made room, below Run."""
         self.settings_popover.open_below(self.run_button if self.settings.isHidden() else self.settings)
 
+    def open_setting(self, key: str) -> None:
+        """Shows the settings, with the keyboard on one of them."""
+        self.open_settings()
+        self.settings_popover.rows[key].field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def _remember_settings(self) -> None:
         self._recent.note_settings(self.form.settings)
 

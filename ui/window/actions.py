@@ -47,6 +47,8 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
     ActionEntry("compare", "Compare…", "Ctrl+K"),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
+    ActionEntry("palette", "Find an action…", "Ctrl+Shift+P"),
+    ActionEntry("find", "Find in the runs…", "/"),
     None,
     ActionEntry("contents", "Contents", "F1", below="Help"),
     ActionEntry("keys", "Keys and mouse", "?", below="Help"),

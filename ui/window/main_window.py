@@ -57,6 +57,7 @@ from ui.window.status_bar import StatusBar
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
+from ui.window.window_palette import WindowPalette
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -136,6 +137,17 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             messages=self.messages,
         )
+        self.finding = WindowPalette(
+            self,
+            self.holder,
+            self.actions_by_name,
+            controller=self.controller,
+            selection=self.selection,
+            following=self.following,
+            timeline=self.timeline,
+            toolbar=self.toolbar,
+            samples=self.samples,
+        )
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -206,6 +218,8 @@ class MainWindow(QMainWindow):
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
             "theme": self.holder.toggle,
+            "palette": self.finding.show_commands,
+            "find": self.finding.show_things,
             "contents": lambda: self.help.open(CONTENTS),
             "troubleshooting": lambda: self.help.open(TROUBLESHOOTING),
             "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
