@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from evprof.core.errors import UserError
-from evprof.run.suites.suite import SESSION_NAME
+from evprof.run.suites.ready import READY
+from evprof.run.works.offers import OFFERS, WorkOffer
 from evprof.run.works.work_form import FILE, FLAG, FOLDER, LIST, PLACE, WORD, WorkField, WorkForm, Works
 
-
-@dataclass(frozen=True)
-class _Offer:
-    """One form: its name, its title, the words that begin its command, and what the window can open afterwards."""
-
-    name: str
-    title: str
-    words: tuple[str, ...]
-    result: str | None = None
-
-
-OFFERS = (
-    _Offer("suite", "Measure a suite", ("suite",), SESSION_NAME),
-    _Offer("convert", "Convert recordings", ("convert",), ""),
-    _Offer("collect", "Collect examples for an adapter", ("adapter", "collect")),
-    _Offer("train", "Train an adapter", ("adapter", "train")),
-    _Offer("evaluate", "Evaluate an adapter", ("adapter", "evaluate")),
-    _Offer("overhead", "Measure the observer effect", ("bench", "overhead")),
-)
-"""In menu order."""
-
 _NOT_ASKED = frozenset({"help", "json", "debug", "quiet", "version", "plan", "markdown"})
+_SUGGESTED = {("suite", "suite"): tuple(READY)}
+"""What is offered for an option that takes other words, too; by command and option."""
+
 _KINDS = {
     **dict.fromkeys(("IN", "MANIFEST", "FILE", "MAP.h5", "MANIFEST|DIR", "S.evprof"), FILE),
     **dict.fromkeys(("DIR", "ADAPTER"), FOLDER),
@@ -71,7 +53,7 @@ def _below(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Ar
     return parser
 
 
-def _form(offer: _Offer, parser: argparse.ArgumentParser) -> WorkForm:
+def _form(offer: WorkOffer, parser: argparse.ArgumentParser) -> WorkForm:
     text = (parser.description or "").split("\n\n")[0].replace("\n", " ")
     fields = tuple(_fields(parser))
     return WorkForm(offer.name, offer.title, offer.words, text, fields, offer.result)
@@ -88,7 +70,7 @@ def _fields(parser: argparse.ArgumentParser) -> Iterator[WorkField]:
                 option=action.option_strings[-1] if action.option_strings else "",
                 help=formatter._expand_help(action) if action.help else "",
                 kind=_kind(action),
-                choices=tuple(map(str, action.choices or ())),
+                choices=tuple(map(str, action.choices or _SUGGESTED.get((parser.prog.split()[-1], action.dest), ()))),
                 is_required=bool(action.required),
                 default=_default(action),
                 group="" if action.required or group in parser._action_groups[:2] else group.title or "",
@@ -100,9 +82,7 @@ def _kind(action: argparse.Action) -> str:
         return FLAG
     if isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+"):
         return LIST
-    if action.dest == "output":
-        return PLACE
-    return _KINDS.get(str(action.metavar), WORD)
+    return _KINDS.get(str(action.metavar), PLACE if action.dest == "output" else WORD)
 
 
 def _default(action: argparse.Action) -> str:

@@ -154,6 +154,8 @@ class QueueDialog(QDialog):
             actions = [("End it now" if item.state == STOPPING else "Stop", queue.stop)]
         else:
             actions = [("Details", lambda: self._show_details(item)), ("Remove", lambda: queue.remove(item))]
+            if item.state == STOPPED:
+                actions.insert(0, ("Go on", lambda: queue.add(item.form, item.again)))
             made = item.form.made(item.values)
             if item.state != FAILED and made is not None and made.exists():
                 actions.insert(0, ("Open", lambda: self.open_asked.emit(str(made))))

@@ -70,7 +70,7 @@ class WorkDialog(QDialog):
 
     def _fill(self, ground: QWidget) -> None:
         column = stacked(on=ground, margins=(2 * GRID, GRID, 2 * GRID, GRID), spacing=GRID + 4)
-        first = [row for row in self.rows.values() if not row.field.group]
+        first = sorted((row for row in self.rows.values() if not row.field.group), key=_comes_later)
         for row in first:
             column.addWidget(row)
         if len(first) < len(self.rows):
@@ -120,3 +120,8 @@ class WorkDialog(QDialog):
             return
         self._start(values)
         self.close()
+
+
+def _comes_later(row: WorkFieldRow) -> bool:
+    """What must be given stands first."""
+    return not row.field.is_required

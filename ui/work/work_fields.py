@@ -83,9 +83,7 @@ class WorkFieldRow(QWidget):
         if self.field.kind == FOLDER:
             found = QFileDialog.getExistingDirectory(self, title, start)
         elif self.field.kind == PLACE:
-            found, _ = QFileDialog.getSaveFileName(
-                self, title, start, options=QFileDialog.Option.DontConfirmOverwrite
-            )
+            found, _ = QFileDialog.getSaveFileName(self, title, start, options=QFileDialog.Option.DontConfirmOverwrite)
         else:
             found, _ = QFileDialog.getOpenFileName(self, title, start)
         if found:

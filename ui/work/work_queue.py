@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QObject, Signal
 
 from evprof.core.errors import CANCELLED
-from evprof.run.works.work_form import WorkForm, Works
+from evprof.run.works.work_form import ON, WorkForm, Works
 from evprof.run.works.work_progress import WorkProgress
 from ui.state.run_controller import RunController
 from ui.work.work_process import WorkProcess
@@ -46,7 +46,15 @@ class WorkItem:
         if self.state in (WORKING, STOPPING):
             known = self.progress.state if self.progress is not None else self.sentence or "starting"
             return f"stopping · {known}" if self.state == STOPPING else known
+        if self.state == STOPPED and self.sentence.startswith(STOPPED):
+            return self.sentence
         return self.state if self.state in (WAITING, DONE) else f"{self.state} · {self.sentence}".rstrip(" ·")
+
+    @property
+    def again(self) -> Mapping[str, str]:
+        """What is given to go on where it was stopped."""
+        can_resume = any(entry.name == "resume" for entry in self.form.fields)
+        return {**self.values, "resume": ON} if can_resume else self.values
 
 
 class WorkQueue(QObject):
