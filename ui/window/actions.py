@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
+from evprof.run.works.offers import OFFERS
 from ui.window.panels import PANELS
 
 
@@ -84,6 +85,8 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
     ActionEntry("compare", "Compare…", "Ctrl+K"),
+    ActionEntry("queue", "Queue…", "Ctrl+J"),
+    *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     ActionEntry("palette", "Find an action…", "Ctrl+Shift+P"),
     ActionEntry("find", "Find in the runs…", "/"),

@@ -19,6 +19,7 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
+from evprof.run.works.offers import OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
@@ -53,10 +54,12 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
+from ui.window.long_work import LongWork
+from ui.window.machine_note import MachineNote
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.results import Results
-from ui.window.status_bar import StatusBar
+from ui.window.status_bar import OBSERVER, StatusBar
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
@@ -155,6 +158,10 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             samples=self.samples,
         )
+        self.long_work = LongWork(
+            self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
+        )
+        self.machine = MachineNote(self.controller, self.status)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -190,6 +197,8 @@ class MainWindow(QMainWindow):
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.long_work.queue.ended.connect(lambda _: self.machine.read())
+        self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
         self._connect_actions()
@@ -232,6 +241,9 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "queue": self.long_work.show_queue,
+            **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
+            OVERHEAD: self.measure_overhead,
             "theme": self.holder.toggle,
             "palette": self.finding.show_commands,
             "find": self.finding.show_things,
@@ -332,6 +344,10 @@ class MainWindow(QMainWindow):
         undo = partial(self.controller.marks.put_back, mark)
         self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
 
+    def measure_overhead(self) -> None:
+        """Asks to measure what recording costs on the engine's device."""
+        self.long_work.ask(OVERHEAD, {"device": self.machine.device})
+
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
         self.status.set_session(self.session.title)
@@ -364,7 +380,8 @@ class MainWindow(QMainWindow):
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
-        self.following.begin()
+        if not self.controller.is_busy:
+            self.following.begin()
         self._hand_over(*requests)
 
     def measure_beside(self, request: RunRequest) -> None:
@@ -447,6 +464,8 @@ class MainWindow(QMainWindow):
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
         self.traces.close()
+        self.long_work.close()
+        self.machine.close()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
