@@ -123,6 +123,17 @@ class RunLog:
             return None
         return next((span for span in reversed(self._stages) if span.end_ns is None), None)
 
+    @property
+    def last_sign_ns(self) -> int:
+        """The run's end; of one whose engine could not tell it any more, the last moment that a record tells of."""
+        if self.info.end_ns is not None:
+            return self.info.end_ns
+        last = self.spans[self.span_changes[-1]] if self.span_changes else None
+        rows = (self.tokens, self.rejected, *self.kv.values())
+        moments = [found[-1].t_ns for found in rows if found]
+        moments += [] if last is None else [last.start_ns if last.end_ns is None else last.end_ns]
+        return max(moments, default=self.info.start_ns or 0)
+
     def open_stage(self, role: str) -> Span | None:
         """The stage that one model is in; None between stages and after the end."""
         if self.info.is_over:
