@@ -150,7 +150,8 @@ class Stream:
         column = self._columns[self.column_names.index(name)]
         if not isinstance(column, TextColumn):
             raise TypeError(f"{name} is no text")
-        return Texts(column.codes.view(start, self._length if stop is None else min(stop, self._length)), column.known.words)
+        end = self._length if stop is None else min(stop, self._length)
+        return Texts(column.codes.view(start, end), column.known.words)
 
     def rows(self, start: int = 0, stop: int | None = None) -> list[Any]:
         """Rows start…stop-1 as records."""
