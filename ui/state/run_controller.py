@@ -19,6 +19,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunBook, RunLog
 from evprof.metrics.configurations.baselines import choose_baselines
+from ui.state.mark_book import MarkBook
 
 PULL_INTERVAL_MS = 33
 """Time between two looks at the recording: 30 Hz."""
@@ -73,6 +74,9 @@ class RunController(QObject):
         self.numbering: Numbering = _numbered
         self.recording = recording
         self.book = RunBook(recording)
+        self.marks = MarkBook(self)
+        """What people marked on the time axis of these runs."""
+
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(PULL_INTERVAL_MS)

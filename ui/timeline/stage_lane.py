@@ -41,6 +41,11 @@ class StageLane(Lane):
         super().__init__(scene)
 
     @property
+    def key(self) -> str:
+        """One for each column."""
+        return f"stages-{'ab'[self.column]}"
+
+    @property
     def track(self) -> Track | None:
         """The run and model this lane shows."""
         return self.scene.tracks[self.column]

@@ -275,6 +275,10 @@ class LineList(QListView):
         if line is not None and line.is_checked is not None and event.key() == Qt.Key.Key_Space:
             self.ticked.emit(line.key)
             return
+        if event.text().isprintable() and event.text().strip():
+            # Qt would look for a line that begins so; letters are the timeline's.
+            event.ignore()
+            return
         super().keyPressEvent(event)
 
     def _line_at(self, point: QPoint) -> ListLine | None:

@@ -19,7 +19,9 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
+from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
+from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
 from ui.run_facts.figures import NO_CELLS
@@ -107,10 +109,11 @@ class MainWindow(QMainWindow):
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.timeline = TimelineView(self.controller, self.selection, self.holder)
+        self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
         self.comparison = ComparisonPanel(self.holder)
         self.speculation = SpeculationPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
+        self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
@@ -168,6 +171,9 @@ class MainWindow(QMainWindow):
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.timeline.run_requested.connect(self.run_chosen)
+        self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
+        self.controller.marks.edited.connect(partial(self.session.note, MARKS))
+        self.controller.marks.deleted.connect(self._offer_mark)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
@@ -208,6 +214,7 @@ class MainWindow(QMainWindow):
             "stop": self.controller.stop,
             "demo": self.run_demo,
             **{entry.name: partial(self.body.toggle, entry.name) for entry in PANELS},
+            **self.timeline.deeds(),
             "arrange": self.body.arrange,
             "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
@@ -305,10 +312,16 @@ class MainWindow(QMainWindow):
         except UserError as error:
             self.messages.post(error.sentence)
             return
+        self.controller.marks.read(self.session.facts)
         self.following.show_last()
         self._show_title()
         if self.controller.has_host:
             self.session.begin()
+
+    def _offer_mark(self, mark: Mark) -> None:
+        what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
+        undo = partial(self.controller.marks.put_back, mark)
+        self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
