@@ -137,11 +137,13 @@ class RibbonChart(Drawn):
     def _paint_interval(self, painter: QPainter, theme: Theme, point: SweepPoint, slot: QRectF) -> None:
         centre = slot.center().x()
         if point.total is not None and point.total.interval is not None:
-            low, high = (self._y(max(0.0, end)) for end in point.total.interval)
             painter.setPen(QPen(theme.text, 1.25))
-            painter.drawLine(QPointF(centre, low), QPointF(centre, high))
-            for y in (low, high):
-                painter.drawLine(QPointF(centre - _CAP, y), QPointF(centre + _CAP, y))
+            ends = [min(max(0.0, end), self._top_ms) for end in point.total.interval]
+            painter.drawLine(QPointF(centre, self._y(ends[0])), QPointF(centre, self._y(ends[1])))
+            for end, shown in zip(point.total.interval, ends, strict=True):
+                # An end without a bar lies beyond the scale.
+                if end == shown:
+                    painter.drawLine(QPointF(centre - _CAP, self._y(end)), QPointF(centre + _CAP, self._y(end)))
         painter.setFont(theme.font(SMALL_PX))
         middle = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignVCenter
         for top, text, color in (

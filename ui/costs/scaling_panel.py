@@ -6,9 +6,21 @@ from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
-from evprof.metrics.costs.sweeps import Ribbon, RoofShare, SweepPoint, ribbons_of
+from evprof.metrics.costs.sweeps import (
+    FLAT,
+    TOO_FEW,
+    UNCLEAR,
+    Ribbon,
+    RoofShare,
+    SweepPoint,
+    ends_text,
+    ribbons_of,
+    slope_text,
+    verdict_of,
+)
 from evprof.metrics.limits.sizes import read_ceilings, read_models
 from evprof.view.columns import pair_for
 from evprof.view.decimate import nice_ceiling
@@ -20,7 +32,7 @@ from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import scrolling, section_head, sentence
+from ui.widgets.panel_parts import scrolling, section_head
 
 _LEAST_PX = 420
 """Least width of one sweep; where there is less, they stand below one another."""
@@ -38,10 +50,8 @@ class RibbonView(QWidget):
         told = in_role(Label(f"over {axis.plural} · {ribbon.run_count} runs"), "small")
         self.chart = RibbonChart(themes)
         self.chart.show_ribbon(ribbon, top_ms)
-        self.slopes = [sentence("dim") for _ in ribbon.slopes]
-        for label, slope in zip(self.slopes, ribbon.slopes, strict=True):
-            label.setText(f"{slope.stage}: {slope.sentence}")
-            label.show()
+        self.slopes = FigureTable(themes, least_px=56)
+        self.slopes.show_rows(slope_rows(ribbon), (f"ms / extra {axis.noun}", "95 % within", ""))
         self.roof = FigureTable(themes, least_px=48)
         rows, heads = roof_rows(ribbon)
         self.roof.show_rows(rows, heads)
@@ -49,7 +59,7 @@ class RibbonView(QWidget):
         stacked(
             beside((title, 1), told, spacing=GRID),
             self.chart,
-            *self.slopes,
+            self.slopes,
             self.roof,
             None,
             on=self,
@@ -74,7 +84,7 @@ class ScalingPanel(FollowingPanel):
             "Nothing to see growth in yet",
             "Runs of one model that differ only in frames or in the length of the clip are drawn here stage by stage, "
             "with what one more frame or second costs and how sure that is. Run a sample with other numbers of frames "
-            "(Settings), or a suite with an axis of frames (evprof suite --list), and repeat each three times.",
+            "(Settings), or the suite token-scaling, and repeat each three times.",
         )
         self._ground = in_role(QWidget(), "panel")
         self._ground.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -82,10 +92,12 @@ class ScalingPanel(FollowingPanel):
         self._grid.setContentsMargins(0, 0, GRID, 0)
         self._grid.setHorizontalSpacing(3 * GRID)
         self._grid.setVerticalSpacing(2 * GRID)
+        area = scrolling(self._ground)
+        self._ground.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.body = QWidget()
         stacked(
             section_head("What more frames or seconds cost"),
-            (scrolling(self._ground), 1),
+            (area, 1),
             on=self.body,
             spacing=GRID // 2,
         )
@@ -103,8 +115,13 @@ class ScalingPanel(FollowingPanel):
         noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
         self.errand.ask(partial(ribbons_of, runs, noted, ceilings))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether sweeps are being worked out."""
+        return self.errand.is_busy
+
     def finish(self) -> None:
-        """Before the panel goes away."""
+        """Waits for the thread."""
         self.errand.wait()
 
     def _show(self, ribbons: Sequence[Ribbon] | None) -> None:
@@ -112,13 +129,14 @@ class ScalingPanel(FollowingPanel):
             self._grid.removeWidget(view)
             view.hide()
             view.deleteLater()
-        tops: dict[str, float] = {}
+        together: dict[str, list[Ribbon]] = {}
         for ribbon in ribbons or ():
-            key = ribbon.sweep.axis.key
-            tops[key] = max(tops.get(key, 0.0), *(_reach(point) for point in ribbon.points))
+            together.setdefault(ribbon.sweep.axis.key, []).append(ribbon)
+        tops = {key: top_of(found) for key, found in together.items()}
         self.views = [
-            RibbonView(self._themes, ribbon, nice_ceiling(1.05 * tops[ribbon.sweep.axis.key] or 1.0))
-            for ribbon in ribbons or ()
+            RibbonView(self._themes, ribbon, tops[ribbon.sweep.axis.key])
+            for found in together.values()
+            for ribbon in found
         ]
         for view in self.views:
             view.chart.picked.connect(self._pick)
@@ -127,7 +145,7 @@ class ScalingPanel(FollowingPanel):
         self._columns = 0
         self._arrange()
 
-    def resizeEvent(self, event: object) -> None:
+    def resizeEvent(self, event: QResizeEvent) -> None:
         """As many sweeps side by side as there is room for."""
         self._arrange()
 
@@ -148,11 +166,24 @@ class ScalingPanel(FollowingPanel):
             self._selection.set_runs(*pair_for(self._controller.runs, run_id))
 
 
-def _reach(point: SweepPoint) -> float:
-    """How high a bar and its interval go."""
-    if point.total is None:
-        return sum(found.value for found in point.stages.values())
-    return max(point.total.value, (point.total.interval or (0.0, 0.0))[1])
+def top_of(ribbons: Sequence[Ribbon]) -> float:
+    """The scale's upper end for sweeps on one axis: all bars, and intervals as far as they leave these their size."""
+    points = [point for ribbon in ribbons for point in ribbon.points]
+    bars = max((sum(found.value for found in point.stages.values()) for point in points), default=0.0)
+    ends = [point.total.interval[1] for point in points if point.total is not None and point.total.interval is not None]
+    return nice_ceiling(1.05 * max(bars, min(1.4 * bars, max(ends, default=0.0))) or 1.0)
+
+
+def slope_rows(ribbon: Ribbon) -> list[TableRow]:
+    """What one more of it costs, by stage: slope, interval, and what can be said of it."""
+    rows = []
+    for slope in ribbon.slopes:
+        verdict = verdict_of(slope.line)
+        cells = (slope_text(slope.line), ends_text(slope.line) or "–", verdict)
+        roles = ("", "dim", "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else "")
+        stage = slope.stage.partition(" ")[0]
+        rows.append(TableRow(slope.stage, cells, "", roles, slope.sentence, has_line=False, swatch=stage))
+    return rows
 
 
 def roof_rows(ribbon: Ribbon) -> tuple[list[TableRow], tuple[str, ...]]:

@@ -53,6 +53,14 @@ class FollowingPanel(QWidget):
         """Shows the runs as they are now; to be cheap when nothing happened to them."""
         raise NotImplementedError
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still being worked out for what is shown."""
+        return False
+
+    def finish(self) -> None:
+        """Ends work in the background; called before the panel goes away."""
+
     def shown_models(self) -> list[tuple[str, ShownModel]]:
         """The models in the columns, each with its column's letter."""
         pair = columns_of(self._controller.runs, self._selection.runs)

@@ -229,19 +229,45 @@ def _roof_share(work: Work, ceiling: DeviceCeiling | None) -> RoofShare:
     return RoofShare(work.stage, figure, work.mbu(ceiling) if figure == "MBU" else work.mfu(ceiling))
 
 
-def slope_sentence(line: FittedLine, noun: str, unit: str = "ms") -> str:
-    """`+49.1 ms per extra second (47.8 to 50.4)`, `flat (-0.1 to 0.2 ms per extra frame)`, or that the runs do not
-    tell."""
-    per = f"{unit} per extra {noun}"
-    grows = f"{line.slope:+.3g}" if abs(line.slope) < 1000 else f"{'+' * (line.slope > 0)}{number_text(line.slope)}"
+GROWS, SHRINKS, FLAT, UNCLEAR, TOO_FEW = "grows", "shrinks", "flat", "unclear", "too few runs"
+"""What can be said of a slope; UNCLEAR: its interval holds 0, and changes that are not small as well."""
+
+
+def verdict_of(line: FittedLine) -> str:
+    """One of GROWS, SHRINKS, FLAT, UNCLEAR and TOO_FEW."""
     if line.slope_interval is None:
-        return f"{grows} {per}, from {line.count} runs: too few to say how sure"
-    low, high = line.slope_interval
-    if high - low <= 1e-9 * max(1.0, abs(line.slope)):
-        return f"{grows} {per}" if line.slope else f"flat (0 {per})"
-    ends = f"{number_text(low, 3)} to {number_text(high, 3)}"
+        return TOO_FEW
     if line.is_flat:
-        return f"flat ({ends} {per})"
+        return FLAT
     if line.holds_zero:
-        return f"not told apart from flat ({ends} {per}): too few runs, or too scattered ones"
-    return f"{grows} {per} ({ends})"
+        return UNCLEAR
+    return GROWS if line.slope > 0 else SHRINKS
+
+
+def slope_text(line: FittedLine) -> str:
+    """`+49.1`, with three digits."""
+    return f"{'+' * (line.slope > 0)}{number_text(line.slope, 3)}"
+
+
+def ends_text(line: FittedLine) -> str:
+    """`47.8 to 50.4`; empty without an interval, or where it is one of rounding errors."""
+    low, high = line.slope_interval or (line.slope, line.slope)
+    if high - low <= 1e-9 * max(1.0, abs(line.slope)):
+        return ""
+    return f"{number_text(low, 3)} to {number_text(high, 3)}"
+
+
+_MEANING = {
+    FLAT: "flat",
+    UNCLEAR: "not told apart from flat, too few runs or too scattered ones",
+}
+
+
+def slope_sentence(line: FittedLine, noun: str, unit: str = "ms") -> str:
+    """`+49.1 ms per extra second (47.8 to 50.4)`, `-0.1 to 0.2 ms per extra frame: flat`, or that runs do not tell."""
+    per, verdict, ends = f"{unit} per extra {noun}", verdict_of(line), ends_text(line)
+    if verdict == TOO_FEW:
+        return f"{slope_text(line)} {per}, from {line.count} runs: too few to say how sure"
+    if verdict in _MEANING:
+        return f"{ends or slope_text(line)} {per}: {_MEANING[verdict]}"
+    return f"{slope_text(line)} {per}" + (f" ({ends})" if ends else "")
