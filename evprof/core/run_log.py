@@ -291,8 +291,8 @@ class RunLog:
             return self.info.end_ns
         places = self.changed_spans(0)
         last = self._span_at(int(places[-1])) if len(places) else None
-        rows = (self.tokens, self.rejected, *self.kv.values())
-        moments = [found[-1].t_ns for found in rows if found]
+        moments = [tokens[-1].t_ns for tokens in (self.tokens, self.rejected) if tokens]
+        moments += [points[-1].t_ns for points in self.kv.values() if points]
         moments += [] if last is None else [last.start_ns if last.end_ns is None else last.end_ns]
         return max(moments, default=self.info.start_ns or 0)
 

@@ -430,7 +430,7 @@ def test_an_answer_has_a_track_of_its_own(window: MainWindow, session_file: Path
     window.open_paths([str(session_file)])
     wait_until(lambda: window.controller.runs)
     window.following.show_run(3)
-    left, right = window.timeline.scene.tracks
+    left, right = window.timeline.scene.tracks[:2]
     assert left is not None
     assert right is not None
     assert (left.is_answer, right.is_answer, right.role) == (False, True, TARGET)

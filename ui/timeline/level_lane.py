@@ -226,7 +226,7 @@ class KvLane(LevelLane):
                 self.scene.title(column),
                 *track.kv_bytes(),
                 track.end_ns(self.scene.clock_ns),
-                self.scene.column_color(column),
+                self.scene.line_color(column),
                 extremes=track.extremes("kv"),
             )
             for column, track in self.scene.shown
@@ -250,14 +250,10 @@ class MemoryLane(LevelLane):
     def series(self) -> list[LevelSeries]:
         """Process and GPU of each shown run; one run in both columns is drawn once."""
         lines: list[LevelSeries] = []
-        seen: set[int] = set()
-        for column, track in self.scene.shown:
-            if track.run.run_id in seen:
-                continue
-            seen.add(track.run.run_id)
+        alone = len(self.scene.of_each_run) == 1
+        for column, track in self.scene.of_each_run:
             end = track.end_ns(self.scene.clock_ns)
-            alone = len({shown.run.run_id for _, shown in self.scene.shown}) == 1
-            color = self.scene.theme.text_dim if alone else self.scene.column_color(column)
+            color = self.scene.theme.text_dim if alone else self.scene.line_color(column)
             name = "process" if alone else self.scene.title(column)
             ground, gpu = 0.1 if alone else 0.05, "GPU" if alone else f"{name} GPU"
             rss = LevelSeries(name, *track.rss_bytes(), end, color, ground=ground, extremes=track.extremes("rss"))
