@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 from evprof.core.vocabulary.switches import LOSSY_CACHES
 from evprof.metrics.costs.cache_map import cache_shape
 from evprof.metrics.figures.decoding import frames_shown

@@ -39,7 +39,7 @@ def _of_one_scene(run: RunLog) -> Hashable:
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     """What runs of a sweep saw more or less of: `noun` is one of it, `group` what runs must share to be of one sample,
     `ignored` the settings that may differ."""
 
@@ -55,8 +55,8 @@ class Axis:
         return f"{self.noun}s"
 
 
-FRAMES = Axis("frames", "frame", frames_shown, sample_key, ("frames",))
-SECONDS = Axis("clip_s", "second", _clip_seconds, _of_one_scene)
+FRAMES = SweepAxis("frames", "frame", frames_shown, sample_key, ("frames",))
+SECONDS = SweepAxis("clip_s", "second", _clip_seconds, _of_one_scene)
 AXES = (FRAMES, SECONDS)
 
 
@@ -69,7 +69,7 @@ class Sweep:
     role: str
     runs: tuple[RunLog, ...]
     model: str = ""
-    axis: Axis = FRAMES
+    axis: SweepAxis = FRAMES
 
     def places(self) -> list[float]:
         """The amounts, ascending."""
@@ -86,7 +86,7 @@ class Sweep:
         return [run for run in self.runs if self.axis.read(run) == place]
 
 
-def sweeps_of(runs: Iterable[RunLog], axis: Axis = FRAMES) -> list[Sweep]:
+def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:
     """Models under equal settings that saw at least two different amounts."""
     found: dict[tuple[object, ...], list[RunLog]] = {}
     for run in runs:
