@@ -42,8 +42,8 @@ class StageLane(Lane):
 
     @property
     def key(self) -> str:
-        """One for each column."""
-        return f"stages-{'ab'[self.column]}"
+        """One for each place."""
+        return f"stages-{self.column}"
 
     @property
     def track(self) -> Track | None:
