@@ -90,11 +90,14 @@ def round_of(tracks: Iterable[Track], chosen: Chosen | None) -> RoundRef | None:
 def next_along(shown: Sequence[tuple[int, Track]], chosen: Chosen | None, by: int) -> SpanRef | RoundRef | None:
     """The measured step after (`by` 1) or before (-1) a selection, over the ends of rounds; None at the last one.
 
-    Of a round whose steps were not measured one by one it is the round.
+    Of a round whose steps were not measured one by one it is the round. From anything else the way leads to the first
+    round (or the last).
     """
     here = round_of([track for _, track in shown], chosen)
     if here is None:
-        return None
+        ends = [(one.run.run_id, one.rounds()[6]) for _, one in shown if one.is_answer and len(one.rounds()[6])]
+        outer = [RoundRef(run_id, int(numbers[0 if by > 0 else -1])) for run_id, numbers in ends]
+        return _stops(shown, outer[-1])[0 if by > 0 else -1] if outer else None
     steps = _stops(shown, here)
     place = steps.index(chosen) + by if chosen in steps else 0 if by > 0 else -1
     if chosen not in steps or 0 <= place < len(steps):
