@@ -44,6 +44,7 @@ from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
+from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
@@ -90,6 +91,7 @@ class MainWindow(QMainWindow):
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
         self.controller.keeping = self.session.begin
+        self.controller.facts = lambda: self.session.facts
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
@@ -176,6 +178,7 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
+        self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
@@ -403,7 +406,17 @@ class MainWindow(QMainWindow):
             and self.pair.is_idle
             and not self.opener.is_busy
             and not self.comparison.errand.is_busy
+            and not any(panel.is_busy for panel in self._following_panels)
         )
+
+    @property
+    def _following_panels(self) -> list[FollowingPanel]:
+        """Panels of the table that were shown, and follow the runs."""
+        return self.body.findChildren(FollowingPanel)
+
+    def _take_panel(self, panel: QWidget) -> None:
+        if isinstance(panel, FollowingPanel):
+            panel.demo_asked.connect(self.run_demo)
 
     # Qt's own.
 
@@ -466,6 +479,8 @@ class MainWindow(QMainWindow):
         self.traces.close()
         self.long_work.close()
         self.machine.close()
+        for panel in self._following_panels:
+            panel.finish()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
