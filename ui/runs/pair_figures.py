@@ -146,7 +146,7 @@ def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, ba
 
 def _key(cells: figures.Cells) -> tuple[object, ...]:
     """Tells sets of runs apart without comparing what is in them."""
-    return tuple(None if cell is None else (len(cell.runs), cell.run_id) for cell in cells)
+    return tuple(None if cell is None else tuple(run.run_id for run in cell.runs) for cell in cells)
 
 
 def _table_row(row: figures.FigureRow, *, has_spread: bool) -> TableRow:

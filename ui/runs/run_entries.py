@@ -174,7 +174,9 @@ class RunEntries:
         failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
         ids = sorted(run.run_id for run in members)
         name = _common_name(members) or mode_words(members[0])
-        count = f"{len(counted)} of {len(lines)} repeats" if len(counted) < len(lines) else f"{len(lines)} repeats"
+        measured = sum(_counts(group) for group in lines)
+        count = f"{len(counted)} of {measured} repeats" if len(counted) < measured else f"{measured} repeats"
+        count = count if measured > 1 else ""
         label = " · ".join(filter(None, (count, _settings(lines[-1]))))
         marks = Counter(mark for group in lines for mark in _badges(group))
         tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]

@@ -173,11 +173,14 @@ class RunList(QWidget):
             return
         second = matching(runs, self._of_line(key), before[-1])
         first = matching(runs, self._of_line(self.list.current_key), second)
-        self._selection.set_runs(first, second)
+        cells = [entry for entry in (key, self.list.current_key) if isinstance(entry, tuple) and entry[0] == CELL]
+        self._selection.set_runs(first, second, cell=str(cells[0][1]) if len(cells) == 2 else "")
 
     def put(self, key: object, side: int) -> None:
         """Puts the run of a line into column A (0) or B (1) and leaves the other column as it is."""
-        put_run(self._selection, self._controller.runs, self._of_line(key), side)
+        is_alone = self._selection.runs[1 - side] is None
+        of_cell = isinstance(key, tuple) and key[0] == CELL and (is_alone or self._selection.of_cells)
+        put_run(self._selection, self._controller.runs, self._of_line(key), side, of_cell=of_cell)
 
     def put_current(self, side: int) -> None:
         """The same for the chosen line."""
@@ -186,12 +189,12 @@ class RunList(QWidget):
     def _of_line(self, key: object) -> Sequence[int]:
         """The runs to show of a line: of many alike a typical one, with its other half."""
         runs = self._controller.runs
-        if isinstance(key, tuple) and key[0] == CELL:
-            return [run_id for run_id in typical_pair(runs, str(key[1])) if run_id is not None]
-        if isinstance(key, tuple) and key[0] == REPEATS:
-            pair = pair_for(runs, typical_repeat(runs, self._ids(key)))
-            return [run_id for run_id in pair if run_id is not None]
-        return self._ids(key)
+        own = self._ids(key)
+        if not own or not isinstance(key, tuple) or key[0] not in (CELL, REPEATS):
+            return own
+        pair = typical_pair(runs, str(key[1])) if key[0] == CELL else pair_for(runs, typical_repeat(runs, own))
+        # A file may tell of two models in one row, of which each has a cell of its own.
+        return [run_id for run_id in dict.fromkeys(pair) if run_id in own] or own[-1:]
 
     def _ids(self, key: object) -> tuple[int, ...]:
         """All runs of a line."""
@@ -315,4 +318,5 @@ def _line(entry: RunEntry, column: str) -> ListLine:
         badges=entry.badges,
         column=column,
         chip=f"{entry.against} ▾" if entry.against else "",
+        tells_by_end=entry.group is not None and entry.group[0] == CELL,
     )

@@ -39,7 +39,8 @@ class ColumnDrop(QObject):
                 self._mark.hide()
                 found = runs_dragged(event.mimeData())
                 if found:
-                    put_run(self._selection, self._controller.runs, found, self._side(event))
+                    of_cell = self._selection.of_cells
+                    put_run(self._selection, self._controller.runs, found, self._side(event), of_cell=of_cell)
                     event.acceptProposedAction()
                     return True
         return False

@@ -167,7 +167,7 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
         # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
-        is_alike = line.is_inner or line.fold or line.tells_by_end
+        is_alike = line.is_inner or line.tells_by_end
         cut = Qt.TextElideMode.ElideMiddle if is_alike else Qt.TextElideMode.ElideRight
         name = elided_text(painter.fontMetrics(), line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
