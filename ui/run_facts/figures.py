@@ -230,6 +230,9 @@ def comparability_of(a: ShownModel | None, b: ShownModel | None, cells: Cells = 
     return None if a is None or b is None or a.run is b.run else comparability(_sides(a, b, cells))
 
 
+MOST_NUMBERS = 3
+"""Runs that a chip names; of more it tells how many."""
+
 _OUT, _COLD = "it is in no figure", "a model was loaded for it, which its times hold"
 
 
@@ -255,6 +258,13 @@ def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> 
             has_others = cell is not None and not cell.is_cold
             said.append(f"Run {column.run.run_id} is cold: {_OUT if has_others else _COLD}.")
     return " ".join(said)
+
+
+def runs_of(column: ShownModel | None, cell: Configuration | None) -> str:
+    """`run 2`, `runs 2, 5, 8`, `60 runs`: what a column stands for; "" without one."""
+    if cell is not None and len(cell.runs) > MOST_NUMBERS:
+        return f"{len(cell.runs):,} runs"
+    return "" if column is None else runs_text(map(_number, cell.runs if cell is not None else [column.run]))
 
 
 def _number(run: RunLog) -> int:

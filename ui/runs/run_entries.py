@@ -24,7 +24,7 @@ from evprof.metrics.speculation.outcome import is_lossy
 from evprof.metrics.speculation.payoff import Payoff
 from evprof.metrics.speculation.verdicts import payoff_sentence
 from evprof.run.kept_repeatability import spread_for
-from ui.run_facts.figures import spread_text
+from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
 from ui.runs.payoffs import Payoffs
@@ -37,9 +37,6 @@ FoldKey = tuple[str, str]
 """The key of a line that others lie below: (CELL, its name) or (REPEATS, the number of the request)."""
 
 CELL, REPEATS = "cell", "repeats"
-
-MOST_NUMBERS = 3
-"""Runs of a baseline that a chip names; of more it tells how many."""
 
 _BADGES = {"profiled": "trace"}
 

@@ -183,6 +183,7 @@ class MainWindow(QMainWindow):
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.comparison.baseline_asked.connect(self.runs.offer_as_a)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
         self._connect_actions()
