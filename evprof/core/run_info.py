@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.core.plain import Plain, hints_of, plain_values, read
 from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import UNKNOWN, Sample
@@ -29,7 +30,8 @@ class ModelFacts(Plain):
     `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
     (prefill, decode, verify), as far as it is known. `content` names what its files hold (None: older sessions and
     random weights do not say). `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
-    come from the configuration: the KV formula needs them.
+    come from the configuration: the KV formula needs them. `text` and `vision` (of one frame) are all its sizes; older
+    sessions and imported files do not tell them.
     """
 
     name: str
@@ -51,6 +53,8 @@ class ModelFacts(Plain):
     step: str = "eager"
     content: str | None = field(default=None, compare=False)
     attention_kernels: dict[str, str] = field(default_factory=dict, compare=False)
+    text: TextShape | None = field(default=None, compare=False)
+    vision: VisionShape | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

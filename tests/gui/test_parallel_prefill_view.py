@@ -100,7 +100,7 @@ def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
 
 
 def test_both_models_overlap_in_two_lanes_of_one_run(view: TimelineView) -> None:
-    left, right = view.scene.tracks
+    left, right = view.scene.tracks[:2]
     assert left is not None
     assert right is not None
     assert left.run is right.run
@@ -138,7 +138,7 @@ def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: Ti
     zero = view.scene.tracks[1].zero_ns
     inside = view.scene.scale.x(overlap.end_ns - zero) - 3
     outside = view.scene.scale.x(overlap.end_ns - zero) + 4
-    for lane, differs in ((view.lanes[0], True), (view.rounds, True), (view.latency, False)):
+    for lane, differs in ((view.stage_lane(0), True), (view.rounds, True), (view.latency, False)):
         picture = QImage(lane.size(), QImage.Format.Format_RGB32)
         lane.render(picture)
         # The last row of a lane holds neither bar nor mark.
@@ -205,7 +205,7 @@ def test_the_drafts_free_drafting_is_called_so(view: TimelineView) -> None:
     track = view.scene.tracks[0]
     span = track.run.stage("decode", DRAFT)
     x = view.scene.scale.x((span.start_ns + span.end_ns) // 2 - track.zero_ns)
-    hit = view.lanes[0].hit(QPointF(x, 15))
+    hit = view.stage_lane(0).hit(QPointF(x, 15))
     assert hit.title.startswith("draft · ")
     assert hit.color == view.scene.theme.stage("draft")
 
@@ -226,7 +226,7 @@ def test_a_drafter_without_a_model_leaves_no_lane_and_no_text_of_another_run(
     assert any("taken from the prompt" in label.text() for label in words)
     selection.set_runs(*pair_for(runs, LOOKUP))
     QApplication.processEvents()
-    assert view.lanes[0].isHidden()
+    assert view.stage_lane(0).isHidden()
     assert not view.rounds.isHidden()
     assert view.overlap.isHidden()
     pair.show_columns(*columns_of(runs, (None, PLAIN)))

@@ -396,6 +396,10 @@ class LineList(QListView):
         if line is not None and line.is_checked is not None and event.key() == Qt.Key.Key_Space:
             self.ticked.emit(line.key)
             return
+        if event.text().isprintable() and event.text().strip():
+            # Qt would look for a line that begins so; letters are the timeline's.
+            event.ignore()
+            return
         if line is not None and event.key() == Qt.Key.Key_Delete:
             self.deleted.emit(line.key)
             return

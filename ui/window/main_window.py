@@ -19,7 +19,10 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
+from evprof.run.works.offers import OFFERS, OVERHEAD
+from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
+from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
 from ui.runs.inspector import Inspector
@@ -50,10 +53,12 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
+from ui.window.long_work import LongWork
+from ui.window.machine_note import MachineNote
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.results import Results
-from ui.window.status_bar import StatusBar
+from ui.window.status_bar import OBSERVER, StatusBar
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
@@ -108,9 +113,10 @@ class MainWindow(QMainWindow):
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.timeline = TimelineView(self.controller, self.selection, self.holder)
+        self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
         self.comparison = ComparisonPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
+        self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
@@ -151,6 +157,10 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             samples=self.samples,
         )
+        self.long_work = LongWork(
+            self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
+        )
+        self.machine = MachineNote(self.controller, self.status)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -171,6 +181,9 @@ class MainWindow(QMainWindow):
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.timeline.run_requested.connect(self.run_chosen)
+        self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
+        self.controller.marks.edited.connect(partial(self.session.note, MARKS))
+        self.controller.marks.deleted.connect(self._offer_mark)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
@@ -184,6 +197,8 @@ class MainWindow(QMainWindow):
             panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.comparison.baseline_asked.connect(self.runs.offer_as_a)
+        self.long_work.queue.ended.connect(lambda _: self.machine.read())
+        self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
         self._connect_actions()
@@ -215,6 +230,7 @@ class MainWindow(QMainWindow):
             "stop": self.controller.stop,
             "demo": self.run_demo,
             **{entry.name: partial(self.body.toggle, entry.name) for entry in PANELS},
+            **self.timeline.deeds(),
             "arrange": self.body.arrange,
             "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
@@ -225,6 +241,9 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "queue": self.long_work.show_queue,
+            **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
+            OVERHEAD: self.measure_overhead,
             "theme": self.holder.toggle,
             "palette": self.finding.show_commands,
             "find": self.finding.show_things,
@@ -330,10 +349,20 @@ class MainWindow(QMainWindow):
         except UserError as error:
             self.messages.post(error.sentence)
             return
+        self.controller.marks.read(self.session.facts)
         self.following.show_last()
         self._show_title()
         if self.controller.has_host:
             self.session.begin()
+
+    def _offer_mark(self, mark: Mark) -> None:
+        what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
+        undo = partial(self.controller.marks.put_back, mark)
+        self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
+
+    def measure_overhead(self) -> None:
+        """Asks to measure what recording costs on the engine's device."""
+        self.long_work.ask(OVERHEAD, {"device": self.machine.device})
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
@@ -367,7 +396,8 @@ class MainWindow(QMainWindow):
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
-        self.following.begin()
+        if not self.controller.is_busy:
+            self.following.begin()
         self._hand_over(*requests)
 
     def measure_beside(self, request: RunRequest) -> None:
@@ -450,6 +480,8 @@ class MainWindow(QMainWindow):
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
         self.traces.close()
+        self.long_work.close()
+        self.machine.close()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
