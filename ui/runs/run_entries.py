@@ -47,7 +47,8 @@ class RunEntry:
 
     `label` is the note, and the settings that are not at their defaults: what tells two runs of one mode apart. A line
     with a `fold` has others below it, its counts as `label`, and a `group`; those below are `is_inner`. `badges` say
-    why runs stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio.
+    why runs stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio; `spread` is half
+    the 95 % interval of a mean.
     """
 
     run_ids: tuple[int, ...]
@@ -63,6 +64,7 @@ class RunEntry:
     is_inner: bool = False
     badges: tuple[str, ...] = ()
     against: str = ""
+    spread: str = ""
 
     @property
     def key(self) -> tuple[int, ...] | FoldKey:
@@ -165,9 +167,9 @@ class RunEntries:
         counted = [group for group in counted if not group[-1].info.is_cold] or counted
         payoff = self._payoffs.of(counted[-1][-1]) if counted and _is_weighed(counted[-1][-1]) else None
         running = next((run for run in members if run.info.status == RUNNING), None)
-        outcome, role = _whole(counted, payoff)
+        outcome, role, spread = _whole(counted, payoff)
         if running is not None:
-            outcome, role = stage_now(running, running.info.role), ""
+            outcome, role, spread = stage_now(running, running.info.role), "", ""
         failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
         ids = sorted(run.run_id for run in members)
         name = _common_name(members) or mode_words(members[0])
@@ -192,6 +194,7 @@ class RunEntries:
             OPEN if is_open else CLOSED,
             badges=tuple(f"{count} {mark}" if count > 1 else mark for mark, count in marks.items()),
             against=_against(payoff) if counted and _is_weighed(counted[-1][-1]) else "",
+            spread=spread,
         )
         self._known[key] = (state, entry)
         return entry
@@ -283,18 +286,16 @@ def _against(payoff: Payoff | None) -> str:
     return f"vs {', '.join(map(str, ids))}" if len(ids) <= MOST_NUMBERS else f"vs {len(ids)} runs"
 
 
-def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[str, str]:
-    """The speed-up of repeats, else their mean time; with half its 95 % interval."""
+def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[str, str, str]:
+    """The speed-up of repeats, else their mean time and half its 95 % interval."""
     if payoff is not None and payoff.whole is not None:
-        return _speed(payoff)
+        return (*_speed(payoff), "")
     if not lines:
-        return "", ""
+        return "", "", ""
     mates = {group[-1].run_id: group for group in lines}
     answers = [group[-1] for group in lines]
     found = mean_of(observe(answers, lambda run: _time_ms(mates[run.run_id])), spread_for(answers[-1]))
-    if found is None:
-        return "", ""
-    return " ".join(filter(None, (ms_text(found.value), _percent(found.value, found.interval)))), ""
+    return ("", "", "") if found is None else (ms_text(found.value), "", _percent(found.value, found.interval))
 
 
 def _speed(payoff: Payoff) -> tuple[str, str]:

@@ -270,9 +270,7 @@ class RunList(QWidget):
             menu.addSeparator()
             if drafting := self._drafting(run_ids):
                 menu.addMenu(self._baseline_menu(drafting, "Weigh against", menu))
-                alone = menu.addAction(TARGET_ALONE)
-                alone.setEnabled(not self._controller.is_busy)
-                alone.triggered.connect(lambda: self.measure_alone(drafting))
+                menu.addAction(TARGET_ALONE).triggered.connect(lambda: self.measure_alone(drafting))
                 menu.addSeparator()
         menu.addAction("Filter runs…").triggered.connect(self.look_for)
         deleted = list(self._controller.book.deleted)
@@ -350,5 +348,6 @@ def _line(entry: RunEntry, column: str) -> ListLine:
         badges=entry.badges,
         column=column,
         chip=f"{entry.against} ▾" if entry.against else "",
+        spread=entry.spread,
         tells_by_end=entry.group is not None and entry.group[0] == CELL,
     )

@@ -43,12 +43,14 @@ def put_run(
 ) -> None:
     """Puts a run of one line into column A (0) or B (1) and leaves the other column as it is.
 
-    The two halves of a run that fills both columns make way together: without it the other column stays empty.
+    The two halves of a run that fills both columns make way together, and no run stands in both beside itself: the
+    other column stays empty then.
     `of_cell`: the run stands for its cell, as the one beside it does.
     """
     pair = selection.runs
     beside = pair[1 - side] if pair[0] != pair[1] else None
     run_id = matching(runs, run_ids, pair[1 - side])
     if run_id is not None:
+        beside = None if beside == run_id else beside
         cell = runs[run_id].info.cell if of_cell else ""
         selection.set_runs(*((run_id, beside) if side == 0 else (beside, run_id)), cell=cell)

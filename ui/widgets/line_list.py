@@ -57,7 +57,8 @@ class ListLine:
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
     `tells_by_end`: others begin alike, so a name too long is cut in the middle. `badges` are outlined words on the
-    second line, `chip` is a word at its end that can be clicked. `column`: the letters of the columns that show it.
+    second line, `chip` is a word at its end that can be clicked. `spread`
+    stands there instead. `column`: the letters of the columns that show it.
     """
 
     key: Any
@@ -76,11 +77,12 @@ class ListLine:
     badges: tuple[str, ...] = ()
     column: str = ""
     chip: str = ""
+    spread: str = ""
 
     @property
     def has_second(self) -> bool:
         """Whether it takes two lines."""
-        return bool(self.second or self.icons or self.chip or self.badges)
+        return bool(self.second or self.icons or self.chip or self.spread or self.badges)
 
     @property
     def height(self) -> int:
@@ -179,6 +181,11 @@ class _LineDelegate(QStyledItemDelegate):
                 painter.setPen(theme.readable(theme.accent, ground))
                 painter.drawText(chip, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.chip)
                 below.setRight(chip.left() - GRID / 2)
+            elif line.spread:
+                painter.setFont(theme.font(SMALL_PX))
+                painter.setPen(dim)
+                painter.drawText(below, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.spread)
+                below.setRight(below.right() - painter.fontMetrics().horizontalAdvance(line.spread) - GRID / 2)
             self._paint_second(painter, line, below, color if line.second_has_role else dim, dim)
 
     def _paint_column(self, painter: QPainter, line: ListLine, box: QRectF, ground: QColor) -> None:
