@@ -203,7 +203,7 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     keys = [line.key for line in runs.list.lines]
     assert keys == [(15,), PLAIN, DRAFTED, PAIRS]
     pairs, drafted, plain = (_line(runs, key) for key in (PAIRS, DRAFTED, PLAIN))
-    assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "3 repeats", ("warm-up",))
+    assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "×3", ("warm-up",))
     assert plain.spread.startswith("±")
     assert plain.figure.endswith("ms")
     payoff = payoff_of(window.controller.runs[9], window.controller.runs.values())
@@ -286,7 +286,7 @@ def test_deleting_is_undone_at_once_or_later(window: MainWindow, path: Path) -> 
     assert set(_saved(path).runs) == set(range(1, 12)) | {15}
     window.messages.act()
     assert window.selection.runs == shown
-    assert _line(runs, PLAIN).second == "3 repeats"
+    assert _line(runs, PLAIN).second == "×3"
     runs.remarks.delete((15,))
     menu = runs.menu_of(None)
     next(action for action in menu.actions() if action.text() == "Bring deleted runs back (1)").trigger()

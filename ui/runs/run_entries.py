@@ -46,7 +46,8 @@ class RunEntry:
     """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed.
 
     `label` is the note, and the settings that are not at their defaults: what tells two runs of one mode apart. A line
-    with a `fold` has others below it, its counts as `label`, and a `group`; those below are `is_inner`. `badges` say
+    with a `fold` has others below it, its counts as `label`, and a `group`; those below are `is_inner`, and
+    `is_row` in a cell. `badges` say
     why runs stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio; `spread` is half
     the 95 % interval of a mean.
     """
@@ -62,6 +63,7 @@ class RunEntry:
     group: FoldKey | None = None
     fold: str = ""
     is_inner: bool = False
+    is_row: bool = False
     badges: tuple[str, ...] = ()
     against: str = ""
     spread: str = ""
@@ -172,18 +174,19 @@ class RunEntries:
             outcome, role, spread = stage_now(running, running.info.role), "", ""
         failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
         ids = sorted(run.run_id for run in members)
-        name = _common_name(members) or mode_words(members[0])
-        measured = sum(_counts(group) for group in lines)
-        count = f"{len(counted)} of {measured} repeats" if len(counted) < measured else f"{measured} repeats"
-        count = count if measured > 1 else ""
-        label = " · ".join(filter(None, (count, _settings(lines[-1]))))
+        measured = [group for group in lines if _counts(group)] or lines
+        titled = [run for group in measured for run in group]
+        name = _common_name(titled) or mode_words(members[0])
+        few = f" of {len(measured)}" if len(counted) < len(measured) else ""
+        count = f"×{len(counted)}{few}" if len(measured) > 1 else ""
+        label = " · ".join(filter(None, (count, _note(titled[:1]), _settings(lines[-1]))))
         marks = Counter(mark for group in lines for mark in _badges(group))
         tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]
         tip += [payoff_sentence(payoff)] if payoff is not None else []
         tip += list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:3]
         entry = RunEntry(
             tuple(ids),
-            f"{ids[0]}–{ids[-1]} · {name}",
+            f"{_numbers(titled if len(measured) == 1 else members)} · {name}",
             outcome or (failed[-1].info.status if failed else ""),
             role or ("bad" if failed and not outcome and failed[-1].info.status == FAILED else ""),
             failed[-1].info.error or "" if failed and not counted else "",
@@ -268,6 +271,12 @@ def _common_name(members: Sequence[RunLog]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
+def _numbers(runs: Sequence[RunLog]) -> str:
+    """`3`, `3–8`."""
+    ids = [run.run_id for run in runs]
+    return "–".join(dict.fromkeys(map(str, (min(ids), max(ids)))))
+
+
 def _settings(group: Sequence[RunLog]) -> str:
     """The settings that are not at their defaults."""
     return " · ".join(filter(None, ("lossy" if is_lossy(group[-1]) else "", run_label(group))))
@@ -331,7 +340,7 @@ def _time_ms(group: Sequence[RunLog]) -> float | None:
 
 def _entry(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
     ids = tuple(sorted(run.run_id for run in group))
-    number = str(ids[0]) if len(ids) == 1 else f"{ids[0]}–{ids[-1]}"
+    number = _numbers(group)
     title = f"{number} · {_common_name(group) or mode_words(group[0])}"
     label = " · ".join(filter(None, (_note(group), _settings(group))))
     marks = _badges(group)
@@ -360,6 +369,7 @@ def _entry(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
         running is not None,
         label,
         is_inner=bool(inner),
+        is_row=inner == CELL,
         badges=marks,
         against=_against(payoff) if is_weighed else "",
     )

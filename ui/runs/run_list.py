@@ -100,7 +100,9 @@ class RunList(QWidget):
         found = self._entries.lines(runs, self._opened, wanted)
         self._shown = {entry.key: entry for entry in found}
         self.list.show_lines([self._line(entry) for entry in found], self._current(found))
-        self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or len(found) >= MANY_LINES)
+        self.filter.setVisible(
+            bool(wanted) or self.filter.hasFocus() or sum(not entry.is_inner for entry in found) >= MANY_LINES
+        )
         self.list.setVisible(bool(found))
         self._empty.setVisible(not found)
         if runs:
@@ -349,5 +351,5 @@ def _line(entry: RunEntry, column: str) -> ListLine:
         column=column,
         chip=f"{entry.against} ▾" if entry.against else "",
         spread=entry.spread,
-        tells_by_end=entry.group is not None and entry.group[0] == CELL,
+        tells_by_end=entry.is_row or (entry.group is not None and entry.group[0] == CELL),
     )

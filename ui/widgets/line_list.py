@@ -169,8 +169,7 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
         # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
-        is_alike = line.is_inner or line.tells_by_end
-        cut = Qt.TextElideMode.ElideMiddle if is_alike else Qt.TextElideMode.ElideRight
+        cut = Qt.TextElideMode.ElideMiddle if line.tells_by_end else Qt.TextElideMode.ElideRight
         name = elided_text(painter.fontMetrics(), line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
