@@ -25,4 +25,3 @@ def test_show_tells_names_and_notes_and_no_deleted_run(evprof: Any, session: Any
     runs = evprof("show", path, "--json").document["runs"]
     assert (runs[0]["run_id"], runs[0]["name"]) == (1, "night drive")
     assert 2 not in [run["run_id"] for run in runs]
-    assert evprof("export", path, "-o", tmp_path / "runs.csv").code == 0

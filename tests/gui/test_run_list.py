@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
@@ -17,18 +17,20 @@ from PySide6.QtWidgets import QApplication, QInputDialog
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_info import FAILED
+from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunBook
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.document import run_document
 from evprof.metrics.speculation import payoff as payoffs_worked_out
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.run.demo import demo_requests
+from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.view.colors import contrast
 from evprof.view.columns import columns_of
 from scripted_engine import ScriptedEngine
+from scripted_process import engine_argv
 from ui.comparison.book import OpenSession
 from ui.comparison.sheet import sheet
 from ui.run_facts import figures
@@ -38,7 +40,7 @@ from ui.state.cells import configuration_of
 from ui.state.run_drag import dragged
 from ui.style.theme import ThemeHolder
 from ui.widgets.figure_table import FigureTable, TableRow
-from ui.widgets.line_list import LINE, ListLine
+from ui.widgets.line_list import LINE, ListLine, chip_box
 from ui.window.main_window import MainWindow
 
 PAIRS, DRAFTED, PLAIN = (REPEATS, "1"), (REPEATS, "2"), (REPEATS, "3")
@@ -423,6 +425,60 @@ def test_a_shown_run_is_weighed_once(window: MainWindow, monkeypatch: pytest.Mon
     _click(window.runs, PLAIN)
     _click(window.runs, DRAFTED)
     assert asked == [3]
+
+
+def test_the_chip_of_a_line_opens_its_menu_and_picks_nothing(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, asked = window.runs, []
+    _click(runs, PLAIN)
+    before = window.selection.runs
+    monkeypatch.setattr(runs, "offer_baseline", lambda run, _place: asked.append(run.run_id))
+    line = _line(runs, DRAFTED)
+    row = [other.key for other in runs.list.lines].index(DRAFTED)
+    box = QRectF(runs.list.visualRect(runs.list.model().index(row, 0)))
+    at = chip_box(window.holder.theme, line, box).center().toPoint()
+    QTest.mouseClick(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert asked == [11]
+    assert window.selection.runs == before
+
+
+def test_the_target_really_runs_alone_three_times(window: MainWindow, wait_until: Callable[..., None]) -> None:
+    hosts: list[EngineHost] = []
+
+    def make_host(recording: RecordLog) -> EngineHost:
+        hosts.append(EngineHost(engine_argv("script:500"), recording))
+        hosts[-1].start()
+        return hosts[-1]
+
+    window.runs.remarks.delete((4, 6, 8, 12, 13, 14))
+    _click(window.runs, DRAFTED)
+    shown = window.selection.runs
+    window.start_engine(make_host)
+    window.speculation.alone.click()
+    made = window.controller.runs
+    wait_until(lambda: sum(run.info.status == FINISHED for number, run in made.items() if number > 15) >= 3)
+    wait_until(lambda: not window.controller.is_busy)
+    fresh = [run.info for number, run in made.items() if number > 15]
+    assert {info.mode for info in fresh} == {"target"}
+    counted = [str(info.run_id) for info in fresh if not info.warmup]
+    assert len(counted) == 3
+    assert window.selection.runs == shown
+    wait_until(window.speculation.alone.isHidden)
+    assert window.speculation.against.text() == f"vs runs {', '.join(counted)} ▾"
+
+
+def test_actions_without_a_run_say_what_to_choose(themes: ThemeHolder, application: QApplication) -> None:
+    made = MainWindow(themes)
+    for name in made.runs.deeds():
+        made.actions_by_name[name].trigger()
+        if name in ("rename_run", "note_run", "delete_run", "weigh_run", "run_alone"):
+            assert made.messages.shown is not None, name
+            assert made.messages.shown.sentence.startswith("Choose a run"), name
+            made.messages.dismiss()
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 # Words and colours.

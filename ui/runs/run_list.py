@@ -239,6 +239,8 @@ class RunList(QWidget):
         run = self._drafting(shown) or self._drafting(self.current_ids())
         if run is not None:
             work(run)
+        else:
+            self.remarks.post("Choose a run that drafts first; others are weighed against nothing.", "info", "", None)
 
     def _weigh_shown(self) -> None:
         self._with_shown(lambda run: self.offer_baseline(run, self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID))))

@@ -85,6 +85,14 @@ class ListLine:
         return bool(self.second or self.icons or self.chip or self.spread or self.badges)
 
     @property
+    def words(self) -> str:
+        """All it says, for those who hear it."""
+        column = f"column {' and '.join(self.column)}" if self.column else ""
+        return ", ".join(
+            filter(None, (self.name, self.figure, self.spread, *self.badges, self.second, self.chip, column))
+        )
+
+    @property
     def height(self) -> int:
         """Height in px."""
         return LINE + (SECOND_LINE if self.has_second else 0)
@@ -106,6 +114,8 @@ class _Lines(QAbstractListModel):
         line = self.lines[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             return line.name
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return plain(line.words)
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain(line.tip or line.name)
         if role == Qt.ItemDataRole.UserRole:
