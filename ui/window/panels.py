@@ -32,9 +32,16 @@ class PanelEntry:
     make: MakePanel | None = None
 
 
+def _marks(controller: RunController, selection: Selection, themes: ThemeHolder) -> QWidget:
+    from ui.timeline.mark_panel import MarkPanel
+
+    return MarkPanel(controller, selection, themes)
+
+
 PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples and runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
+    PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _marks),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""
