@@ -25,7 +25,6 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
-from ui.run_facts.figures import NO_CELLS
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -200,6 +199,7 @@ class MainWindow(QMainWindow):
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.comparison.baseline_asked.connect(self.runs.offer_as_a)
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
@@ -263,8 +263,22 @@ class MainWindow(QMainWindow):
     def _show_pair(self, *_: object) -> None:
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
+        if (shown := b or a) is not None:
+            self._follow_sample(shown.run.info.sample)
+        self._show_figures()
+
+    def _follow_sample(self, sample: Sample) -> None:
+        """What a shown run looked at is what runs next, as far as it is listed; the question stays as it was typed."""
+        listed = self.samples.follow(sample)
+        if listed is not None and identity(listed) != identity(self.toolbar.sample):
+            self.toolbar.take_clip(listed)
+
+    def _show_figures(self) -> None:
+        """What the runs in the columns stand for, and what they are weighed against, may grow with every run's end."""
         runs = self.controller.runs
-        cells = (configuration_of(runs, a), configuration_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        a, b = columns_of(runs, self.selection.runs)
+        of_cell = self.selection.of_cells
+        cells = (configuration_of(runs, a, of_cell=of_cell), configuration_of(runs, b, of_cell=of_cell))
         self.comparison.show_columns(a, b, cells)
         self._show_speculation()
 
@@ -291,8 +305,10 @@ class MainWindow(QMainWindow):
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
+        runs = self.controller.runs
+        if any(run_id not in runs or runs[run_id].info.is_over for run_id in run_ids):
+            self._show_figures()
         if not run_ids.intersection(self.selection.runs):
-            self._show_speculation()  # what it is weighed against may have grown
             return
         if self._has_missing_column():
             self._show_pair()
