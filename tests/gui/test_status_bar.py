@@ -16,9 +16,9 @@ from evprof.core.records import MemoryRecord
 from evprof.run.kept_overhead import keep_overhead
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
+from ui.status.machine_note import MachineNote
+from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.theme import ThemeHolder
-from ui.window.machine_note import MachineNote
-from ui.window.status_bar import OBSERVER, StatusBar
 
 _MACHINE = "A Processor"
 

@@ -27,6 +27,7 @@ class ActionEntry:
 ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("new_session", "New session", "Ctrl+N"),
     ActionEntry("open_session", "Open session…", "Ctrl+O"),
+    ActionEntry("start_page", "Start page", "Ctrl+Shift+H"),
     ActionEntry("save_session", "Save session as…", "Ctrl+S"),
     ActionEntry("import_results", "Import results…", "Ctrl+Shift+I"),
     ActionEntry("write_report", "Write report…", "Ctrl+Shift+R"),
@@ -55,6 +56,7 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     None,
     ActionEntry("contents", "Contents", "F1", below="Help"),
     ActionEntry("keys", "Keys and mouse", "?", below="Help"),
+    ActionEntry("tour", "Tour", below="Help"),
     ActionEntry("troubleshooting", "Troubleshooting", below="Help"),
     ActionEntry("about", "About evprof", below="Help"),
     ActionEntry("quit", "Quit", "Ctrl+Q"),

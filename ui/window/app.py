@@ -92,6 +92,10 @@ def run_window(
 
     examiner = Examiner(examine_argv) if examine_argv else None
     window.toolbar.examiner = examiner
+    if not paths and not demo:
+        window.welcome.open()
+        if window.tour.is_new:
+            window.painted.connect(window.tour.begin)
     window.painted.connect(begin)
     window.show()
     code = application.exec()

@@ -12,7 +12,7 @@ from evprof.core.units import bytes_text
 from evprof.run.kept_overhead import ObserverEffect, observer_effect
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
-from ui.window.status_bar import OBSERVER, StatusBar
+from ui.status.status_bar import OBSERVER, StatusBar
 
 _UNKNOWN = (
     "What recording costs on this machine was not measured yet. Click to measure it: the same decoding with records "
