@@ -27,7 +27,7 @@ from evprof.session.reading import load_session
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder
-from ui.window.app import DefectNet, picture_of, save_screenshot, settle
+from ui.window.app import picture_of, save_screenshot, settle
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
@@ -389,30 +389,6 @@ def test_the_keys_are_listed_and_work_everywhere(window: MainWindow, application
     assert window.selection.time_range is None
 
 
-@pytest.mark.logs_warnings
-def test_a_defect_is_told_and_the_window_goes_on(window: MainWindow, wait_until: Wait, tmp_path: Path) -> None:
-    told: list[BaseException] = []
-
-    def report(error: BaseException, activity: str) -> Path:
-        told.append(error)
-        return tmp_path / "crash.txt"
-
-    net = DefectNet(window, report)
-    net.spread()
-    try:
-        try:
-            raise RuntimeError("a slot went wrong")
-        except RuntimeError as error:
-            sys.excepthook(type(error), error, error.__traceback__)
-        wait_until(lambda: window.messages.shown is not None)
-    finally:
-        net.fold()
-    assert window.messages.shown is not None
-    assert "a slot went wrong" in window.messages.shown.sentence
-    assert "crash.txt" in window.messages.shown.sentence
-    assert len(told) == 1
-
-
 @pytest.mark.parametrize(("theme", "scale"), [("dark", 1.0), ("light", 2.0)])
 def test_a_picture_has_the_size_asked_for(
     application: QApplication, session_file: Path, tmp_path: Path, theme: str, scale: float
@@ -430,7 +406,7 @@ def test_an_answer_has_a_track_of_its_own(window: MainWindow, session_file: Path
     window.open_paths([str(session_file)])
     wait_until(lambda: window.controller.runs)
     window.following.show_run(3)
-    left, right = window.timeline.scene.tracks
+    left, right = window.timeline.scene.tracks[:2]
     assert left is not None
     assert right is not None
     assert (left.is_answer, right.is_answer, right.role) == (False, True, TARGET)

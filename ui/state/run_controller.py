@@ -5,9 +5,9 @@ It owns no view and reads no clock of the engine's; a slow window makes it pull 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
@@ -18,6 +18,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunBook, RunLog
 from evprof.metrics.configurations.baselines import choose_baselines
+from ui.state.mark_book import MarkBook
 
 PULL_INTERVAL_MS = 33
 """Time between two looks at the recording: 30 Hz."""
@@ -58,6 +59,8 @@ class WaitingRun:
 class RunController(QObject):
     """The runs of the window's session, the queue of requests, and the one way to start and stop runs.
 
+    `keeping` is called when something was said of runs that may have been made long ago: their file is written again.
+
     Signals:
         runs_changed(object): set of ids of runs that have news; at most one per pull.
         message(object): every lifecycle message (evprof.core.messages), in order, after its rows are in the book.
@@ -83,8 +86,12 @@ class RunController(QObject):
         self._batch = 0
         self._last_batch = 0
         self.numbering: Numbering = _numbered
+        self.keeping: Callable[[], None] = lambda: None
         self.recording = recording
         self.book = RunBook(recording)
+        self.marks = MarkBook(self)
+        """What people marked on the time axis of these runs."""
+
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(PULL_INTERVAL_MS)
@@ -112,12 +119,12 @@ class RunController(QObject):
     @property
     def next_run_id(self) -> int:
         """The first id a new request may use."""
-        return max(self.book.runs, default=0) + 1
+        return self.book.last_run_id + 1
 
     @property
     def next_group_id(self) -> int:
         """The group id a new request may use."""
-        return max((run.info.group_id for run in self.book.runs.values()), default=0) + 1
+        return self.book.last_group_id + 1
 
     def start(self) -> None:
         """Begins pulling."""
@@ -159,6 +166,13 @@ class RunController(QObject):
         made = [run_id for run_id in self.book.runs if run_id >= first_run_id]
         for run_id, baseline in choose_baselines((run.info for run in self.book.runs.values()), made).items():
             self.recording.post(RunDescribed(run_id, {"baseline": baseline}))
+
+    def describe(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
+        """Says more of runs by their numbers (fields of RunInfo); it is kept with the session and seen at once."""
+        for run_id, known in facts.items():
+            self.recording.post(RunDescribed(run_id, dict(known)))
+        self.keeping()
+        self.pull()
 
     def submit(self, *requests: RunRequest) -> None:
         """Puts requests into the queue: they begin, one after another, when everything before them has ended.

@@ -5,23 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from PySide6.QtCore import (
     QCoreApplication,
     QDeadlineTimer,
     QEvent,
     QMessageLogContext,
-    QObject,
     QSettings,
     Qt,
     QThread,
     QTimer,
     QtMsgType,
-    Signal,
     qInstallMessageHandler,
 )
 from PySide6.QtGui import QGuiApplication, QImage
@@ -29,10 +26,15 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.run.works.work_form import Works
+from ui.defects.crash_dialog import CrashDialog
+from ui.defects.defect_net import DefectNet, Report
+from ui.defects.hard_crash import FaultFile, crashed_windows
+from ui.defects.last_records import LastRecords
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
 from ui.style.theme import ThemeHolder, theme_named
+from ui.widgets.message_bar import WARNING
 from ui.window.main_window import MainWindow
 from ui.window.picture_file import save_picture
 
@@ -40,9 +42,6 @@ logger = logging.getLogger(__name__)
 
 DEMO_PATIENCE_MS = 1_500
 """How long the demo waits for the first pictures of its sample."""
-
-Report = Callable[[BaseException, str], Path | None]
-"""Writes a crash report about what was being done; returns where it is."""
 
 
 def run_window(
@@ -73,8 +72,10 @@ def run_window(
         window.resize(*size)
     if works is not None:
         window.long_work.offer(works)
-    net = DefectNet(window, report)
+    net = DefectNet(window, report, LastRecords(window.controller))
     net.spread()
+    fault_file = FaultFile()
+    fault_file.open()
 
     def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
@@ -86,6 +87,7 @@ def run_window(
     def begin() -> None:
         window.start_engine(make_host)
         window.abandoned.look()
+        window.session.in_background(crashed_windows, partial(_tell_crashes, window))
         window.open_paths(paths)
         if demo:
             _run_demo_soon(window)
@@ -102,8 +104,20 @@ def run_window(
     if examiner is not None:
         examiner.close()
     net.fold()
+    fault_file.close()
     holder.detach()
     return code
+
+
+def _tell_crashes(window: MainWindow, reports: Sequence[Path]) -> None:
+    if reports:
+        head, sentence = "evprof crashed when it was open last", "Something outside Python broke it off."
+        show = partial(_show_crash, window, head, sentence, reports[0])
+        window.messages.post(f"{head}; where it was then is in {reports[0]}.", WARNING, "Show report", show)
+
+
+def _show_crash(window: MainWindow, head: str, sentence: str, report: Path) -> None:
+    CrashDialog(head, sentence, report, window).show()
 
 
 def _run_demo_soon(window: MainWindow, deadline: QDeadlineTimer | None = None) -> None:
@@ -183,45 +197,3 @@ def _log_of_qt(kind: QtMsgType, context: QMessageLogContext, message: str) -> No
         QtMsgType.QtWarningMsg: logging.WARNING,
     }.get(kind, logging.ERROR)
     logging.getLogger("qt").log(level, "%s", message)
-
-
-class DefectNet(QObject):
-    """Catches what nobody expected, on any thread: a report on disk, a line in the window, and the window goes on.
-
-    Signals:
-        caught(str): a sentence about a defect; emitted from any thread.
-    """
-
-    caught = Signal(str)
-
-    def __init__(self, window: MainWindow, report: Report | None) -> None:
-        super().__init__(window)
-        self._report = report
-        self.caught.connect(self._show, Qt.ConnectionType.QueuedConnection)
-        self._window = window
-        self._hooks = (sys.excepthook, threading.excepthook)
-
-    def spread(self) -> None:
-        """Begins to catch."""
-        sys.excepthook = self._catch
-        threading.excepthook = self._catch_of_thread
-
-    def fold(self) -> None:
-        """Stops catching."""
-        sys.excepthook, threading.excepthook = self._hooks
-
-    def _catch(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, KeyboardInterrupt):
-            self._hooks[0](kind, error, trace)
-            return
-        logger.error("unexpected", exc_info=(kind, error, trace))
-        where = self._report(error, "the window") if self._report is not None else None
-        details = f"the details are in {where}" if where else "the details are in the log"
-        self.caught.emit(f"A defect of evprof: {type(error).__name__}: {error} ({details}). The window keeps running.")
-
-    def _catch_of_thread(self, arguments: threading.ExceptHookArgs) -> None:
-        if arguments.exc_value is not None:
-            self._catch(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
-
-    def _show(self, sentence: str) -> None:
-        self._window.messages.post(sentence)
