@@ -12,7 +12,7 @@ from ui.welcome.recent_sessions import RecentSession
 from ui.welcome.thumbnails import SIZE
 from ui.widgets.elided import elided_text
 
-_PICTURE_PX = SIZE / 2 * 1.25
+_PICTURE_PX = SIZE * 0.625
 _WORDS_PX = 5 * GRID
 
 

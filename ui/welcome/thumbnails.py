@@ -9,8 +9,8 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QImage, QImageReader
+from PySide6.QtCore import QByteArray, QSize, Qt
+from PySide6.QtGui import QImage, QImageReader, QImageWriter
 
 from evprof.core.files.user_folders import cache_folder
 
@@ -37,7 +37,7 @@ def keep_thumbnail(session: Path, picture: QImage) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        if small.save(str(part), "PNG"):
+        if QImageWriter(str(part), QByteArray(b"png")).write(small):
             part.replace(path)
         by_age = sorted(path.parent.glob("*.png"), key=lambda found: found.stat().st_mtime)
         for old in by_age[:-KEPT]:

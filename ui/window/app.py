@@ -14,6 +14,7 @@ from PySide6.QtCore import (
     QDeadlineTimer,
     QEvent,
     QMessageLogContext,
+    QProcess,
     QSettings,
     Qt,
     QThread,
@@ -37,6 +38,8 @@ from ui.style.theme import ThemeHolder, theme_named
 from ui.widgets.message_bar import WARNING
 from ui.window.main_window import MainWindow
 from ui.window.picture_file import save_picture
+from ui.window.screen_fit import fit_to_screen, room_on_screen
+from ui.window.ui_scale import apply_scale, forget_scale
 
 logger = logging.getLogger(__name__)
 
@@ -54,12 +57,14 @@ def run_window(
     demo: bool = False,
     report: Report | None = None,
     works: Works | None = None,
+    again_argv: Sequence[str] = (),
 ) -> int:
     """Shows the window until it is closed and returns the exit code.
 
     `engine_argv` starts an engine process; that happens after the first paint. `examine_argv` starts the program that
     looks at checkpoints (see `ui.settings.examiner`; empty: none does). `demo` runs the bundled demo at once.
-    `theme` None is what was chosen last. `works` is the long work that can be started.
+    `theme` None is what was chosen last. `works` is the long work that can be started,
+    `again_argv` starts this program anew where the person asks for it, with the session's path behind it.
     """
     application = _application()
     application.setWindowIcon(window_icon())
@@ -70,6 +75,8 @@ def run_window(
         holder.set_theme(theme_named(theme))
     if size is not None:
         window.resize(*size)
+    else:
+        fit_to_screen(window, room_on_screen(window))
     if works is not None:
         window.long_work.offer(works)
     net = DefectNet(window, report, LastRecords(window.controller))
@@ -106,6 +113,10 @@ def run_window(
     net.fold()
     fault_file.close()
     holder.detach()
+    if window.starts_anew and again_argv:
+        forget_scale()
+        path = window.session.path
+        QProcess.startDetached(again_argv[0], [*again_argv[1:], *([] if path is None else [str(path)])])
     return code
 
 
@@ -184,6 +195,7 @@ def _application() -> QApplication:
     existing = QApplication.instance()
     if isinstance(existing, QApplication):
         return existing
+    apply_scale(QSettings("evprof", "evprof"))
     qInstallMessageHandler(_log_of_qt)
     return QApplication([sys.argv[0] if sys.argv else "evprof"])
 

@@ -64,6 +64,7 @@ from ui.window.results import Results
 from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
+from ui.window.ui_scale import UiScale
 from ui.window.window_memory import WindowMemory
 from ui.window.window_palette import WindowPalette
 from ui.work.long_work import LongWork
@@ -88,6 +89,7 @@ class MainWindow(QMainWindow):
         self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
+        self.starts_anew = False
         self.selection = Selection(self)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
@@ -173,6 +175,7 @@ class MainWindow(QMainWindow):
             picture=lambda: self.body.grab().toImage(),
         )
         self.machine = MachineNote(self.controller, self.status)
+        self.scale = UiScale(self._memory.settings, self.messages.post, self._start_anew)
         self.tour = Tour(tour_steps(self), self.controller, self.holder, self, self._memory.settings)
         self._make_menu()
 
@@ -260,6 +263,9 @@ class MainWindow(QMainWindow):
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
             OVERHEAD: self.measure_overhead,
             "theme": self.holder.toggle,
+            "larger": self.scale.larger,
+            "smaller": self.scale.smaller,
+            "usual_size": self.scale.usual,
             "palette": self.finding.show_commands,
             "find": self.finding.show_things,
             "contents": lambda: self.help.open(CONTENTS),
@@ -355,6 +361,11 @@ class MainWindow(QMainWindow):
         self._show_title()
         if self.controller.has_host:
             self.session.begin()
+
+    def _start_anew(self) -> None:
+        """Closes the window; whoever waits for that starts the program again."""
+        self.starts_anew = True
+        self.close()
 
     def begin_tour(self) -> None:
         """Shows the first step, over the start page unless something is open already."""
