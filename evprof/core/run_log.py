@@ -15,6 +15,7 @@ from evprof.core.records import (
     END,
     ORIGIN_REJECTED,
     STAGES,
+    AlternativesRecord,
     FrameRecord,
     JudgementRecord,
     KvRecord,
@@ -27,6 +28,10 @@ from evprof.core.records import (
     TokenRecord,
 )
 from evprof.core.run_info import RunInfo
+
+
+AlternativesKey = tuple[str, int, int, int]
+"""Role, round, position and token that alternatives are known of."""
 
 
 @dataclass
@@ -79,6 +84,7 @@ class RunLog:
     rejected: list[TokenRecord] = field(default_factory=list)
     rounds: list[RoundRecord] = field(default_factory=list)
     judgements: list[JudgementRecord] = field(default_factory=list)
+    alternatives: dict[AlternativesKey, AlternativesRecord] = field(default_factory=dict)
     kv: dict[str, list[KvRecord]] = field(default_factory=dict)
     memory: list[MemoryRecord] = field(default_factory=list)
     power: dict[str, list[PowerRecord]] = field(default_factory=dict)
@@ -123,14 +129,18 @@ class RunLog:
             return None
         return next((span for span in reversed(self._stages) if span.end_ns is None), None)
 
+    def alternatives_of(self, token: TokenRecord, role: str | None = None) -> AlternativesRecord | None:
+        """What a model found likeliest in a token's place: by default the model that chose or proposed the token."""
+        return self.alternatives.get((role or token.role, token.round_index, token.position, token.token_id))
+
     @property
     def last_sign_ns(self) -> int:
         """The run's end; of one whose engine could not tell it any more, the last moment that a record tells of."""
         if self.info.end_ns is not None:
             return self.info.end_ns
         last = self.spans[self.span_changes[-1]] if self.span_changes else None
-        rows = (self.tokens, self.rejected, *self.kv.values())
-        moments = [found[-1].t_ns for found in rows if found]
+        moments = [found[-1].t_ns for found in (self.tokens, self.rejected) if found]
+        moments += [found[-1].t_ns for found in self.kv.values()]
         moments += [] if last is None else [last.start_ns if last.end_ns is None else last.end_ns]
         return max(moments, default=self.info.start_ns or 0)
 
@@ -154,6 +164,9 @@ class RunLog:
                 self.rounds.append(record)
             case JudgementRecord():
                 self.judgements.append(record)
+            case AlternativesRecord():
+                key = (record.role, record.round_index, record.position, record.token_id)
+                self.alternatives.setdefault(key, record)
             case KvRecord():
                 self.kv.setdefault(record.role, []).append(record)
             case MemoryRecord():
