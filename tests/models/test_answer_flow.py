@@ -181,9 +181,7 @@ def tree_of(chance: random.Random) -> list[TokenRecord]:
     for number in range(chance.randint(1, 12)):
         start = len([one for one in records if one.origin != "rejected"])
         accepted, is_cut = chance.randint(0, 3), chance.random() < 0.2
-        standing = [
-            token(start + depth, chance.choice(pieces), "accepted", number) for depth in range(accepted)
-        ]
+        standing = [token(start + depth, chance.choice(pieces), "accepted", number) for depth in range(accepted)]
         if not is_cut:
             standing.append(token(start + accepted, chance.choice(pieces), "bonus", number))
         fallen = [

@@ -22,7 +22,7 @@ from ui.timeline.timeline_view import TimelineView
 from ui.window.actions import WindowActions
 
 
-class Palette:
+class WindowPalette:
     """Opens the box; what it finds is asked of the window's parts when something is typed."""
 
     def __init__(
