@@ -30,6 +30,11 @@ class Bars(NamedTuple):
     firsts: Ints
     counts: Ints
 
+    def within(self, low_px: float, high_px: float) -> Bars:
+        """Those that reach between two positions."""
+        is_in = (self.x1 >= low_px) & (self.x0 <= high_px)
+        return Bars(self.x0[is_in], self.x1[is_in], self.rows[is_in], self.firsts[is_in], self.counts[is_in])
+
 
 class Stems(NamedTuple):
     """One stem per pixel column: position, the largest value there and its row, and how many rows fell on it."""

@@ -166,8 +166,7 @@ class StageLane(Lane):
         theme = self.scene.theme
         font = theme.font(_PART_LABEL_PX, 500)
         metrics = QFontMetricsF(font)
-        bars = joined_bars(merged, row.names)
-        bars = Bars(*(part[(bars.x1 >= clip.left() - 2) & (bars.x0 <= clip.right() + 2)] for part in bars))
+        bars = joined_bars(merged, row.names).within(clip.left() - 2, clip.right() + 2)
         painter.setFont(font)
         names, stages, ids = (codes[bars.rows].tolist() for codes in (row.names, row.stages, row.ids))
         widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
