@@ -197,12 +197,11 @@ class Track:
         places = places[spans.roles[places] == spans.role_code(self.role)]
         if not len(places):
             return False
-        are_stages = spans.are_stages()
-        own = places[are_stages[places]]
+        are_stages = spans.are_stages(places)
+        own, others = places[are_stages], places[~are_stages]
         self.stages.put(spans, own, spans.names[own])
-        others = places[~are_stages[places]]
         above = spans.places(spans.parents[others])
-        is_part = (above >= 0) & are_stages[above]
+        is_part = (above >= 0) & spans.are_stages(above)
         others, above = others[is_part], above[is_part]
         self.parts.put(spans, others, spans.names[above])
         for place in others[spans.names[others] == spans.name_code(VERIFY)].tolist():
