@@ -284,6 +284,18 @@ class RunLog:
             return None
         return next((span for span in reversed(self._begun_stages) if span.end_ns is None), None)
 
+    @property
+    def last_sign_ns(self) -> int:
+        """The run's end; of one whose engine could not tell it any more, the last moment that a record tells of."""
+        if self.info.end_ns is not None:
+            return self.info.end_ns
+        places = self.changed_spans(0)
+        last = self._span_at(int(places[-1])) if len(places) else None
+        moments = [tokens[-1].t_ns for tokens in (self.tokens, self.rejected) if tokens]
+        moments += [points[-1].t_ns for points in self.kv.values() if points]
+        moments += [] if last is None else [last.start_ns if last.end_ns is None else last.end_ns]
+        return max(moments, default=self.info.start_ns or 0)
+
     def open_stage(self, role: str) -> Span | None:
         """The stage that one model is in; None between stages and after the end."""
         if self.info.is_over:
@@ -387,11 +399,16 @@ class RunLog:
 
 
 class RunBook:
-    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads."""
+    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads.
+
+    `runs` are those that are there, in order of start; `deleted` those that somebody deleted.
+    """
 
     def __init__(self, recording: RecordLog) -> None:
         self.recording = recording
         self.runs: dict[int, RunLog] = {}
+        self.deleted: dict[int, RunLog] = {}
+        self._all: dict[int, RunLog] = {}
         self._cursor = recording.cursor()
         self._orphans: dict[int, list[RowBlock]] = {}
 
@@ -411,13 +428,14 @@ class RunBook:
 
     def _start(self, message: RunStarted, changed: set[int]) -> None:
         # A copy: the log's info changes with every message, the message must not.
-        self.runs[message.run_id] = RunLog(message.info.copied())
+        run = self._all[message.run_id] = RunLog(message.info.copied())
+        (self.deleted if run.info.is_deleted else self.runs)[message.run_id] = run
         changed.add(message.run_id)
         for block in self._orphans.pop(message.run_id, []):
             self._absorb(message.run_id, block, changed)
 
     def _absorb(self, run_id: int, block: RowBlock, changed: set[int]) -> None:
-        run = self.runs.get(run_id)
+        run = self._all.get(run_id)
         if run is None:
             # Rows may be read a moment before the message that starts their run.
             self._orphans.setdefault(run_id, []).append(block)
@@ -426,10 +444,28 @@ class RunBook:
         changed.add(run_id)
 
     def _apply(self, message: Message, changed: set[int]) -> None:
-        run = self.runs.get(getattr(message, "run_id", -1))
+        run = self._all.get(getattr(message, "run_id", -1))
         if run is None:
             return
         if not apply_to_info(message, run.info):
             return
         run.version += 1
         changed.add(run.run_id)
+        if run.info.is_deleted == (run.run_id in self.runs):
+            self._sort()
+
+    def _sort(self) -> None:
+        """Tells anew which runs are there: a run that comes back stands where it stood."""
+        for known, are_deleted in ((self.runs, False), (self.deleted, True)):
+            known.clear()
+            known.update((run_id, run) for run_id, run in self._all.items() if run.info.is_deleted is are_deleted)
+
+    @property
+    def last_run_id(self) -> int:
+        """The highest number of a run, deleted or not; 0 without any."""
+        return max(self._all, default=0)
+
+    @property
+    def last_group_id(self) -> int:
+        """The highest number of a request, whether its runs are there or not; 0 without any."""
+        return max((run.info.group_id for run in self._all.values()), default=0)

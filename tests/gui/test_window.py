@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, QSettings, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QSettings, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog, QScrollArea
+from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QMenu, QScrollArea
 
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
@@ -213,16 +213,15 @@ def test_stop_ends_the_run_and_drops_what_waits(
     assert [run.info.status for run in window.controller.runs.values()] == [CANCELLED]
 
 
-def test_a_second_run_meanwhile_is_refused_in_a_sentence(
+def test_a_second_run_meanwhile_waits_in_the_queue(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
 ) -> None:
     start(5.0)
     window.submit(_request("target"))
     window.submit(_request("draft"))
-    assert window.messages.shown is not None
-    assert "A run is going on" in window.messages.shown.sentence
-    wait_until(lambda: window.controller.runs and not window.controller.is_busy)
-    assert len(window.controller.runs) == 1
+    assert len(window.controller.waiting) == 1
+    wait_until(lambda: len(window.controller.runs) == 2 and not window.controller.is_busy)
+    assert [run.info.status for run in window.controller.runs.values()] == [FINISHED, FINISHED]
 
 
 def test_another_session_waits_for_the_run_and_loses_nothing(
@@ -337,12 +336,17 @@ def test_nothing_scrolls_sideways_at_1280_by_720(
     window.following.show_run(3)
     settle(application, window)
     assert (window.width(), window.height()) == (1280, 720)
-    for panel in (window.body.left, window.body.right):
+    for panel in map(window.body.panel, ("left", "right")):
         assert isinstance(panel, QScrollArea)
         assert panel.widget().width() <= panel.viewport().width()
     assert window.timeline.scroll_area.widget().width() <= window.timeline.scroll_area.viewport().width()
-    assert sum(window.body.sizes()) <= 1280
+    assert window.body.width() <= 1280
     assert window.timeline.scroll_area.verticalScrollBar().maximum() == 0
+
+
+def panel_widths(window: MainWindow) -> dict[str, int]:
+    """Widths in px of the panels that are in sight."""
+    return {dock.objectName(): dock.width() for dock in window.findChildren(QDockWidget) if dock.isVisible()}
 
 
 def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> None:
@@ -351,8 +355,13 @@ def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplicati
     first.resize(880, 640)  # the offscreen screen is not much larger
     first.show()
     application.processEvents()
-    first.body.setSizes([190, 380, 310])
-    sizes = first.body.sizes()
+    first.body.toggle("left")
+    first.body.show_panel("left")
+    first.body.resizeDocks(first.body.findChildren(QDockWidget, "left"), [190], Qt.Orientation.Horizontal)
+    first.actions_by_name["right"].trigger()
+    application.processEvents()
+    widths = panel_widths(first)
+    assert widths == {"left": 190, "timeline": 880 - 190 - 1}
     first.holder.toggle()
     first.close()
     themes.toggle()
@@ -361,7 +370,7 @@ def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplicati
     application.processEvents()
     assert second.holder.theme.name == "light"
     assert (second.width(), second.height()) == (880, 640)
-    assert second.body.sizes() == sizes
+    assert panel_widths(second) == widths
     second.close()
     first.deleteLater()
     second.deleteLater()
@@ -421,7 +430,42 @@ def test_an_answer_has_a_track_of_its_own(window: MainWindow, session_file: Path
     window.open_paths([str(session_file)])
     wait_until(lambda: window.controller.runs)
     window.following.show_run(3)
-    left, right = window.timeline.scene.tracks
+    left, right = window.timeline.scene.tracks[:2]
     assert left is not None
     assert right is not None
     assert (left.is_answer, right.is_answer, right.role) == (False, True, TARGET)
+
+
+def test_a_message_moves_nothing_under_the_mouse(window: MainWindow, application: QApplication) -> None:
+    settle(application, window)
+    places = [window.pair.mapToGlobal(QPoint()), window.timeline.mapToGlobal(QPoint()), window.timeline.size()]
+    window.messages.post("Something went wrong. " * 12)
+    settle(application, window)
+    assert window.messages.isVisible()
+    assert window.messages.geometry().bottom() == window.body.rect().bottom()
+    assert places == [window.pair.mapToGlobal(QPoint()), window.timeline.mapToGlobal(QPoint()), window.timeline.size()]
+
+
+def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, application: QApplication) -> None:
+    settle(application, window)
+    before = panel_widths(window)
+    window.actions_by_name["arrange"].trigger()
+    (timeline,) = window.findChildren(QDockWidget, "timeline")
+    assert timeline.features() & QDockWidget.DockWidgetFeature.DockWidgetMovable
+    window.body.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, timeline)
+    window.layouts.keep("upright / mine")
+    application.processEvents()
+    assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.LeftDockWidgetArea
+    window.actions_by_name["reset_layout"].trigger()
+    application.processEvents()
+    assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.BottomDockWidgetArea
+    assert timeline.features() == QDockWidget.DockWidgetFeature.NoDockWidgetFeatures
+    assert panel_widths(window) == before
+    assert window.layouts.names == ["upright - mine"]
+    menu = QMenu(window)
+    window.layouts.fill(menu)
+    menu.actions()[0].trigger()
+    assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.LeftDockWidgetArea
+    (removal,) = menu.findChildren(QMenu)
+    removal.actions()[0].trigger()
+    assert window.layouts.names == []

@@ -79,6 +79,8 @@ QMenuBar { background: $panel; border-bottom: 1px solid $line; }
 QMenuBar::item { padding: 4px 8px; background: transparent; }
 QMenuBar::item:selected { background: $selection; }
 QStatusBar, QToolBar { background: $panel; border: none; }
+QMainWindow::separator { background: $line; width: 1px; height: 1px; }
+QMainWindow::separator:hover { background: $accent; }
 QSplitter::handle { background: $line; }
 QSplitter::handle:horizontal { width: 1px; }
 QSplitter::handle:vertical { height: 1px; }

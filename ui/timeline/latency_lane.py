@@ -38,6 +38,10 @@ class LatencyLane(Lane):
         """New tokens."""
         return news.tokens
 
+    def is_empty(self) -> bool:
+        """Without two tokens."""
+        return not any(len(track.latencies_ms()[0]) for _, track in self._rows)
+
     @property
     def _rows(self) -> list[tuple[int, Track]]:
         return [(column, track) for column, track in self.scene.shown if track.is_answer]

@@ -14,6 +14,7 @@ from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
 from evprof.view.lanes import News
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
+from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit
 
@@ -74,6 +75,10 @@ class LevelLane(Lane):
     def exact_text(self, level: float) -> str:
         """The same for the card beside the pointer."""
         return f"{bytes_text(level)}  ({int(level):,} B)"
+
+    def is_empty(self) -> bool:
+        """Without a line."""
+        return not self._drawn()
 
     def _drawn(self) -> list[LevelSeries]:
         return [one for one in self.series() if len(one.times)]
@@ -163,7 +168,29 @@ class LevelLane(Lane):
             if row >= 0 and t_ns <= one.end_ns:
                 facts.append((one.name, self.exact_text(float(one.levels[row]))))
                 color = one.color
-        return Hit(f"{self.names()[0]} at {time_text(t_ns)}", color, facts) if facts else None
+        if not facts:
+            return None
+        return Hit(
+            f"{self.names()[0]} at {time_text(t_ns)}",
+            color,
+            facts,
+            token=self.token_at(t_ns),
+            range=self._step_at(t_ns),
+            selects_range=True,
+        )
+
+    def _step_at(self, t_ns: int) -> TimeRange | None:
+        """From the last change of any line to the next one."""
+        begins, ends = [], []
+        for one in self._drawn():
+            row = int(np.searchsorted(one.times, t_ns, side="right"))
+            begins += [int(one.times[row - 1])] if row else []
+            ends.append(int(one.times[row]) if row < len(one.times) else one.end_ns)
+        return TimeRange(max(begins), max(*begins, min(ends))) if begins else None
+
+    def token_at(self, t_ns: int) -> TokenRef | None:
+        """The token whose coming changed the level; None where levels have nothing to do with tokens."""
+        return None
 
 
 class KvLane(LevelLane):
@@ -176,6 +203,15 @@ class KvLane(LevelLane):
         """The lane."""
         return "KV cache", "both models"
 
+    def token_at(self, t_ns: int) -> TokenRef | None:
+        """The last token of an answer at that moment; none before the first and after the run."""
+        for _, track in reversed(self.scene.shown):
+            times = track.token_times()
+            row = int(np.searchsorted(times, t_ns, side="right")) - 1
+            if row >= 0 and t_ns <= track.end_ns(self.scene.clock_ns):
+                return TokenRef(track.run.run_id, int(track.token_positions()[row]))
+        return None
+
     def wants(self, column: int, news: News) -> bool:
         """New cache lengths."""
         return news.kv
@@ -187,7 +223,7 @@ class KvLane(LevelLane):
                 self.scene.title(column),
                 *track.kv_bytes(),
                 track.end_ns(self.scene.clock_ns),
-                self.scene.column_color(column),
+                self.scene.line_color(column),
             )
             for column, track in self.scene.shown
         ]
@@ -210,14 +246,10 @@ class MemoryLane(LevelLane):
     def series(self) -> list[LevelSeries]:
         """Process and GPU of each shown run; one run in both columns is drawn once."""
         lines: list[LevelSeries] = []
-        seen: set[int] = set()
-        for column, track in self.scene.shown:
-            if track.run.run_id in seen:
-                continue
-            seen.add(track.run.run_id)
+        alone = len(self.scene.of_each_run) == 1
+        for column, track in self.scene.of_each_run:
             end = track.end_ns(self.scene.clock_ns)
-            alone = len({shown.run.run_id for _, shown in self.scene.shown}) == 1
-            color = self.scene.theme.text_dim if alone else self.scene.column_color(column)
+            color = self.scene.theme.text_dim if alone else self.scene.line_color(column)
             name = "process" if alone else self.scene.title(column)
             lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
             lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 from PySide6.QtGui import QColor
 
 from evprof.core.records import DRAFT
+from evprof.session.marks import Mark
 from evprof.view.labels import model_title
 from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
+from ui.timeline.navigation.places import range_of
+
+PLACES = (2, 0, 3, 1)
+"""The places of tracks in the order of their lanes."""
 
 GUTTER_PX = 144
 """Width of the lane names, in logical px."""
@@ -20,58 +24,81 @@ GUTTER_PX = 144
 
 @dataclass
 class TimelineScene:
-    """Shared by the lanes; written by the TimelineView alone. `tracks` are column A's and B's."""
+    """Shared by the lanes; written by the TimelineView alone.
+
+    `tracks` lie at four places: column A's, column B's, that of the draft that helped A's run, and B's.
+    """
 
     theme: Theme
     selection: Selection
     scale: Timescale
-    tracks: tuple[Track | None, Track | None] = (None, None)
+    tracks: tuple[Track | None, ...] = (None, None, None, None)
+    headers: tuple[str, str] = ("", "")
     clock_ns: int = 0
+    marks: list[Mark] = field(default_factory=list)
+    """Those of the shown runs."""
+
+    pointer_px: float | None = None
+    """Where the pointer is over the lanes, from their left end; what time that is changes with the scale."""
+
+    ruler: TimeRange | None = None
+    """What is being measured."""
+
+    hovered_round: RoundRef | None = None
+    """The round under the pointer."""
 
     @property
     def shown(self) -> list[tuple[int, Track]]:
-        """Tracks that are there, with their column."""
-        return [(column, track) for column, track in enumerate(self.tracks) if track is not None]
+        """Tracks that are there with their place, as their lanes stand: all of A, each draft first, then all of B."""
+        return [(place, track) for place in PLACES if (track := self.tracks[place]) is not None]
+
+    @property
+    def of_each_run(self) -> list[tuple[int, Track]]:
+        """One track of each shown run with its place: the columns' own."""
+        found = {track.run.run_id: (place, track) for place in (1, 0) if (track := self.tracks[place]) is not None}
+        return sorted(found.values(), key=lambda entry: entry[0])
+
+    def header(self, place: int) -> str:
+        """`A · run 2` where two runs are compared; empty elsewhere."""
+        return self.headers[place % 2]
 
     @property
     def is_running(self) -> bool:
         """Whether a shown run goes on."""
         return any(track.is_running for _, track in self.shown)
 
-    def title(self, column: int) -> str:
-        """Name of a column's model; the run's number is added where both columns show the same model."""
-        number = self.run_number(column)
-        return f"{self.model(column)} · {number}" if number else self.model(column)
+    def title(self, place: int) -> str:
+        """Name of a place's model; with its run's header where A and B have a model in common."""
+        header = self.header(place)
+        common = {self.model(at) for at, _ in self.shown if at % 2 == 0} & {
+            self.model(at) for at, _ in self.shown if at % 2 == 1
+        }
+        return f"{header} · {self.model(place)}" if header and common else self.model(place)
 
-    def model(self, column: int) -> str:
-        """Name of a column's model alone."""
-        track = self.tracks[column]
+    def model(self, place: int) -> str:
+        """Name of a place's model alone."""
+        track = self.tracks[place]
         return "" if track is None else model_title(track.run, track.role)
 
-    def run_number(self, column: int) -> str:
-        """`run 4` where both columns show the same model in two runs; empty elsewhere."""
-        track, other = self.tracks[column], self.tracks[1 - column]
-        if track is None or other is None or other.run is track.run or self.model(0) != self.model(1):
-            return ""
-        return f"run {track.run.run_id}"
-
-    def column_color(self, column: int) -> QColor:
-        """The colour of a column's lines: the draft's pink, the target's blue."""
-        track = self.tracks[column]
-        is_draft = column == 0 if track is None else track.role == DRAFT
-        both = [shown.role for _, shown in self.shown]
-        if len(both) == 2 and both[0] == both[1]:
-            is_draft = column == 0
+    def line_color(self, place: int) -> QColor:
+        """The colour of a place's lines: the draft's pink, the target's blue; where both answers are of one role, A's
+        pink and B's blue."""
+        track = self.tracks[place]
+        a, b = self.tracks[:2]
+        is_draft = place % 2 == 0 if track is None else track.role == DRAFT
+        if a is not None and b is not None and a.role == b.role:
+            is_draft = place % 2 == 0
         return self.theme.stage("draft" if is_draft else "decode")
+
+    def range_of(self, chosen: Chosen | None) -> TimeRange | None:
+        """When what is selected happened, from its run's zero; None when it is not shown."""
+        return range_of([track for _, track in self.shown], chosen, self.clock_ns)
 
     @property
     def marked_range(self) -> TimeRange | None:
-        """The time that is marked over all lanes: the selected range, or that of the selected round."""
-        chosen = self.selection.round
-        if chosen is None:
-            return self.selection.time_range
-        tracks = (track for _, track in self.shown if track.run.run_id == chosen.run_id and track.is_answer)
-        return next((found for track in tracks if (found := round_range(track, chosen.round_index))), None)
+        """The time that is marked over all lanes: the selected range, or that of the selected round or token."""
+        chosen = self.selection.chosen
+        return None if isinstance(chosen, SpanRef) else self.range_of(chosen)
 
     def extent(self) -> tuple[int, int]:
         """From the runs' zero to the last thing known of either, in ns; at least a little."""
@@ -93,23 +120,10 @@ class Hit:
     swatch: str = ""
     """The stages whose colours mark it, where there are several."""
 
+    selects_range: bool = False
+    """Whether a click selects its range, where nothing else."""
+
     @property
     def chosen(self) -> Chosen | None:
         """What a click selects."""
-        return self.span or self.round or self.token
-
-
-def round_range(track: Track, round_index: int) -> TimeRange | None:
-    """Start and end of a round from the run's zero, as its lane draws it; None where it is not known."""
-    starts, _, _, ends, _, _, numbers, _ = track.rounds()
-    places = np.flatnonzero(numbers == round_index)
-    return TimeRange(int(starts[places[0]]), int(ends[places[0]])) if len(places) else None
-
-
-def token_range(track: Track, position: int) -> TimeRange | None:
-    """From the token before to a token of the answer, from the run's zero; None where it is not known."""
-    places = np.flatnonzero(track.token_positions() == position)
-    if not len(places):
-        return None
-    times, place = track.token_times(), int(places[0])
-    return TimeRange(int(times[max(0, place - 1)]), int(times[place]))
+        return self.span or self.round or self.token or (self.range if self.selects_range else None)

@@ -32,7 +32,7 @@ SPECULATION = ("draft", "verify")
 
 
 class StageLane(Lane):
-    """One model's five stages."""
+    """One model's five stages. `column` is the place of its track."""
 
     lane_height_px = 50
 
@@ -41,26 +41,33 @@ class StageLane(Lane):
         super().__init__(scene)
 
     @property
+    def key(self) -> str:
+        """One for each place."""
+        return f"stages-{self.column}"
+
+    @property
     def track(self) -> Track | None:
         """The run and model this lane shows."""
         return self.scene.tracks[self.column]
 
     def is_wanted(self) -> bool:
-        """Not where the other column's run has no model on this side: its drafts come from elsewhere."""
+        """Not where the other column's run has no model on this side, and not where no draft helped."""
+        if self.track is not None or self.column > 1:
+            return self.track is not None
         other = self.scene.tracks[1 - self.column]
-        return self.track is not None or other is None or not mode_of(other.run.info.mode).is_paired
+        return other is None or not mode_of(other.run.info.mode).is_paired
 
     def names(self) -> tuple[str, str]:
-        """The model and what it is in this run."""
+        """The model and what it is in this run; of two runs the run first."""
         track = self.track
         if track is None:
             return ("Draft" if self.column == 0 else "Target"), "no run yet"
+        model, header = self.scene.model(self.column), self.scene.header(self.column)
         running = track.run.open_stage(track.role)
+        now = track.role
         if running is not None:
-            doing = "drafting" if is_drafting(track.run, track.role, running.name) else running.name
-            return self.scene.model(self.column), f"{doing} …"
-        number = self.scene.run_number(self.column)
-        return self.scene.model(self.column), f"{number} · {track.role}" if number else track.role
+            now = f"{'drafting' if is_drafting(track.run, track.role, running.name) else running.name} …"
+        return (header, f"{model} · {now}") if header else (model, now)
 
     def wants(self, column: int, news: News) -> bool:
         """New spans, and tokens because the decode bar is ticked by them."""

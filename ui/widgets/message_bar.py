@@ -1,4 +1,4 @@
-"""Messages that don't block: one line at a time above the views, the next when it is dismissed or has been read."""
+"""Messages that don't block: one line at a time over the views, the next when it is dismissed or has been read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from ui.style.icons import SIZE, icon, pixmap
@@ -62,6 +62,24 @@ class MessageBar(QFrame):
         themes.changed.connect(self._restyle)
         self.hide()
 
+    def float_over(self, ground: QWidget) -> None:
+        """Lies over the foot of `ground` from now on: what is under the mouse stays there when a message comes."""
+        self.setParent(ground)
+        ground.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Follows the ground's size; never keeps an event from its receiver."""
+        if event.type() == QEvent.Type.Resize:
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def _place(self) -> None:
+        ground = self.parentWidget()
+        if ground is not None:
+            height = max(self.heightForWidth(ground.width()), self.minimumSizeHint().height())
+            self.setGeometry(0, ground.height() - height, ground.width(), height)
+            self.raise_()
+
     @property
     def shown(self) -> Notice | None:
         """The notice on show."""
@@ -109,6 +127,7 @@ class MessageBar(QFrame):
         self._action.setVisible(bool(self._shown.action))
         self._count()
         self._restyle()
+        self._place()
         self.show()
         if self._shown.kind == INFO:
             self._reading.start(READING_MS)

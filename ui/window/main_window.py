@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
@@ -18,7 +19,10 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
+from evprof.run.works.offers import OFFERS, OVERHEAD
+from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
+from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
 from ui.run_facts.figures import NO_CELLS
@@ -39,20 +43,27 @@ from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.widgets.boxes import in_role, stacked
-from ui.widgets.layout import Body, rule, side_panel
+from ui.widgets.column_drop import ColumnDrop
+from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
 from ui.window.actions import WindowActions
+from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
+from ui.window.layouts import Layouts
+from ui.window.long_work import LongWork
+from ui.window.machine_note import MachineNote
 from ui.window.opening import Opener
+from ui.window.panels import PANELS
 from ui.window.results import Results
-from ui.window.status_bar import StatusBar
+from ui.window.status_bar import OBSERVER, StatusBar
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
+from ui.window.window_palette import WindowPalette
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -78,6 +89,7 @@ class MainWindow(QMainWindow):
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
+        self.controller.keeping = self.session.begin
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
@@ -102,21 +114,26 @@ class MainWindow(QMainWindow):
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.timeline = TimelineView(self.controller, self.selection, self.holder)
+        self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
         self.comparison = ComparisonPanel(self.holder)
-        self.speculation = SpeculationPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
+        self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
-        self.body = Body(
-            side_panel(self.samples, self.runs, grows=self.runs, margin=0),
-            self.pair,
-            self.timeline,
-            side_panel(self.comparison, self.speculation, self.inspector),
-        )
+        self.runs.remarks.post = self.messages.post
+        self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
+        self.drops = ColumnDrop(self.pair, self.controller, self.selection, self.holder)
+        made = {
+            "left": side_panel(self.samples, self.runs, grows=self.runs, margin=0, least_px=176),
+            "right": side_panel(self.comparison, self.speculation, self.inspector, least_px=300),
+            "timeline": self.timeline,
+        }
+        self.body = Body(self.pair, made, self.controller, self.selection, self.holder)
+        self.layouts = Layouts(self.body, self._memory.settings)
         ground = QWidget()
-        stacked(self.toolbar, rule(), self.messages, (self.body, 1), self.status, on=ground, spacing=0)
+        stacked(self.toolbar, rule(), (self.body, 1), self.status, on=ground, spacing=0)
+        self.messages.float_over(self.body)
         self.setCentralWidget(ground)
         self.drop_overlay = DropOverlay(self.holder, self)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
@@ -130,6 +147,21 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             messages=self.messages,
         )
+        self.finding = WindowPalette(
+            self,
+            self.holder,
+            self.actions_by_name,
+            controller=self.controller,
+            selection=self.selection,
+            following=self.following,
+            timeline=self.timeline,
+            toolbar=self.toolbar,
+            samples=self.samples,
+        )
+        self.long_work = LongWork(
+            self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
+        )
+        self.machine = MachineNote(self.controller, self.status)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -139,7 +171,7 @@ class MainWindow(QMainWindow):
         self.menu_button.setToolTip("Menu")
         self.menu_button.setAccessibleName("Menu")
         self.menu_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.menu_button.setMenu(self.actions_by_name.menu(self))
+        self.menu_button.setMenu(self.actions_by_name.menu(self, {"Layouts": self.layouts.fill}))
         self.toolbar.put_first(self.menu_button)
 
     def _connect(self) -> None:
@@ -150,6 +182,9 @@ class MainWindow(QMainWindow):
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.timeline.run_requested.connect(self.run_chosen)
+        self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
+        self.controller.marks.edited.connect(partial(self.session.note, MARKS))
+        self.controller.marks.deleted.connect(self._offer_mark)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
@@ -158,7 +193,12 @@ class MainWindow(QMainWindow):
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
         self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
+        self.speculation.baseline_asked.connect(self.runs.offer_baseline)
+        for panel in (self.runs, self.speculation):
+            panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.long_work.queue.ended.connect(lambda _: self.machine.read())
+        self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
         self._connect_actions()
@@ -189,15 +229,24 @@ class MainWindow(QMainWindow):
             "run": self.toolbar.run,
             "stop": self.controller.stop,
             "demo": self.run_demo,
-            "left": lambda: self.body.toggle(self.body.left),
-            "right": lambda: self.body.toggle(self.body.right),
+            **{entry.name: partial(self.body.toggle, entry.name) for entry in PANELS},
+            **self.timeline.deeds(),
+            "arrange": self.body.arrange,
+            "save_layout": self.layouts.ask,
+            "reset_layout": self.body.reset,
+            **self.runs.deeds(),
             "distributions": self.dialogs.show_distributions,
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "queue": self.long_work.show_queue,
+            **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
+            OVERHEAD: self.measure_overhead,
             "theme": self.holder.toggle,
+            "palette": self.finding.show_commands,
+            "find": self.finding.show_things,
             "contents": lambda: self.help.open(CONTENTS),
             "troubleshooting": lambda: self.help.open(TROUBLESHOOTING),
             "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
@@ -234,12 +283,13 @@ class MainWindow(QMainWindow):
 
     def _show_speculation(self) -> None:
         run = speculative_run([self.controller.run(run_id) for run_id in self.selection.runs])
-        self.speculation.show_run(run, self.controller.runs.values())
+        self.speculation.show_run(run, self.controller.runs)
 
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
         if not run_ids.intersection(self.selection.runs):
+            self._show_speculation()  # what it is weighed against may have grown
             return
         if self._has_missing_column():
             self._show_pair()
@@ -283,10 +333,20 @@ class MainWindow(QMainWindow):
         except UserError as error:
             self.messages.post(error.sentence)
             return
+        self.controller.marks.read(self.session.facts)
         self.following.show_last()
         self._show_title()
         if self.controller.has_host:
             self.session.begin()
+
+    def _offer_mark(self, mark: Mark) -> None:
+        what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
+        undo = partial(self.controller.marks.put_back, mark)
+        self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
+
+    def measure_overhead(self) -> None:
+        """Asks to measure what recording costs on the engine's device."""
+        self.long_work.ask(OVERHEAD, {"device": self.machine.device})
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
@@ -320,7 +380,16 @@ class MainWindow(QMainWindow):
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
-        self.following.begin()
+        if not self.controller.is_busy:
+            self.following.begin()
+        self._hand_over(*requests)
+
+    def measure_beside(self, request: RunRequest) -> None:
+        """The same, and the columns stay on what they show: what is measured is to be held against it."""
+        self.following.stay()
+        self._hand_over(request)
+
+    def _hand_over(self, *requests: RunRequest) -> None:
         try:
             self.controller.submit(*requests)
         except UserError as error:
@@ -395,6 +464,8 @@ class MainWindow(QMainWindow):
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
         self.traces.close()
+        self.long_work.close()
+        self.machine.close()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMainWindow
 
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder, theme_named
-from ui.widgets.layout import Body
+from ui.window.body import Body
 
 
 class WindowMemory:
@@ -30,8 +30,7 @@ class WindowMemory:
         if self.settings is None:
             return
         self.settings.setValue("window/geometry", window.saveGeometry())
-        self.settings.setValue("window/columns", body.saveState())
-        self.settings.setValue("window/rows", body.rows.saveState())
+        self.settings.setValue("window/layout", body.layout_bytes())
         self.settings.setValue("window/theme", holder.theme.name)
 
     def restore(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> bool:
@@ -39,12 +38,7 @@ class WindowMemory:
         if self.settings is None:
             return False
         holder.set_theme(theme_named(str(self.settings.value("window/theme", holder.theme.name))))
-        done = [
-            isinstance(state := self.settings.value(f"window/{key}"), QByteArray) and restore(state)
-            for key, restore in (
-                ("geometry", window.restoreGeometry),
-                ("columns", body.restoreState),
-                ("rows", body.rows.restoreState),
-            )
-        ]
-        return done[1] and done[2]
+        geometry, layout = (self.settings.value(f"window/{key}") for key in ("geometry", "layout"))
+        if isinstance(geometry, QByteArray):
+            window.restoreGeometry(geometry)
+        return isinstance(layout, QByteArray) and body.restore_layout(layout)

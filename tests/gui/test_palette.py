@@ -1,0 +1,104 @@
+"""The palette: everything the window can do and everything in its runs, found by typing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import RecordLog
+from ui.state.selection import SpanRef, TokenRef
+from ui.style.theme import ThemeHolder
+from ui.window.main_window import MainWindow
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication, scripted_recording: RecordLog) -> Iterator[MainWindow]:
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.controller.replace_recording(scripted_recording)
+    made.controller.pull()
+    made.following.show_run(3)
+    made.show()
+    made.activateWindow()
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def typed(window: MainWindow, words: str) -> list[str]:
+    QTest.keyClicks(window.finding.box.line, words)
+    return window.finding.box.titles
+
+
+def test_an_action_is_found_and_done(window: MainWindow) -> None:
+    QTest.keyClick(window, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
+    box = window.finding.box
+    assert box.isVisible()
+    theme = window.holder.theme.name
+    assert typed(window, "light dark")[0] == "Light or dark"
+    QTest.keyClick(box.line, Qt.Key.Key_Return)
+    assert not box.isVisible()
+    assert window.holder.theme.name != theme
+
+
+def test_every_action_of_the_table_is_found_by_its_own_words(window: MainWindow) -> None:
+    window.finding.show_commands()
+    for action in window.actions_by_name.by_name.values():
+        if action.isEnabled():
+            window.finding.box.line.setText(action.text())
+            assert window.finding.box.titles[0] == action.text()
+
+
+def test_a_setting_is_found_by_what_it_does(window: MainWindow) -> None:
+    window.actions_by_name["palette"].trigger()
+    typed(window, "drafted per round")
+    titles = window.finding.box.titles
+    assert titles
+    QTest.keyClick(window.finding.box.line, Qt.Key.Key_Return)
+    popover = window.toolbar.settings_popover
+    assert popover.isVisible()
+    popover.hide()
+
+
+def test_a_span_and_a_word_of_the_answer_are_found_and_selected(window: MainWindow) -> None:
+    box = window.finding.box
+    QTest.keyClick(window, Qt.Key.Key_Slash)
+    assert typed(window, "prefill run 3")
+    QTest.keyClick(box.line, Qt.Key.Key_Return)
+    chosen = window.selection.chosen
+    assert isinstance(chosen, SpanRef)
+    assert window.controller.runs[3].spans[chosen.span_id].name == "prefill"
+    run = window.controller.runs[3]
+    word = max((token.piece.strip("▁ ") for token in run.tokens), key=len)
+    window.actions_by_name["find"].trigger()
+    typed(window, word.upper())
+    place = next(number for number, found in enumerate(box._found) if found.figure.startswith("token"))
+    for _ in range(place):
+        QTest.keyClick(box.line, Qt.Key.Key_Down)
+    QTest.keyClick(box.line, Qt.Key.Key_Return)
+    token = window.selection.chosen
+    assert isinstance(token, TokenRef)
+    text = "".join(entry.piece for entry in run.tokens[token.position :])
+    assert text.strip("▁ ").startswith(word)
+
+
+def test_a_run_is_shown_and_escape_changes_nothing(window: MainWindow) -> None:
+    box = window.finding.box
+    window.actions_by_name["palette"].trigger()
+    typed(window, "nothing at all is called so")
+    assert box.titles == []
+    assert box.nothing.isVisible()
+    QTest.keyClick(box.line, Qt.Key.Key_Escape)
+    assert not box.isVisible()
+    assert window.selection.runs == (3, 3)
+    window.actions_by_name["palette"].trigger()
+    typed(window, "side by side")
+    assert box.titles
+    QTest.keyClick(box.line, Qt.Key.Key_Return)
+    assert window.selection.runs == (1, 2)

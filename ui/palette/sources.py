@@ -1,0 +1,98 @@
+"""Where the palette looks: the table of actions, settings, samples, runs, spans and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.setting import Setting
+from evprof.view.lanes import SpanTable, Track
+from evprof.view.matching import match
+from evprof.view.timescale import time_text
+from ui.palette.found import MOST, Found, Lookup, best
+from ui.run_facts.run_text import run_title
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection, SpanRef, TokenRef
+
+CONTEXT = 28
+"""Letters shown before and after a word that was found in an answer."""
+
+Tracks = Callable[[], Iterable[Track]]
+
+
+def settings_source(controls: Mapping[str, Setting], open_setting: Callable[[str], object]) -> Lookup:
+    """Everything in the settings popover; choosing one opens it there."""
+
+    def things() -> Iterator[Found]:
+        for key, control in controls.items():
+            yield Found(control.name, partial(open_setting, key), control.head, control.tip)
+
+    return Lookup("Settings", lambda query: best(query, things()))
+
+
+def runs_source(controller: RunController, show_run: Callable[[int], object]) -> Lookup:
+    """The session's runs, the newest first; choosing one shows it."""
+
+    def things() -> Iterator[Found]:
+        for run in reversed(controller.runs.values()):
+            yield Found(run_title(run), partial(show_run, run.run_id), run.info.status, run.info.sample.whole_name)
+
+    return Lookup("Runs", lambda query: best(query, things()))
+
+
+def spans_source(tracks: Tracks, selection: Selection) -> Lookup:
+    """Stages and their parts of the shown runs, in order of time; choosing one selects it."""
+
+    def find(query: str) -> list[Found]:
+        found: list[Found] = []
+        for track in tracks():
+            for table in (track.stages, track.parts):
+                found += _spans(query, track, table, selection)
+        return found[:MOST]
+
+    return Lookup("Spans", find)
+
+
+def _spans(query: str, track: Track, table: SpanTable, selection: Selection) -> Iterator[Found]:
+    model = track.run.info.models.get(track.role)
+    where = f"run {track.run.run_id} · {model.name if model else track.role}"
+    codes = [code for code, name in enumerate(table.names) if query and match(query, f"{name} {where}") is not None]
+    if not codes:
+        return
+    row = table.rows(track.zero_ns, track.latest_ns)
+    for place in np.flatnonzero(np.isin(row.names, codes))[:MOST].tolist():
+        start, end = int(row.starts[place]), int(row.ends[place])
+        ref = SpanRef(track.run.run_id, int(row.ids[place]))
+        title = f"{table.names[int(row.names[place])]} at {time_text(start)}"
+        yield Found(title, partial(selection.select, ref), time_text(end - start), where)
+
+
+def tokens_source(tracks: Tracks, selection: Selection) -> Lookup:
+    """Words in the answers of the shown runs; choosing one selects the token in which it begins."""
+
+    def find(query: str) -> list[Found]:
+        shown = {track.run.run_id: track.run for track in tracks() if track.is_answer}
+        found = [thing for run in shown.values() for thing in _words(query, run, selection)]
+        return found[:MOST]
+
+    return Lookup("Answers", find)
+
+
+def _words(query: str, run: RunLog, selection: Selection) -> Iterator[Found]:
+    pieces = [token.piece.replace("▁", " ") for token in run.tokens]
+    text, wanted = "".join(pieces), query.casefold()
+    # Letters whose folded form is longer would move all places after them.
+    folded = text.casefold() if len(text.casefold()) == len(text) else text.lower()
+    if not wanted or len(folded) != len(text):
+        return
+    starts = np.cumsum([0, *map(len, pieces)])
+    at = folded.find(wanted)
+    while at >= 0:
+        token = run.tokens[int(np.searchsorted(starts, at, side="right")) - 1]
+        around = text[max(0, at - CONTEXT) : at + len(wanted) + CONTEXT].strip().replace("\n", " ")
+        act = partial(selection.select, TokenRef(run.run_id, token.position))
+        yield Found(f"… {around} …", act, f"token {token.position}", f"run {run.run_id}")
+        at = folded.find(wanted, at + len(wanted))

@@ -1,0 +1,159 @@
+"""How the window is divided: the two columns in the middle, panels around them that can be moved, tabbed and hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QByteArray, Qt, Signal
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget, QWidget
+
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role
+from ui.widgets.panel_parts import section_head
+from ui.window.panels import LEFT, LOWER, PANELS, RIGHT, PanelEntry
+
+LEFT_PX, RIGHT_PX = 208, 304
+"""First widths of the side panels in logical px."""
+
+_NARROW_PX = 1400
+_LOW_PX = 800
+_VERSION = 1
+
+
+class Body(QMainWindow):
+    """The columns and the panels. Panels stay where they are until the person arranges them.
+
+    Signals:
+        panel_made(object): a panel was shown for the first time, as its widget.
+    """
+
+    panel_made = Signal(object)
+
+    def __init__(
+        self,
+        middle: QWidget,
+        made: Mapping[str, QWidget],
+        controller: RunController,
+        selection: Selection,
+        themes: ThemeHolder,
+    ) -> None:
+        """`made` are the panels, by name, that are open at first."""
+        super().__init__(None, Qt.WindowType.Widget)
+        self._context = controller, selection, themes
+        self._is_arranging = False
+        self.setDockNestingEnabled(True)
+        self.setAnimated(False)
+        self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
+        self.setCorner(Qt.Corner.BottomLeftCorner, LEFT)
+        self.setCorner(Qt.Corner.BottomRightCorner, RIGHT)
+        self.setCentralWidget(middle)
+        self._docks = {entry.name: self._dock(entry) for entry in PANELS}
+        for name, widget in made.items():
+            self._docks[name].setWidget(widget)
+        self._lay_out()
+        self._first = self.saveState(_VERSION)
+
+    def _dock(self, entry: PanelEntry) -> QDockWidget:
+        dock = QDockWidget(entry.title, self)
+        dock.setObjectName(entry.name)
+        dock.setFeatures(QDockWidget.DockWidgetFeature.NoDockWidgetFeatures)
+        dock.setTitleBarWidget(QWidget(dock))
+        dock.visibilityChanged.connect(lambda is_visible, entry=entry: self._fill(entry) if is_visible else None)
+        return dock
+
+    def _lay_out(self) -> None:
+        """As at the very first start: what is open at first, and the others hidden, as tabs beside it."""
+        for entry in PANELS:
+            dock = self._docks[entry.name]
+            self.addDockWidget(entry.area, dock)
+            first = next(other for other in PANELS if other.area == entry.area)
+            if first is not entry:
+                self.tabifyDockWidget(self._docks[first.name], dock)
+            dock.setVisible(entry.make is None)
+
+    def _fill(self, entry: PanelEntry) -> None:
+        dock = self._docks[entry.name]
+        if entry.make is None or dock.widget() is not None:
+            return
+        dock.setWidget(entry.make(*self._context))
+        self._title(dock)
+        self.panel_made.emit(dock.widget())
+
+    def panel(self, name: str) -> QWidget | None:
+        """A panel's widget; None while it was never shown."""
+        return self._docks[name].widget()
+
+    def is_open(self, name: str) -> bool:
+        """Whether a panel is shown, maybe as a tab below another one."""
+        return not self._docks[name].isHidden()
+
+    def toggle(self, name: str) -> None:
+        """Hides a panel that is in sight; shows any other one."""
+        dock = self._docks[name]
+        if dock.isVisible() and not dock.visibleRegion().isEmpty():
+            dock.hide()
+        else:
+            self.show_panel(name)
+
+    def show_panel(self, name: str) -> None:
+        """Shows a panel, in front of those it shares a place with."""
+        dock = self._docks[name]
+        dock.show()
+        dock.raise_()
+
+    @property
+    def is_arranging(self) -> bool:
+        """Whether panels can be dragged elsewhere."""
+        return self._is_arranging
+
+    def arrange(self) -> None:
+        """Gives panels title bars to drag them by, or takes these away again."""
+        self._is_arranging = not self._is_arranging
+        feature = QDockWidget.DockWidgetFeature
+        for dock in self._docks.values():
+            movable = feature.DockWidgetMovable | feature.DockWidgetFloatable
+            dock.setFeatures(movable if self._is_arranging else feature.NoDockWidgetFeatures)
+            self._title(dock)
+
+    def _title(self, dock: QDockWidget) -> None:
+        """A title bar while panels are arranged, none otherwise: an empty widget takes Qt's own place."""
+        bar = QWidget(dock)
+        if self._is_arranging or dock.isFloating():
+            head = section_head(f"⠿  {dock.windowTitle()}")
+            beside(head, None, on=in_role(bar, "panel"), margins=(GRID, GRID // 2, GRID, GRID // 2))
+            bar.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+            bar.setCursor(Qt.CursorShape.SizeAllCursor)
+            bar.setToolTip("Drag it to another side, onto another panel, or out of the window")
+        before = dock.titleBarWidget()
+        dock.setTitleBarWidget(bar)
+        if before is not None:
+            before.deleteLater()
+
+    def divide(self) -> None:
+        """The first division: side panels at their own width, columns and timeline share the rest."""
+        left, right = (LEFT_PX - 32, RIGHT_PX) if self.width() < _NARROW_PX else (LEFT_PX, RIGHT_PX)
+        lower = round(self.height() * (0.53 if self.height() > _LOW_PX else 0.55))
+        found = {entry.area: self._docks[entry.name] for entry in reversed(PANELS)}
+        self.resizeDocks([found[LEFT], found[RIGHT]], [left, right], Qt.Orientation.Horizontal)
+        self.resizeDocks([found[LOWER]], [lower], Qt.Orientation.Vertical)
+
+    def reset(self) -> None:
+        """All panels where they were at the very first start."""
+        if self._is_arranging:
+            self.arrange()
+        self.restoreState(self._first, _VERSION)
+        self.divide()
+
+    def layout_bytes(self) -> QByteArray:
+        """The layout, to be kept."""
+        return self.saveState(_VERSION)
+
+    def restore_layout(self, kept: QByteArray) -> bool:
+        """Takes a layout that was kept; False where it is none."""
+        return bool(self.restoreState(kept, _VERSION))
+
+    def tab_bars(self) -> list[QTabBar]:
+        """The tabs of panels that share a place."""
+        return [bar for bar in self.findChildren(QTabBar) if bar.parent() is self]

@@ -1,0 +1,67 @@
+"""Layouts of the panels that the person named: kept in the settings, chosen from the menu."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtWidgets import QInputDialog, QMenu
+
+from ui.window.body import Body
+
+_GROUP = "layouts"
+_LONGEST = 60
+
+
+class Layouts:
+    """Keeps, shows and forgets layouts by name. Without settings they last as long as the window."""
+
+    def __init__(self, body: Body, settings: QSettings | None) -> None:
+        self._body = body
+        self._settings = settings
+        self._kept: dict[str, QByteArray] = {}
+        if settings is not None:
+            settings.beginGroup(_GROUP)
+            found = {name: settings.value(name) for name in settings.childKeys()}
+            settings.endGroup()
+            self._kept = {name: state for name, state in found.items() if isinstance(state, QByteArray)}
+
+    @property
+    def names(self) -> list[str]:
+        """In order of the alphabet."""
+        return sorted(self._kept)
+
+    def ask(self) -> None:
+        """Asks for a name and keeps the layout under it."""
+        name, is_wanted = QInputDialog.getText(self._body, "Save the layout", "Name")
+        if is_wanted and name.strip():
+            self.keep(name)
+
+    def keep(self, name: str) -> None:
+        """Keeps how the panels stand now; a layout of the same name is replaced."""
+        # A slash would make a group of its own in the settings.
+        name = name.replace("/", "-").strip()[:_LONGEST]
+        self._kept[name] = self._body.layout_bytes()
+        if self._settings is not None:
+            self._settings.setValue(f"{_GROUP}/{name}", self._kept[name])
+
+    def show(self, name: str) -> None:
+        """Puts the panels as they stood when the layout was kept."""
+        self._body.restore_layout(self._kept[name])
+
+    def forget(self, name: str) -> None:
+        """Removes a layout."""
+        del self._kept[name]
+        if self._settings is not None:
+            self._settings.remove(f"{_GROUP}/{name}")
+
+    def fill(self, menu: QMenu) -> None:
+        """Lists the layouts in a menu, each with what can be done with it."""
+        menu.clear()
+        for name in self.names:
+            menu.addAction(name.replace("&", "&&")).triggered.connect(lambda _=False, name=name: self.show(name))
+        if not self.names:
+            menu.addAction("None saved yet").setEnabled(False)
+            return
+        removal = QMenu("Remove", menu)
+        menu.addMenu(removal)
+        for name in self.names:
+            removal.addAction(name.replace("&", "&&")).triggered.connect(lambda _=False, name=name: self.forget(name))

@@ -1,0 +1,40 @@
+"""The panels of the window, described once: menu, keys, places and what makes each of them derive from this table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+
+Area = Qt.DockWidgetArea
+LEFT, RIGHT, LOWER = Area.LeftDockWidgetArea, Area.RightDockWidgetArea, Area.BottomDockWidgetArea
+
+MakePanel = Callable[[RunController, Selection, ThemeHolder], QWidget]
+
+
+@dataclass(frozen=True)
+class PanelEntry:
+    """A panel: its name in the code and in saved layouts, its title, its keys, and where it stands at first.
+
+    `make` makes it when it is first shown; None: the window makes it at once, and it is open at first.
+    """
+
+    name: str
+    title: str
+    area: Area
+    keys: str = ""
+    make: MakePanel | None = None
+
+
+PANELS: tuple[PanelEntry, ...] = (
+    PanelEntry("left", "Samples and runs", LEFT, "Ctrl+B"),
+    PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
+    PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
+)
+"""In menu order. Panels of one area that are not open at first become tabs beside the one that is."""
