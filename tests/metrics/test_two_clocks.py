@@ -19,7 +19,7 @@ from evprof.metrics.figures.two_clocks import (
     sensor_us,
     slice_at,
     slices_of,
-    tokens_after,
+    work_of,
 )
 from told import told
 
@@ -28,7 +28,10 @@ def run_of(mode: str = "speculative", **sample: object) -> RunLog:
     """The draft saw events from 1,000,140 µs on, the target three video frames; four tokens in two rounds."""
     facts = {"name": "scene", "prompt": "?", **sample}
     run = RunLog(RunInfo(1, 1, 0, TARGET, mode, **told({}, facts), start_ns=0))
-    for role, times in ((DRAFT, [(1_000_140, 1_010_000), (1_010_000, 1_020_140)]), (TARGET, [(0, 0), (9, 9), (40, 40)])):
+    for role, times in (
+        (DRAFT, [(1_000_140, 1_010_000), (1_010_000, 1_020_140)]),
+        (TARGET, [(0, 0), (9, 9), (40, 40)]),
+    ):
         for index, (start, end) in enumerate(times):
             run.absorb(FrameRecord(1, role, index, start, end, "", b""))
     spans = [(DRAFT, "preprocess", 0, 10), (DRAFT, "vision", 10, 20), (DRAFT, "prefill", 20, 30)]
@@ -70,7 +73,6 @@ def test_an_accepted_token_was_drawn_from_both_and_the_targets_own_from_its_own(
     assert roles_behind(run, run.rejected[0]) == {DRAFT}
     assert roles_of_tokens(run, [0, 1]) == both
     assert [roles_of_round(run, number) for number in (0, 1, 2)] == [both, both, frozenset()]
-    assert (tokens_after(run, DRAFT), tokens_after(run, TARGET)) == (1, 4)
     assert roles_behind(run_of("kv-adapted"), run.tokens[0]) == {DRAFT}
 
 
@@ -81,6 +83,14 @@ def test_an_interval_belongs_to_what_its_model_was_shown() -> None:
     assert roles_of_range(run, 25, 28) == frozenset()
     assert roles_of_range(run, 15, 35) == {DRAFT, TARGET}
     assert roles_of_range(run, 61, 62) == {DRAFT, TARGET}
+
+
+def test_the_work_on_an_answer_is_that_of_both_models() -> None:
+    run = run_of()
+    run.absorb(SpanRecord(1, 9, -1, BEGIN, TARGET, "load", 0, -1))
+    run.absorb(SpanRecord(1, 10, -1, BEGIN, TARGET, "decode", 60, -1))
+    assert work_of(run, DRAFT, 99) == [(0, 10), (10, 20), (20, 30)]
+    assert work_of(run, TARGET, 99) == [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 60), (60, 99)]
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=9), st.integers(-10, 120))

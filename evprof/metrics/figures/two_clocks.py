@@ -75,7 +75,9 @@ def passage_of(run: RunLog, role: str) -> Passage | None:
     if first is None:
         return None
     vision, prefill = run.stage("vision", role), run.stage("prefill", role)
-    return Passage(first.start_ns, None if vision is None else vision.end_ns, None if prefill is None else prefill.end_ns)
+    return Passage(
+        first.start_ns, None if vision is None else vision.end_ns, None if prefill is None else prefill.end_ns
+    )
 
 
 def roles_behind(run: RunLog, token: TokenRecord) -> frozenset[str]:
@@ -123,6 +125,10 @@ def roles_of_range(run: RunLog, start_ns: int, end_ns: int) -> frozenset[str]:
     )
 
 
-def tokens_after(run: RunLog, role: str) -> int:
-    """How many tokens of the answer could have been drawn from what a model was shown."""
-    return sum(role in roles_behind(run, token) for token in run.tokens)
+def work_of(run: RunLog, role: str, now_ns: int) -> list[tuple[int, int]]:
+    """When a model worked, in absolute ns, reading its input apart: stages, running ones up to `now_ns`.
+
+    For the model that answers, the other model's work is part of it.
+    """
+    found = run.stages(None if role == run.info.role else role)
+    return [(span.start_ns, now_ns if span.end_ns is None else span.end_ns) for span in found if span.name != "load"]
