@@ -29,7 +29,8 @@ def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[ShownModel | 
     """The columns A and B for a pair of run ids; None where there is no such run.
 
     The same id twice means one speculative run: its draft on the left, its target on the right; no column is left for a
-    draft that takes no model of its own. Otherwise each column shows the model whose text is its run's answer.
+    draft that takes no model of its own. Otherwise each column shows the model whose text is its run's answer, and the
+    timeline the drafts of both runs as well (`tracks_of`).
     """
     a, b = (None if run_id is None else runs.get(run_id) for run_id in pair)
     if a is not None and a is b and mode_of(a.info.mode).is_paired:
@@ -38,6 +39,29 @@ def columns_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[ShownModel | 
         None if a is None else ShownModel(a, a.info.role),
         None if b is None else ShownModel(b, b.info.role),
     )
+
+
+def tracks_of(runs: Mapping[int, RunLog], pair: RunPair) -> tuple[ShownModel | None, ...]:
+    """Every model of a pair: columns A and B, then the draft that helped A's run and the one that helped B's.
+
+    The last two are None where the columns show that draft already, and where there was none.
+    """
+    a, b = columns_of(runs, pair)
+    if a is not None and b is not None and a.run is b.run:
+        return a, b, None, None
+    return a, b, _draft_beside(a), _draft_beside(b)
+
+
+def _draft_beside(shown: ShownModel | None) -> ShownModel | None:
+    has_draft = shown is not None and shown.role != DRAFT and takes_draft_model(shown.run)
+    return ShownModel(shown.run, DRAFT) if shown is not None and has_draft else None
+
+
+def headers_of(a: ShownModel | None, b: ShownModel | None) -> tuple[str, str]:
+    """`A · run 2` and `B · run 5` over the columns of two runs; nothing over those of one."""
+    if a is None or b is None or a.run is b.run:
+        return "", ""
+    return f"A · run {a.run.run_id}", f"B · run {b.run.run_id}"
 
 
 def pair_for(runs: Mapping[int, RunLog], run_id: int) -> RunPair:

@@ -97,7 +97,7 @@ def test_the_timeline_draws_one_striped_bar(
     view.show()
     selection.set_runs(1, 2)
     application.processEvents()
-    lane = view.lanes[0]
+    lane = view.stage_lane(0)
     image = lane.grab().toImage()
     theme = themes.theme
     left = view.scene.scale.x(61_000_000) + 144

@@ -100,7 +100,7 @@ def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
 
 
 def test_both_models_overlap_in_two_lanes_of_one_run(view: TimelineView) -> None:
-    left, right = view.scene.tracks
+    left, right = view.scene.tracks[:2]
     assert left is not None
     assert right is not None
     assert left.run is right.run
@@ -138,7 +138,7 @@ def test_its_light_ground_lies_in_stage_and_round_lanes_and_in_no_other(view: Ti
     zero = view.scene.tracks[1].zero_ns
     inside = view.scene.scale.x(overlap.end_ns - zero) - 3
     outside = view.scene.scale.x(overlap.end_ns - zero) + 4
-    for lane, differs in ((view.lanes[0], True), (view.rounds, True), (view.latency, False)):
+    for lane, differs in ((view.stage_lane(0), True), (view.rounds, True), (view.latency, False)):
         picture = QImage(lane.size(), QImage.Format.Format_RGB32)
         lane.render(picture)
         # The last row of a lane holds neither bar nor mark.
@@ -205,7 +205,7 @@ def test_the_drafts_free_drafting_is_called_so(view: TimelineView) -> None:
     track = view.scene.tracks[0]
     span = track.run.stage("decode", DRAFT)
     x = view.scene.scale.x((span.start_ns + span.end_ns) // 2 - track.zero_ns)
-    hit = view.lanes[0].hit(QPointF(x, 15))
+    hit = view.stage_lane(0).hit(QPointF(x, 15))
     assert hit.title.startswith("draft · ")
     assert hit.color == view.scene.theme.stage("draft")
 
@@ -226,7 +226,7 @@ def test_a_drafter_without_a_model_leaves_no_lane_and_no_text_of_another_run(
     assert any("taken from the prompt" in label.text() for label in words)
     selection.set_runs(*pair_for(runs, LOOKUP))
     QApplication.processEvents()
-    assert view.lanes[0].isHidden()
+    assert view.stage_lane(0).isHidden()
     assert not view.rounds.isHidden()
     assert view.overlap.isHidden()
     pair.show_columns(*columns_of(runs, (None, PLAIN)))
@@ -244,7 +244,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     words = pair.left._stack.currentWidget().findChildren(QLabel)
     assert "No drafts in this run" in [label.text() for label in words]
     panel = SpeculationPanel(themes)
-    panel.show_run(runs[LOSSY], runs.values())
+    panel.show_run(runs[LOSSY], runs)
     assert not panel.isHidden()
     assert panel.table.isHidden()
     assert "Lossy: " in panel.verdict.text
@@ -287,7 +287,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair.show_columns(*columns_of(runs, pair_for(runs, 1)))
     pair.refresh()
     panel = SpeculationPanel(themes)
-    panel.show_run(runs[1], runs.values())
+    panel.show_run(runs[1], runs)
     assert len(RunEntries().lines(runs)) == 1
     view = TimelineView(controller, selection, themes)
     selection.set_runs(*pair_for(runs, 1))
@@ -301,10 +301,10 @@ def test_settings_that_mean_nothing_break_nothing(
 def test_the_panel_counts_hidden_tokens(controller: RunController, themes: ThemeHolder) -> None:
     panel = SpeculationPanel(themes)
     runs = controller.runs
-    panel.show_run(runs[HIDDEN], runs.values())
+    panel.show_run(runs[HIDDEN], runs)
     hidden = [entry for entry in runs[HIDDEN].rounds if entry.hidden]
     rows = {row.name: row.cells for row in panel.table.rows}
     accepted, drafted = sum(entry.accepted for entry in hidden), sum(entry.drafted for entry in hidden)
     assert rows["hidden accepted / drafted"][0] == f"{accepted} / {drafted}"
-    panel.show_run(runs[LOOKUP], runs.values())
+    panel.show_run(runs[LOOKUP], runs)
     assert "hidden accepted / drafted" not in {row.name for row in panel.table.rows}

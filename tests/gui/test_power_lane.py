@@ -84,7 +84,7 @@ def test_it_draws_a_line_for_each_run(make_view: MakeView) -> None:
     view = make_view(powered_recording(), 1, 2)
     lane = lane_of(view)
     assert not lane.isHidden()
-    assert [one.name for one in lane.series()] == ["Video-LLaVA · run 1 GPU", "Video-LLaVA · run 2 GPU"]
+    assert [one.name for one in lane.series()] == ["A · run 1 · Video-LLaVA GPU", "B · run 2 · Video-LLaVA GPU"]
     assert [text for _, text in lane.scale_marks()] == ["800 W", "0"]
     assert [one.told for one in lane.series()] == ["mean 457 W", "mean 419 W"]
     assert max(float(one.levels.max()) for one in lane.series()) == 610.0
@@ -107,11 +107,11 @@ def test_the_pointer_tells_power_and_state(make_view: MakeView) -> None:
     view = make_view(powered_recording(), 1, 2)
     hit = lane_of(view).hit(at(view, 4500))
     assert hit is not None
-    assert hit.facts == [("Video-LLaVA · run 2 GPU", "390.0 W · 1410 MHz · 88 °C · 97 % busy")]
+    assert hit.facts == [("B · run 2 · Video-LLaVA GPU", "390.0 W · 1410 MHz · 88 °C · 97 % busy")]
     assert hit.note == "Video-LLaVA · run 2 GPU: slowed down by thermal slowdown (software)"
     early = lane_of(view).hit(at(view, 500))
     assert early is not None
-    assert [name for name, _ in early.facts] == ["Video-LLaVA · run 1 GPU", "Video-LLaVA · run 2 GPU"]
+    assert [name for name, _ in early.facts] == ["A · run 1 · Video-LLaVA GPU", "B · run 2 · Video-LLaVA GPU"]
     assert early.note == ""
 
 

@@ -170,7 +170,7 @@ def test_a_drag_selects_a_range(view: TimelineView) -> None:
 
 
 def test_a_click_selects_and_a_click_beside_clears(view: TimelineView) -> None:
-    lane = view.lanes[1]
+    lane = view.stage_lane(1)
     assert isinstance(lane, StageLane)
     QTest.mouseClick(view.stack, Qt.MouseButton.LeftButton, pos=_place(view, lane, "prefill"))
     ref = view.selection.span
@@ -182,7 +182,7 @@ def test_a_click_selects_and_a_click_beside_clears(view: TimelineView) -> None:
 
 
 def test_a_double_click_zooms_to_the_span_and_beside_one_fits(view: TimelineView) -> None:
-    lane = view.lanes[1]
+    lane = view.stage_lane(1)
     assert isinstance(lane, StageLane)
     QTest.mouseDClick(view.stack, Qt.MouseButton.LeftButton, pos=_place(view, lane, "vision"))
     run = view.controller.runs[2]
@@ -213,7 +213,7 @@ def test_comma_and_period_step_through_stages(view: TimelineView) -> None:
 
 
 def test_the_card_tells_exact_figures(view: TimelineView) -> None:
-    lane = view.lanes[1]
+    lane = view.stage_lane(1)
     assert isinstance(lane, StageLane)
     view.stack.point_at(QPointF(_place(view, lane, "prefill")))
     card = view.stack.card
@@ -228,7 +228,7 @@ def test_the_card_tells_exact_figures(view: TimelineView) -> None:
 
 
 def test_parts_are_found_below_their_stage(view: TimelineView) -> None:
-    lane = view.lanes[0]
+    lane = view.stage_lane(0)
     assert isinstance(lane, StageLane)
     place = _place(view, lane, "vision")
     hit = lane.hit(QPointF(place.x() - GUTTER_PX, PART_TOP + 4))
@@ -304,7 +304,7 @@ def test_a_running_stage_grows_with_the_clock(live: tuple[RecordLog, TimelineVie
         lengths.append(int(row.ends[0]) // MS)
         assert view.scene.scale.x(int(row.ends[0])) <= view.scene.scale.width_px
     assert lengths == [20, 60, 140, 380]
-    assert view.lanes[1].names() == ("Target", "load …")
+    assert view.stage_lane(1).names() == ("Target", "load …")
 
 
 def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
@@ -383,7 +383,7 @@ def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
     assert track is not None
     row = track.stages.rows(track.zero_ns, track.now(view.scene.clock_ns))
     assert row.ends.tolist() == [30 * MS, 70 * MS]
-    lane = view.lanes[1]
+    lane = view.stage_lane(1)
     hit = lane.hit(QPointF(view.scene.scale.x(50 * MS), BAR_TOP + 4))
     assert hit is not None
     assert hit.note == "did not end"

@@ -11,6 +11,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLayout, QPlainTextEdit, QStackedLayout, QWidget
 
+from evprof.core.records import DRAFT
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
@@ -22,6 +23,7 @@ from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.figures.decoding import output_length
 from evprof.metrics.speculation.outcome import is_lossy
 from evprof.view.columns import ShownModel, takes_draft_model
+from evprof.view.labels import model_title
 from ui.columns.stage_strip import StageStrip
 from ui.columns.token_text import TokenText
 from ui.players.event_player import EventPlayer
@@ -88,6 +90,8 @@ class ModelHead(QWidget):
         super().__init__(parent)
         self._side = side
         self._model: ModelFacts | None = None
+        self._header = in_role(Label(), "small")
+        self._header.hide()
         self._name = in_role(Label(), "title")
         self._chips = in_role(Label(), "chip")
         self._part = in_role(Label(), "chip")
@@ -101,15 +105,22 @@ class ModelHead(QWidget):
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(GRID)
-        for widget in (self._name, self._lossy, self._chips, self._part):
+        for widget in (self._header, self._name, self._lossy, self._chips, self._part):
             row.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
         row.addStretch(1)
         row.addWidget(self._state)
 
+    def set_header(self, text: str) -> None:
+        """`A · run 2` where two runs are compared; empty elsewhere."""
+        if text != self._header.text():
+            self._header.setText(text)
+            self._header.setVisible(bool(text))
+            self._fit()
+
     def show_column(self, column: ShownModel | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
         model = column.run.info.models.get(column.role) if column else None
-        part = column.role if column else ""
+        part = self._part_of(column)
         lossy = column is not None and column.is_answer and is_lossy(column.run)
         known = (self._model, self._part.text(), not self._lossy.isHidden())
         if (model, part, lossy) != known or not self._name.text():
@@ -123,6 +134,12 @@ class ModelHead(QWidget):
         state = stage_now(column.run, column.role)
         self._state.say(state, "bad" if column.run.info.status == FAILED else "dim")
         self._state.setToolTip(plain(provenance_tip(column.run)))
+
+    def _part_of(self, column: ShownModel | None) -> str:
+        """What the model is in its run; of a speculative run beside another one also who drafts."""
+        if column is None or not self._header.text() or column.role == DRAFT or not takes_draft_model(column.run):
+            return column.role if column else ""
+        return f"{column.role} · drafts: {model_title(column.run, DRAFT)}"
 
     def minimumSizeHint(self) -> QSize:
         """The name's beginning and the state: everything else gives way."""
@@ -139,7 +156,8 @@ class ModelHead(QWidget):
         metrics = QFontMetrics(self._name.font())
         wanted = metrics.horizontalAdvance(name) + GRID
         room = self.width() - _STATE_WIDTH - GRID
-        room -= 0 if self._lossy.isHidden() else self._lossy.sizeHint().width() + GRID
+        for kept in (self._header, self._lossy):
+            room -= 0 if kept.isHidden() else kept.sizeHint().width() + GRID
         for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
             self._chips.setText(text)
             self._chips.setVisible(bool(text))

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
-from evprof.view.columns import ShownModel
+from evprof.view.columns import ShownModel, headers_of
 from ui.columns.clock_link import ClockLink
 from ui.columns.model_column import ModelColumn
 from ui.players.look_choice import LookChoice
@@ -71,6 +71,8 @@ class ModelPair(QWidget):
 
     def show_columns(self, a: ShownModel | None, b: ShownModel | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
+        for column, header in zip((self.left, self.right), headers_of(a, b), strict=True):
+            column.head.set_header(header)
         self.left.explain_absence(b)
         self.right.explain_absence(a)
         self.left.show_column(a, self._sample_beside(b))

@@ -72,9 +72,9 @@ class PowerLane(LevelLane):
 
     def metered(self) -> list[Metered]:
         """The devices of the shown runs; a run in both columns is drawn once."""
-        runs = {track.run.run_id: (column, track) for column, track in reversed(self.scene.shown)}
+        runs = self.scene.of_each_run
         found = []
-        for column, track in sorted(runs.values(), key=lambda entry: entry[0]):
+        for column, track in runs:
             for device in track.power_watts():
                 words = device_title(device, list(track.run.power))
                 title = f"{self.scene.title(column)} {words}" if len(runs) > 1 else words
@@ -87,8 +87,8 @@ class PowerLane(LevelLane):
 
     def _line(self, one: Metered) -> LevelSeries:
         computing = computing_devices(one.track.run)
-        is_alone = len({track.run.run_id for _, track in self.scene.shown}) == 1
-        color = self.scene.theme.text_dim if is_alone else self.scene.column_color(one.column)
+        is_alone = len(self.scene.of_each_run) == 1
+        color = self.scene.theme.text_dim if is_alone else self.scene.line_color(one.column)
         return LevelSeries(
             one.name,
             *one.track.power_watts()[one.device],

@@ -15,18 +15,25 @@ from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, 
 from ui.style.theme import Theme
 from ui.timeline.navigation.places import range_of
 
+PLACES = (2, 0, 3, 1)
+"""The places of tracks in the order of their lanes."""
+
 GUTTER_PX = 144
 """Width of the lane names, in logical px."""
 
 
 @dataclass
 class TimelineScene:
-    """Shared by the lanes; written by the TimelineView alone. `tracks` are column A's and B's."""
+    """Shared by the lanes; written by the TimelineView alone.
+
+    `tracks` lie at four places: column A's, column B's, that of the draft that helped A's run, and B's.
+    """
 
     theme: Theme
     selection: Selection
     scale: Timescale
-    tracks: tuple[Track | None, Track | None] = (None, None)
+    tracks: tuple[Track | None, ...] = (None, None, None, None)
+    headers: tuple[str, str] = ("", "")
     clock_ns: int = 0
     marks: list[Mark] = field(default_factory=list)
     """Those of the shown runs."""
@@ -42,38 +49,45 @@ class TimelineScene:
 
     @property
     def shown(self) -> list[tuple[int, Track]]:
-        """Tracks that are there, with their column."""
-        return [(column, track) for column, track in enumerate(self.tracks) if track is not None]
+        """Tracks that are there with their place, as their lanes stand: all of A, each draft first, then all of B."""
+        return [(place, track) for place in PLACES if (track := self.tracks[place]) is not None]
+
+    @property
+    def of_each_run(self) -> list[tuple[int, Track]]:
+        """One track of each shown run with its place: the columns' own."""
+        found = {track.run.run_id: (place, track) for place in (1, 0) if (track := self.tracks[place]) is not None}
+        return sorted(found.values(), key=lambda entry: entry[0])
+
+    def header(self, place: int) -> str:
+        """`A · run 2` where two runs are compared; empty elsewhere."""
+        return self.headers[place % 2]
 
     @property
     def is_running(self) -> bool:
         """Whether a shown run goes on."""
         return any(track.is_running for _, track in self.shown)
 
-    def title(self, column: int) -> str:
-        """Name of a column's model; the run's number is added where both columns show the same model."""
-        number = self.run_number(column)
-        return f"{self.model(column)} · {number}" if number else self.model(column)
+    def title(self, place: int) -> str:
+        """Name of a place's model; with its run's header where A and B have a model in common."""
+        header = self.header(place)
+        common = {self.model(at) for at, _ in self.shown if at % 2 == 0} & {
+            self.model(at) for at, _ in self.shown if at % 2 == 1
+        }
+        return f"{header} · {self.model(place)}" if header and common else self.model(place)
 
-    def model(self, column: int) -> str:
-        """Name of a column's model alone."""
-        track = self.tracks[column]
+    def model(self, place: int) -> str:
+        """Name of a place's model alone."""
+        track = self.tracks[place]
         return "" if track is None else model_title(track.run, track.role)
 
-    def run_number(self, column: int) -> str:
-        """`run 4` where both columns show the same model in two runs; empty elsewhere."""
-        track, other = self.tracks[column], self.tracks[1 - column]
-        if track is None or other is None or other.run is track.run or self.model(0) != self.model(1):
-            return ""
-        return f"run {track.run.run_id}"
-
-    def column_color(self, column: int) -> QColor:
-        """The colour of a column's lines: the draft's pink, the target's blue."""
-        track = self.tracks[column]
-        is_draft = column == 0 if track is None else track.role == DRAFT
-        both = [shown.role for _, shown in self.shown]
-        if len(both) == 2 and both[0] == both[1]:
-            is_draft = column == 0
+    def line_color(self, place: int) -> QColor:
+        """The colour of a place's lines: the draft's pink, the target's blue; where both answers are of one role, A's
+        pink and B's blue."""
+        track = self.tracks[place]
+        a, b = self.tracks[:2]
+        is_draft = place % 2 == 0 if track is None else track.role == DRAFT
+        if a is not None and b is not None and a.role == b.role:
+            is_draft = place % 2 == 0
         return self.theme.stage("draft" if is_draft else "decode")
 
     def range_of(self, chosen: Chosen | None) -> TimeRange | None:

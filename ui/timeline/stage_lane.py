@@ -10,7 +10,7 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.view.decimate import joined_bars, merged_bars
+from evprof.view.decimate import Bars, joined_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
@@ -32,7 +32,7 @@ SPECULATION = ("draft", "verify")
 
 
 class StageLane(Lane):
-    """One model's five stages."""
+    """One model's five stages. `column` is the place of its track."""
 
     lane_height_px = 50
 
@@ -42,8 +42,8 @@ class StageLane(Lane):
 
     @property
     def key(self) -> str:
-        """One for each column."""
-        return f"stages-{'ab'[self.column]}"
+        """One for each place."""
+        return f"stages-{self.column}"
 
     @property
     def track(self) -> Track | None:
@@ -51,21 +51,23 @@ class StageLane(Lane):
         return self.scene.tracks[self.column]
 
     def is_wanted(self) -> bool:
-        """Not where the other column's run has no model on this side: its drafts come from elsewhere."""
+        """Not where the other column's run has no model on this side, and not where no draft helped."""
+        if self.track is not None or self.column > 1:
+            return self.track is not None
         other = self.scene.tracks[1 - self.column]
-        return self.track is not None or other is None or not mode_of(other.run.info.mode).is_paired
+        return other is None or not mode_of(other.run.info.mode).is_paired
 
     def names(self) -> tuple[str, str]:
-        """The model and what it is in this run."""
+        """The model and what it is in this run; of two runs the run first."""
         track = self.track
         if track is None:
             return ("Draft" if self.column == 0 else "Target"), "no run yet"
+        model, header = self.scene.model(self.column), self.scene.header(self.column)
         running = track.run.open_stage(track.role)
+        now = track.role
         if running is not None:
-            doing = "drafting" if is_drafting(track.run, track.role, running.name) else running.name
-            return self.scene.model(self.column), f"{doing} …"
-        number = self.scene.run_number(self.column)
-        return self.scene.model(self.column), f"{number} · {track.role}" if number else track.role
+            now = f"{'drafting' if is_drafting(track.run, track.role, running.name) else running.name} …"
+        return (header, f"{model} · {now}") if header else (model, now)
 
     def wants(self, column: int, news: News) -> bool:
         """New spans, and tokens because the decode bar is ticked by them."""
@@ -83,13 +85,13 @@ class StageLane(Lane):
             return
         paint_overlap_ground(painter, self.scene, self.height())
         now = track.now(self.scene.clock_ns)
-        stages = track.stages.rows(track.zero_ns, now)
-        self._paint_stages(painter, clip, track, stages)
-        self._paint_parts(painter, clip, track, track.parts.rows(track.zero_ns, now))
+        for table, paint in ((track.stages, self._paint_stages), (track.parts, self._paint_parts)):
+            paint(
+                painter, clip, track, table.rows(track.zero_ns, now), table.bars(track.zero_ns, now, self.scene.scale)
+            )
         self._paint_end(painter, track)
 
-    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
-        bars = merged_bars(row.starts, row.ends, self.scene.scale)
+    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, bars: Bars) -> None:
         for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
@@ -167,11 +169,11 @@ class StageLane(Lane):
                 visible.adjusted(6, -1, -3, -1), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
             )
 
-    def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
+    def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, merged: Bars) -> None:
         theme = self.scene.theme
         font = theme.font(_PART_LABEL_PX, 500)
         metrics = QFontMetricsF(font)
-        bars = joined_bars(merged_bars(row.starts, row.ends, self.scene.scale), row.names)
+        bars = joined_bars(merged, row.names)
         painter.setFont(font)
         looks: dict[tuple[int, int], tuple[str, QColor, QColor, QColor]] = {}
         pointed = self.hovered.span if self.hovered is not None else None

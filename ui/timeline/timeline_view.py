@@ -12,7 +12,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.clock import Clock, monotonic_ns
-from evprof.view.columns import columns_of
+from evprof.view.columns import headers_of, tracks_of
 from evprof.view.lanes import News, Track
 from evprof.view.timescale import Timescale, around, fitted, followed, shows_enough
 from ui.state.run_controller import RunController
@@ -36,7 +36,7 @@ from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.power_lane import PowerLane
 from ui.timeline.real_time_lane import RealTimeLane
 from ui.timeline.round_lane import RoundLane
-from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
 from ui.timeline.sensor_lane import SensorLane
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
@@ -105,7 +105,7 @@ class TimelineView(QWidget):
         self.latency = LatencyLane(self.scene)
         self.overlap = OverlapLane(self.scene)
         self.power = PowerLane(self.scene)
-        self._stages = StageLane(self.scene, 0), StageLane(self.scene, 1)
+        self._stages = tuple(StageLane(self.scene, place) for place in PLACES)
         lanes: list[Lane] = [
             *self._stages,
             SensorLane(self.scene),
@@ -188,6 +188,10 @@ class TimelineView(QWidget):
         """All lanes, top to bottom as they stand at first, hidden ones too."""
         return self.stack.lanes
 
+    def stage_lane(self, place: int) -> StageLane:
+        """The lane of the stages at a place of the scene: 0 is column A's, 1 column B's."""
+        return next(lane for lane in self._stages if lane.column == place)
+
     # News.
 
     def _note_changed(self, run_ids: set[int]) -> None:
@@ -234,7 +238,7 @@ class TimelineView(QWidget):
 
     def _rebuild(self, *_: object) -> None:
         before = {(track.run.run_id, track.role): track for _, track in self.scene.shown}
-        found = columns_of(self.controller.runs, self.selection.runs)
+        found = tracks_of(self.controller.runs, self.selection.runs)
         tracks: list[Track | None] = []
         for column in found:
             if column is None:
@@ -245,7 +249,8 @@ class TimelineView(QWidget):
                 track = Track(column)
             track.update()
             tracks.append(track)
-        self.scene.tracks = (tracks[0], tracks[1])
+        self.scene.tracks = tuple(tracks)
+        self.scene.headers = headers_of(*found[:2])
         self.scene.clock_ns = self._clock()
         self.scene.ruler = None
         view = self.selection.view_range

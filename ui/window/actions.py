@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
+from evprof.run.works.offers import OFFERS
 from ui.window.panels import PANELS
 
 
@@ -71,10 +72,21 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("next_mark", "Next mark", "Ctrl+]", below=TIMELINE),
     ActionEntry("delete_mark", "Delete the mark there", "Shift+Del", below=TIMELINE),
     ActionEntry("reset_lanes", "All lanes as at first", below=TIMELINE),
+    ActionEntry("run_as_a", "Show the chosen run as A", "Ctrl+1", below="Runs"),
+    ActionEntry("run_as_b", "Show the chosen run as B", "Ctrl+2", below="Runs"),
+    ActionEntry("rename_run", "Rename the chosen run…", "F2", below="Runs"),
+    ActionEntry("note_run", "Write a note on the chosen run…", "Shift+F2", below="Runs"),
+    ActionEntry("delete_run", "Delete the chosen run", "Ctrl+Del", below="Runs"),
+    ActionEntry("restore_runs", "Bring deleted runs back", below="Runs"),
+    ActionEntry("weigh_run", "Choose what the run is weighed against…", "Ctrl+Shift+W", below="Runs"),
+    ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Alt+R", below="Runs"),
+    ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
     ActionEntry("compare", "Compare…", "Ctrl+K"),
+    ActionEntry("queue", "Queue…", "Ctrl+J"),
+    *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     ActionEntry("palette", "Find an action…", "Ctrl+Shift+P"),
     ActionEntry("find", "Find in the runs…", "/"),
@@ -97,6 +109,8 @@ MOUSE = (
     ("right-click", "what can be done with it: zoom, copy, measure, mark, arrange lanes"),
     ("drag a lane's name", "move the lane; a click on its arrow collapses it"),
     ("overview", "drag the window or its edges; a click beside it goes there"),
+    ("drag a run", "onto the left or right column: show it as A or B"),
+    ("Ctrl+click a run", "show it beside the one clicked before"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
 """What the mouse does."""
