@@ -171,9 +171,9 @@ class RunController(QObject):
 
     def describe(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
         """Says more of runs by their numbers (fields of RunInfo); it is kept with the session and seen at once."""
+        self.keeping()  # first: what is said before the file is written again counts as in it
         for run_id, known in facts.items():
             self.recording.post(RunDescribed(run_id, dict(known)))
-        self.keeping()
         self.pull()
 
     def submit(self, *requests: RunRequest) -> None:

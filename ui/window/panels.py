@@ -35,10 +35,17 @@ class PanelEntry:
     make: MakePanel | None = None
 
 
+def _marks(controller: RunController, selection: Selection, themes: ThemeHolder) -> QWidget:
+    from ui.timeline.mark_panel import MarkPanel
+
+    return MarkPanel(controller, selection, themes)
+
+
 PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples and runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
+    PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _marks),
     PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", KvPanel),
     PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", VisualPanel),
     PanelEntry("scaling", "Scaling", LOWER, "Ctrl+Alt+S", ScalingPanel),
