@@ -42,6 +42,7 @@ class Inspector(QWidget):
         self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
         selection.chosen_changed.connect(self._fill)
         selection.runs_changed.connect(self._fill)
+        selection.offset_changed.connect(self._fill)
 
     @property
     def sections(self) -> list[DetailSection]:
@@ -63,7 +64,8 @@ class Inspector(QWidget):
                 run = controller.run(run_id)
                 return token_sections(run, position) if run else []
             case TimeRange(start_ns, end_ns):
-                return range_sections(columns_of(controller.runs, self._selection.runs), start_ns, end_ns)
+                columns = columns_of(controller.runs, self._selection.runs)
+                return range_sections(columns, start_ns, end_ns, self._selection.offset_ns)
         return summary_sections(*columns_of(controller.runs, self._selection.runs))
 
     def _fill(self, *_: object) -> None:

@@ -189,8 +189,10 @@ def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) 
     return details
 
 
-def range_sections(columns: Sequence[ShownModel | None], start_ns: int, end_ns: int) -> list[DetailSection]:
-    """What happened between two moments since each run's zero."""
+def range_sections(
+    columns: Sequence[ShownModel | None], start_ns: int, end_ns: int, offset_ns: int = 0
+) -> list[DetailSection]:
+    """What happened between two moments since the first run's zero; the second's lies at `offset_ns`."""
     sections = [
         DetailSection(
             "Selected range",
@@ -201,9 +203,10 @@ def range_sections(columns: Sequence[ShownModel | None], start_ns: int, end_ns: 
             ],
         )
     ]
-    for column in columns:
+    for column, moved_ns in zip(columns, (0, offset_ns), strict=True):
         if column is not None and column.run.info.start_ns is not None:
-            sections.append(_range_of(column, column.run.info.start_ns + start_ns, column.run.info.start_ns + end_ns))
+            zero_ns = column.run.info.start_ns - moved_ns
+            sections.append(_range_of(column, zero_ns + start_ns, zero_ns + end_ns))
     return sections
 
 

@@ -16,6 +16,7 @@ from evprof.view.timescale import Timescale, around, fitted, followed
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme, ThemeHolder
+from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.keys import cross_key
@@ -77,6 +78,9 @@ class TimelineView(QWidget):
     def _make_widgets(self) -> None:
         self.head = AxisHead(self.scene)
         self.head.chip.clicked.connect(self.fit)
+        self.aligning = Aligning(self.scene, self)
+        self.aligning.moved.connect(self._rescale)
+        self.head.hold(self.aligning.chip)
         self.rounds = RoundLane(self.scene)
         self.latency = LatencyLane(self.scene)
         self.overlap = OverlapLane(self.scene)
@@ -142,6 +146,8 @@ class TimelineView(QWidget):
         if not news and not self._owed and not (was_running and self.scene.is_running):
             return
         self.scene.clock_ns = self._clock()
+        if self.aligning.resolve():
+            return
         if self._take_scale() or ended:
             self._repaint_lanes()
             return
@@ -176,6 +182,7 @@ class TimelineView(QWidget):
         self.scene.tracks = tuple(tracks)
         self.scene.headers = headers_of(*found[:2])
         self.scene.clock_ns = self._clock()
+        self.aligning.resolve()
         self._show_wanted()
         self._rescale()
 
