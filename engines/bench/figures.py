@@ -21,8 +21,8 @@ from engines.bench.turns import (
     spread,
     spread_of,
 )
+from evprof.core.model_shapes import TextShape
 from evprof.metrics.limits import roofline
-from evprof.metrics.limits.roofline import TextShape
 
 VISION = "vision"
 

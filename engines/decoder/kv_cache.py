@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import torch
 from transformers import LlamaConfig
 
-from engines.decoder.quantized_size import cached_bytes
 from engines.tokens.uploads import upload
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
+from evprof.metrics.limits.packed_sizes import cached_bytes
 
 DYNAMIC, STATIC = "dynamic", "static"
 

@@ -15,10 +15,10 @@ from torch import nn
 from engines.decoder.kv_cache import leaves
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.packed_linear import PackedLinear
-from engines.decoder.quantized_size import GROUP
 from engines.libraries.optional import LIBRARIES, optional_module
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
+from evprof.metrics.limits.packed_sizes import GROUP
 
 INT8, INT4, NF4 = "int8", "int4", "nf4"
 PROJECTIONS = ("qkv", "out", "gate_up", "down")

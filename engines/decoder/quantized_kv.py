@@ -14,16 +14,13 @@ import torch
 from transformers import LlamaConfig
 
 from engines.decoder.kv_cache import head_shape
-from engines.decoder.quantized_size import GROUP
 from engines.libraries.optional import LIBRARIES, optional_module
 from engines.tokens.uploads import upload
 from evprof.core.errors import USAGE, UserError
+from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL
 
 FP8, HQQ8, HQQ4 = "fp8", "hqq8", "hqq4"
 QUANTIZED = (FP8, HQQ8, HQQ4)
-
-RESIDUAL = 2 * GROUP
-"""So many of the latest positions may wait unpacked in an hqq cache."""
 
 _FP8 = torch.float8_e4m3fn
 _FP8_MAX = torch.finfo(_FP8).max

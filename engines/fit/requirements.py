@@ -6,29 +6,33 @@ measured elsewhere, and whether the need can be met is `placement`'s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from engines.checkpoints.config import ModelConfig, number, patches
+from engines.checkpoints.config import ModelConfig
 from engines.decoder.bucket_pass import STRIDE
-from engines.decoder.quantized_kv import HQQ4, HQQ8, QUANTIZED, RESIDUAL
-from engines.decoder.quantized_size import cached_bytes, weight_bytes
 from engines.families.family import engine_family
 from engines.families.networks import build_empty
 from engines.hardware.device import dtype_name
 from engines.hardware.memory import Machine, ThisMachine
+from engines.loading.shapes import text_shape, vision_shape
 from engines.loading.weights import find_checkpoint
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
+from evprof.metrics.limits.memory_need import (
+    CUDA_WORKSPACE_BYTES,
+    CacheShape,
+    Positions,
+    prefill_bytes,
+    vision_bytes,
+)
+from evprof.metrics.limits.packed_sizes import weight_bytes
 
 TEMPLATE_POSITIONS = 64
 """Positions granted to a template's own words: the published ones take 20 to 50."""
 
 QUESTION_POSITIONS = 16
 """Positions of a question nobody has asked yet."""
-
-_CUDA_WORKSPACE_BYTES = 512 << 20
-"""What CUDA's libraries and the allocator's rounding take besides tensors."""
 
 
 @dataclass(frozen=True)
@@ -39,29 +43,6 @@ class ModelShape:
     config: ModelConfig
     parameters: int
     matrices: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class Positions:
-    """Positions of a run's cache by what fills them; `answer` counts a block of drafts beyond the new tokens.
-
-    `spare` are set aside and never filled: a captured step's cache ends where a bucket ends.
-    """
-
-    visual: int
-    text: int
-    answer: int
-    spare: int = 0
-
-    @property
-    def prompt(self) -> int:
-        """What prefill reads."""
-        return self.visual + self.text
-
-    @property
-    def total(self) -> int:
-        """What the cache has room for."""
-        return self.prompt + self.answer + self.spare
 
 
 @dataclass(frozen=True)
@@ -85,7 +66,7 @@ class MemoryNeed:
     host_bytes: int = 0
     quantization: str | None = None
     cache: str = "auto"
-    positions: Positions = Positions(0, 0, 0)
+    positions: Positions = field(default_factory=lambda: Positions(0, 0, 0))
 
     @property
     def total_bytes(self) -> int:
@@ -151,20 +132,28 @@ def memory_need(
         positions = replace(positions, spare=-positions.total % STRIDE)
     weights = stored_weights(shape, choice.quantization, size)
     unpacked = shape.parameters * size if choice.quantization is not None else 0
-    workspace = _CUDA_WORKSPACE_BYTES if is_cuda else 0
+    workspace = CUDA_WORKSPACE_BYTES if is_cuda else 0
     cache = settings.switches.cache
-    prefill = _prefill_bytes(config, positions, settings, size) + _layer_bytes(config, positions, cache, size)
+    text, kept = text_shape(config.text), _cache_shape(config, size)
+    prefill = prefill_bytes(
+        text,
+        positions.prompt,
+        size,
+        chunk=settings.switches.prefill_chunk,
+        has_scores=settings.switches.attention == "eager",
+    ) + kept.fresh_bytes(positions.total, cache)
     if choice.quantization is not None:
         # One matrix at a time comes back to the model's dtype.
         prefill += max(rows * columns for rows, columns in shape.matrices) * size
-    moment = max(_vision_bytes(config, settings, size), prefill)
+    shown = replace(vision_shape(config), frames=picture_count(config, settings))
+    moment = max(vision_bytes(shown, text.hidden, size), prefill)
     return MemoryNeed(
         name=shape.name,
         role=role,
         device=str(device),
         dtype=dtype_name(dtype),
         weight_bytes=weights,
-        kv_bytes=_kv_bytes(config, positions, cache, size),
+        kv_bytes=kept.kept_bytes(positions.total, cache),
         activation_bytes=moment + workspace,
         workspace_bytes=workspace,
         # On a CPU, layers are packed one by one in place of what was read.
@@ -213,49 +202,6 @@ def _heads(config: ModelConfig) -> tuple[int, int]:
     return head_dim, text.num_key_value_heads or text.num_attention_heads
 
 
-def _kv_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) -> int:
-    """What the cache holds at the end; hqq's latest positions wait as they came."""
+def _cache_shape(config: ModelConfig, size: int) -> CacheShape:
     head_dim, kv_heads = _heads(config)
-    layers, each = config.text.num_hidden_layers, 2 * kv_heads * head_dim
-    waiting = min(RESIDUAL, positions.total) if cache in (HQQ8, HQQ4) else 0
-    kept = cached_bytes(cache, each * (positions.total - waiting), size) + each * waiting * size
-    return round(layers * kept)
-
-
-def _layer_bytes(config: ModelConfig, positions: Positions, cache: str, size: int) -> int:
-    """One layer of the cache as every step makes it anew or unpacks it; nothing where it is written in place."""
-    if cache in ("auto", "static"):
-        return 0
-    head_dim, kv_heads = _heads(config)
-    elements = 2 * kv_heads * head_dim * positions.total
-    # Half of it, the keys or the values, is float32 on the way.
-    return elements * size + (elements // 2 * 4 if cache in QUANTIZED else 0)
-
-
-def _vision_bytes(config: ModelConfig, settings: GenerationSettings, size: int) -> int:
-    """All frames at once, in a layer of the tower (four of its width, three of its MLP's) or in the projector."""
-    vision, hidden = config.vision, config.text.hidden_size
-    tokens = picture_count(config, settings) * (patches(vision) + 1)
-    width, inside = number(vision.hidden_size), number(vision.intermediate_size)
-    return tokens * max(4 * width + 3 * inside, width + 4 * hidden) * size
-
-
-def _prefill_bytes(config: ModelConfig, positions: Positions, settings: GenerationSettings, size: int) -> int:
-    """The prompt's embeddings, and one layer over all of it or a chunk: its attention, its MLP, or a row of logits.
-
-    Attention holds the residual before and after, queries, keys and values, and what rotating them takes; the MLP all
-    of these once, and gate, up, the activated gate and the product.
-    """
-    text = config.text
-    head_dim, kv_heads = _heads(config)
-    attended, kept = text.num_attention_heads * head_dim, kv_heads * head_dim
-    chunk = settings.switches.prefill_chunk
-    at_once = min(chunk, positions.prompt) if chunk else positions.prompt
-    projected = 2 * text.hidden_size + attended + 2 * kept
-    rotated = attended + kept
-    attention = at_once * (projected + 3 * rotated) * size
-    if settings.switches.attention == "eager":
-        scores = text.num_attention_heads * at_once * positions.prompt * max(2 * size, size + 4)
-        attention = max(attention, at_once * (projected + rotated) * size + scores + at_once * positions.prompt)
-    mlp = at_once * (projected + rotated + attended + 4 * text.intermediate_size) * size
-    return positions.prompt * text.hidden_size * size + max(attention, mlp, text.vocab_size * (size + 4))
+    return CacheShape(config.text.num_hidden_layers, kv_heads, head_dim, size)

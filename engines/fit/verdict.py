@@ -10,6 +10,7 @@ from engines.decoder.quantization import check_quantization
 from engines.decoder.quantized_kv import check_cache
 from engines.fit.advice import PlannedModels, find_ways, ways_text
 from engines.fit.batch_capacity import batch_capacity
+from engines.fit.context_capacity import context_capacity
 from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, room_for, shortage, use
 from engines.fit.requirements import QUESTION_POSITIONS, MemoryNeed, ModelShape, frame_count, model_shape
 from engines.hardware.memory import AssumedMachine, Machine, ThisMachine
@@ -133,6 +134,7 @@ def _past_context(plan: PlannedModels, need: MemoryNeed) -> str | None:
 
 
 def _model(plan: PlannedModels, need: MemoryNeed, free: int) -> dict[str, Any]:
+    longest = context_capacity(need, plan.shapes[need.role], plan.settings, free)
     return {
         "role": need.role,
         "name": need.name,
@@ -149,6 +151,8 @@ def _model(plan: PlannedModels, need: MemoryNeed, free: int) -> dict[str, Any]:
         "host_bytes": need.host_bytes,
         "total_bytes": need.total_bytes,
         "batch_capacity": asdict(batch_capacity(need, free)),
+        "most_positions": longest.most_positions,
+        "most_frames": longest.most_frames,
     }
 
 

@@ -27,6 +27,7 @@ from engines.families.loaded_model import Network
 from engines.families.networks import build_empty, finish, put_parameter
 from engines.hardware.device import choose_device, choose_dtype, dtype_name
 from engines.loading.random_weights import PREFIX, build_random, random_config, random_vocabulary
+from engines.loading.shapes import text_shape, vision_shape
 from engines.loading.tensor_plan import plan_problems, plan_tensors, with_stored_rows
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pixel_values import ClipTransform
@@ -283,5 +284,7 @@ def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, 
         attention="sdpa",
         cache=STATIC,
         prompt_template=engine_family(config.family).template.name,
+        text=text_shape(text),
+        vision=replace(vision_shape(config), frames=1),
         content=None if checkpoint.folder is None else folder_content(checkpoint.folder, config.kept_layers),
     )

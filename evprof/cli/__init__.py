@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     _speak_utf8()
     try:
-        code = _HIDDEN[words[0]](words[1:]) if words and words[0] in _HIDDEN else _run(words)
+        code = _HIDDEN[words[0]](words[1:]) if words and words[0] in _HIDDEN else run_words(words)
     except UserError as error:
         from evprof.cli.terminal.console import printable
 
@@ -102,6 +102,12 @@ def _measure_section(words: list[str]) -> int:
     return _gpu_section.main(words)
 
 
+def _do_long_work(words: list[str]) -> int:
+    from evprof.cli import _work
+
+    return _work.main(words)
+
+
 def _print_manual(_: list[str]) -> int:
     """evprof(1), the man page, which the installers put in place."""
     from evprof.cli.help.manual import manual
@@ -151,6 +157,7 @@ _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_paint": _paint_window,
     "_read-events": _read_events,
     "_video": _decode_videos,
+    "_work": _do_long_work,
     "_tensorboard": _serve_tensorboard,
 }
 """What the program starts for itself; in no list of commands."""
@@ -193,14 +200,15 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(words: list[str]) -> int:
+def run_words(words: list[str], *, is_followed: bool = False) -> int:
+    """Runs a command and returns its exit code; `is_followed`: a program reads its progress."""
     from evprof.cli.terminal.console import Console
 
     parser = build_parser()
     options = parser.parse_args(words)
     if options.command is None:
         options = parser.parse_args([*words, DEFAULT_COMMAND])
-    console = Console(is_json=getattr(options, "json", False), is_quiet=options.quiet)
+    console = Console(is_json=getattr(options, "json", False), is_quiet=options.quiet, is_followed=is_followed)
     # Whatever a library prints meanwhile must not end up inside the one document on standard output.
     chatter = contextlib.redirect_stdout(sys.stderr) if console.is_json else contextlib.nullcontext()
     with chatter:

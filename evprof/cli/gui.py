@@ -62,6 +62,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     from evprof.cli.terminal.crash import write_report
     from evprof.cli.terminal.display import find_display
     from evprof.cli.terminal.program import engine_argv, leave_to_window_program, program_argv
+    from evprof.cli.work_forms import works
     from evprof.loaders.videos.apart import keep_apart
 
     display = find_display()
@@ -81,6 +82,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
         size=getattr(options, "size", None),
         demo=demo,
         report=write_report,
+        works=works(),
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ class IntColumn:
     def __init__(self) -> None:
         self._buffer: npt.NDArray[np.int64] = np.empty(_FIRST_CAPACITY, dtype=np.int64)
 
-    def put(self, start: int, values: Sequence[int]) -> None:
+    def put(self, start: int, values: Sequence[int] | npt.NDArray[np.int64]) -> None:
         """Writes `values` from row `start` on; rows before it stay."""
         needed = start + len(values)
         if needed > len(self._buffer):
@@ -41,21 +42,73 @@ class IntColumn:
         return window
 
 
-class ObjectColumn:
-    """Growing column of str or bytes. Equal values are kept once: every repeat brings the same pictures again."""
+class Texts(NamedTuple):
+    """Text of rows as numbers of the words that it is of: int64 codes, shape (rows,), and the words they count."""
+
+    codes: npt.NDArray[np.int64]
+    words: Sequence[str]
+
+    def texts(self) -> list[str]:
+        """The text of each row."""
+        return list(map(self.words.__getitem__, self.codes.tolist()))
+
+
+class WordCodes(dict[str, int]):
+    """The number of each word, in order of their first being asked for; `words` holds them by number."""
 
     def __init__(self) -> None:
-        self._values: list[Any] = []
-        self._known: dict[Any, Any] = {}
+        super().__init__()
+        self.words: list[str] = []
 
-    def put(self, start: int, values: Sequence[Any]) -> None:
+    def __missing__(self, word: str) -> int:
+        # The word first: whoever sees the number may look it up at once.
+        self.words.append(word)
+        code = self[word] = len(self.words) - 1
+        return code
+
+
+class TextColumn:
+    """Growing column of str: the same few words again and again, so each is kept once and rows hold its number."""
+
+    def __init__(self) -> None:
+        self.codes = IntColumn()
+        self.known = WordCodes()
+
+    def put(self, start: int, values: Sequence[str] | Texts) -> None:
+        """Writes `values` from row `start` on; rows before it stay."""
+        if isinstance(values, Texts):
+            numbers = np.array([self.known[word] for word in values.words], dtype=np.int64)
+            self.codes.put(start, numbers[values.codes])
+        else:
+            self.codes.put(start, list(map(self.known.__getitem__, values)))
+
+    def view(self, start: int, stop: int) -> list[str]:
+        """Rows start…stop-1 as a new list."""
+        return Texts(self.codes.view(start, stop), self.known.words).texts()
+
+
+class BlobColumn:
+    """Growing column of bytes. Equal values are kept once: every repeat brings the same pictures again."""
+
+    def __init__(self) -> None:
+        self._values: list[bytes] = []
+        self._known: dict[bytes, bytes] = {}
+
+    def put(self, start: int, values: Sequence[bytes]) -> None:
         """Writes `values` from row `start` on; rows before it stay."""
         known = self._known
         self._values[start:] = [known.setdefault(value, value) for value in values]
 
-    def view(self, start: int, stop: int) -> list[Any]:
+    def view(self, start: int, stop: int) -> list[bytes]:
         """Rows start…stop-1 as a new list."""
         return self._values[start:stop]
+
+
+_COLUMNS: dict[str, type[IntColumn] | type[TextColumn] | type[BlobColumn]] = {
+    "int": IntColumn,
+    "str": TextColumn,
+    "bytes": BlobColumn,
+}
 
 
 class Stream:
@@ -65,7 +118,7 @@ class Stream:
         self.name = name
         self.record_type = STREAMS[name]
         self.column_names: tuple[str, ...] = tuple(column_kinds(name))
-        self._columns = tuple(IntColumn() if kind == "int" else ObjectColumn() for kind in column_kinds(name).values())
+        self._columns = tuple(_COLUMNS[kind]() for kind in column_kinds(name).values())
         self._length = 0
 
     def __len__(self) -> int:
@@ -78,24 +131,38 @@ class Stream:
         """
         if not rows:
             return
-        for column, values in zip(self._columns, zip(*rows, strict=True), strict=True):
+        self.extend_columns(tuple(zip(*rows, strict=True)))
+
+    def extend_columns(self, columns: Sequence[Any]) -> None:
+        """Appends rows given column by column, equally long: ints, texts (or `Texts`), bytes; visible together."""
+        for column, values in zip(self._columns, columns, strict=True):
             column.put(self._length, values)
-        self._length += len(rows)
+        # The first column is a number, and as long as the others.
+        self._length += len(columns[0])
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> Any:
         """One column of rows start…stop-1: int64 array (read-only) or list of str/bytes."""
         end = self._length if stop is None else min(stop, self._length)
         return self._columns[self.column_names.index(name)].view(start, end)
 
-    def rows(self, start: int = 0, stop: int | None = None) -> list[Record]:
+    def texts(self, name: str, start: int = 0, stop: int | None = None) -> Texts:
+        """One column of text of rows start…stop-1 without a str for each row. The words may be more than are used."""
+        column = self._columns[self.column_names.index(name)]
+        if not isinstance(column, TextColumn):
+            raise TypeError(f"{name} is no text")
+        end = self._length if stop is None else min(stop, self._length)
+        return Texts(column.codes.view(start, end), column.known.words)
+
+    def rows(self, start: int = 0, stop: int | None = None) -> list[Any]:
         """Rows start…stop-1 as records."""
         end = self._length if stop is None else min(stop, self._length)
         columns: list[list[Any]] = []
         for column in self._columns:
             view = column.view(start, end)
             columns.append(view.tolist() if isinstance(view, np.ndarray) else view)
-        make = cast("Any", self.record_type)
-        return [make(*values) for values in zip(*columns, strict=True)]
+        # What a NamedTuple's own constructor does, less reading its arguments one by one: a third of the time.
+        make = partial(tuple.__new__, self.record_type)
+        return list(map(make, zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True)

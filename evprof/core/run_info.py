@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.core.plain import Plain, hints_of, plain_values, read
 from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import UNKNOWN, Sample
@@ -29,7 +30,8 @@ class ModelFacts(Plain):
     `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
     (prefill, decode, verify), as far as it is known. `content` names what its files hold (None: older sessions and
     random weights do not say). `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
-    come from the configuration: the KV formula needs them.
+    come from the configuration: the KV formula needs them. `text` and `vision` (of one frame) are all its sizes; older
+    sessions and imported files do not tell them.
     """
 
     name: str
@@ -51,6 +53,8 @@ class ModelFacts(Plain):
     step: str = "eager"
     content: str | None = field(default=None, compare=False)
     attention_kernels: dict[str, str] = field(default_factory=dict, compare=False)
+    text: TextShape | None = field(default=None, compare=False)
+    vision: VisionShape | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,9 @@ class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
 
     `cell` names the configuration in a suite or an imported file: runs of one cell differ in sample and `repeat` only.
-    `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made.
+    `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made;
+    `chosen_baseline` those that somebody chose instead, [] where nobody did. `name` and `note` are somebody's words for
+    the run. `is_deleted`: somebody deleted it; it is kept, so that this can be undone, and no reader is shown it.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
     of the run. They are None until known. `started_at` is ISO 8601 UTC. `clocks` are by the name of their device.
 
@@ -227,6 +233,10 @@ class RunInfo:
     imported: ImportedFacts | None = None
     speculation: SpeculationFacts | None = None
     baseline: list[int] = field(default_factory=list)
+    chosen_baseline: list[int] = field(default_factory=list)
+    name: str = ""
+    note: str = ""
+    is_deleted: bool = False
     given: frozenset[str] | None = None
 
     @property

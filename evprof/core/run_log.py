@@ -5,16 +5,21 @@ The window, the metrics and the exports all read these; it knows no toolkit, fil
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
 
 from evprof.core.messages import Message, RunStarted, apply_to_info
-from evprof.core.recording import RecordLog
+from evprof.core.recording import RecordLog, Stream, Texts
 from evprof.core.records import (
-    BEGIN,
     COVERS,
-    END,
     ORIGIN_REJECTED,
     STAGES,
+    STREAM_OF,
     FrameRecord,
     JudgementRecord,
     KvRecord,
@@ -22,11 +27,13 @@ from evprof.core.records import (
     PowerRecord,
     Record,
     RoundRecord,
-    SpanRecord,
     TensorRecord,
     TokenRecord,
 )
 from evprof.core.run_info import RunInfo
+from evprof.core.span_columns import RUNNING as SPAN_RUNNING
+from evprof.core.span_columns import SETTLED as SPAN_SETTLED
+from evprof.core.span_columns import Ints, IntTable, SpanColumns, SpanRows, is_stage_name
 
 
 @dataclass
@@ -62,33 +69,179 @@ class Span:
     @property
     def is_stage(self) -> bool:
         """Whether this is one or several of the five stages rather than a part of one."""
-        return self.parent_id < 0 and (self.name in STAGES or all(name in STAGES for name in self.covers))
+        return self.parent_id < 0 and is_stage_name(self.name)
 
 
-@dataclass
+class RowBlock(NamedTuple):
+    """Rows start…stop-1 of a stream."""
+
+    stream: Stream
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return self.stop - self.start
+
+    def after(self, count: int) -> RowBlock:
+        """The same without the first rows."""
+        return RowBlock(self.stream, self.start + count, self.stop)
+
+    def column(self, name: str) -> Ints:
+        """One column of numbers."""
+        found: Ints = self.stream.column(name, self.start, self.stop)
+        return found
+
+    def texts(self, name: str) -> Texts:
+        """One column of text."""
+        return self.stream.texts(name, self.start, self.stop)
+
+    def rows(self) -> list[Record]:
+        """The rows as records."""
+        return self.stream.rows(self.start, self.stop)
+
+
+def blocks_by_run(stream: Stream, start: int, stop: int) -> Iterator[tuple[int, RowBlock]]:
+    """Rows of a stream by run: they come in blocks, for one run is recorded after the other."""
+    numbers = stream.column("run_id", start, stop)
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    for first, last in pairwise(edges):
+        if last > first:
+            yield int(numbers[first]), RowBlock(stream, start + first, start + last)
+
+
+_DRAINING = threading.RLock()
+"""Held while rows become objects: the window and an export may ask for those of one run at once."""
+
+
 class RunLog:
     """One run: its info and everything its rows said so far.
 
-    `span_changes` holds span ids in the order of their records, so that a reader can look at what changed alone.
+    Rows stay columns of the streams they came in (`blocks`) until somebody asks for the objects: a session may hold
+    millions, and what is drawn is read from the columns. What was asked for is kept, and follows the run.
     """
 
-    info: RunInfo
-    spans: dict[int, Span] = field(default_factory=dict)
-    span_changes: list[int] = field(default_factory=list)
-    tokens: list[TokenRecord] = field(default_factory=list)
-    rejected: list[TokenRecord] = field(default_factory=list)
-    rounds: list[RoundRecord] = field(default_factory=list)
-    judgements: list[JudgementRecord] = field(default_factory=list)
-    kv: dict[str, list[KvRecord]] = field(default_factory=dict)
-    memory: list[MemoryRecord] = field(default_factory=list)
-    power: dict[str, list[PowerRecord]] = field(default_factory=dict)
-    frames: dict[str, list[FrameRecord]] = field(default_factory=dict)
-    version: int = 0
-    # Stages, and the parts of each span: a run may hold a hundred thousand spans, and is asked for these all the time.
-    _stages: list[Span] = field(default_factory=list)
-    _parts: dict[int, list[Span]] = field(default_factory=dict)
-    # Streams are read one after the other, so a tensor may be seen a moment before its span.
-    _early_tensors: dict[int, list[TensorRecord]] = field(default_factory=dict)
+    def __init__(self, info: RunInfo) -> None:
+        self.info = info
+        self.version = 0
+        self._blocks: dict[str, list[RowBlock]] = {}
+        self._own: dict[str, Stream] = {}
+        """Rows that were handed over one by one."""
+        self._taken: dict[str, int] = {}
+        """Of each stream, how many rows are objects by now."""
+        self._tokens: list[TokenRecord] = []
+        self._rejected: list[TokenRecord] = []
+        self._rounds: list[RoundRecord] = []
+        self._judgements: list[JudgementRecord] = []
+        self._kv: dict[str, list[KvRecord]] = {}
+        self._memory: list[MemoryRecord] = []
+        self._power: dict[str, list[PowerRecord]] = {}
+        self._frames: dict[str, list[FrameRecord]] = {}
+        self._tensors: dict[int, list[TensorRecord]] = {}
+        self._columns = SpanColumns()
+        self._changes = IntTable(1)
+        self._made: dict[int, Span] = {}
+        self._spans: dict[int, Span] = {}
+        self._stages: list[Span] = []
+
+    # Rows as objects, made when they are first asked for.
+
+    @property
+    def tokens(self) -> list[TokenRecord]:
+        """The tokens of the answer, in the order in which they came."""
+        self._drain("tokens")
+        return self._tokens
+
+    @property
+    def rejected(self) -> list[TokenRecord]:
+        """The tokens that were drafted and thrown away."""
+        self._drain("tokens")
+        return self._rejected
+
+    @property
+    def rounds(self) -> list[RoundRecord]:
+        """The rounds of speculation."""
+        self._drain("rounds")
+        return self._rounds
+
+    @property
+    def judgements(self) -> list[JudgementRecord]:
+        """What both models thought of drafted tokens."""
+        self._drain("judgements")
+        return self._judgements
+
+    @property
+    def kv(self) -> dict[str, list[KvRecord]]:
+        """Cache lengths by role."""
+        self._drain("kv")
+        return self._kv
+
+    @property
+    def memory(self) -> list[MemoryRecord]:
+        """Samples of the engine process's memory."""
+        self._drain("memory")
+        return self._memory
+
+    @property
+    def power(self) -> dict[str, list[PowerRecord]]:
+        """Samples of what devices draw, by device."""
+        self._drain("power")
+        return self._power
+
+    @property
+    def frames(self) -> dict[str, list[FrameRecord]]:
+        """The pictures that models saw, by role."""
+        self._drain("frames")
+        return self._frames
+
+    @property
+    def spans(self) -> dict[int, Span]:
+        """All spans by id, in order of their first record."""
+        with _DRAINING:
+            columns = self.span_columns
+            for place in range(len(self._spans), len(columns)):
+                span = self._span_at(place)
+                self._spans[span.span_id] = span
+            return self._spans
+
+    # Rows as columns.
+
+    @property
+    def span_columns(self) -> SpanColumns:
+        """The spans without an object for each."""
+        self._drain("tensors")
+        self._drain("spans")
+        return self._columns
+
+    def changed_spans(self, since: int) -> Ints:
+        """The place of each span in the order of their records, from the record `since` on: what a reader looks at."""
+        self._drain("spans")
+        return self._changes.column(0)[since:]
+
+    def blocks(self, stream: str, since: int = 0) -> list[RowBlock]:
+        """Where the rows of a stream lie, from the row `since` of this run on."""
+        found = []
+        with _DRAINING:
+            for block in self._blocks.get(stream, ()):
+                if since < block.size:
+                    found.append(block.after(max(since, 0)))
+                since -= block.size
+        return found
+
+    def count(self, stream: str) -> int:
+        """How many rows of a stream this run has."""
+        return sum(block.size for block in self._blocks.get(stream, ()))
+
+    def has_spans(self) -> bool:
+        """Whether anything was measured yet."""
+        return bool(self._blocks.get("spans"))
+
+    def span(self, span_id: int) -> Span | None:
+        """The span of that id, or None."""
+        with _DRAINING:
+            place = int(self.span_columns.places(np.array([span_id]))[0])
+            return None if place < 0 else self._span_at(place)
 
     @property
     def run_id(self) -> int:
@@ -97,103 +250,168 @@ class RunLog:
 
     def stages(self, role: str | None = None) -> list[Span]:
         """Stage spans in order of start, of one role or of all."""
-        found = [span for span in self._stages if role in (None, span.role)]
+        found = [span for span in self._begun_stages if role in (None, span.role)]
         return sorted(found, key=lambda span: span.start_ns)
+
+    @property
+    def first_stage(self) -> Span | None:
+        """The stage that began first, by its record; None before any."""
+        return next(iter(self._begun_stages), None)
 
     def stage(self, name: str, role: str) -> Span | None:
         """The stage of that name and role, if it began and was measured apart from the others."""
-        mine = (span for span in self._stages if span.role == role)
+        mine = (span for span in self._begun_stages if span.role == role)
         return next((span for span in mine if span.name == name or self.accounts_for(span) == (name,)), None)
 
     def accounts_for(self, span: Span) -> tuple[str, ...]:
         """The stages whose time is this span's alone: what it covers, less what was measured apart from it."""
         if span.name in STAGES:
             return (span.name,)
-        apart = {other.name for other in self._stages if other.role == span.role}
+        apart = {other.name for other in self._begun_stages if other.role == span.role}
         return tuple(name for name in span.covers if name not in apart)
 
     def children(self, span_id: int) -> list[Span]:
         """Parts of a span in order of start."""
-        return sorted(self._parts.get(span_id, ()), key=lambda span: span.start_ns)
+        with _DRAINING:
+            columns = self.span_columns
+            places = np.flatnonzero(columns.parents == span_id) if span_id >= 0 else ()
+            return sorted(map(self._span_at, map(int, places)), key=lambda span: span.start_ns)
 
     @property
     def running_span(self) -> Span | None:
         """The stage being worked on, or None."""
         if self.info.is_over:
             return None
-        return next((span for span in reversed(self._stages) if span.end_ns is None), None)
+        return next((span for span in reversed(self._begun_stages) if span.end_ns is None), None)
+
+    @property
+    def last_sign_ns(self) -> int:
+        """The run's end; of one whose engine could not tell it any more, the last moment that a record tells of."""
+        if self.info.end_ns is not None:
+            return self.info.end_ns
+        places = self.changed_spans(0)
+        last = self._span_at(int(places[-1])) if len(places) else None
+        moments = [tokens[-1].t_ns for tokens in (self.tokens, self.rejected) if tokens]
+        moments += [points[-1].t_ns for points in self.kv.values() if points]
+        moments += [] if last is None else [last.start_ns if last.end_ns is None else last.end_ns]
+        return max(moments, default=self.info.start_ns or 0)
 
     def open_stage(self, role: str) -> Span | None:
         """The stage that one model is in; None between stages and after the end."""
         if self.info.is_over:
             return None
-        return next((span for span in reversed(self._stages) if span.role == role and span.end_ns is None), None)
+        return next((span for span in reversed(self._begun_stages) if span.role == role and span.end_ns is None), None)
+
+    @property
+    def _begun_stages(self) -> list[Span]:
+        """Stage spans in order of their first record."""
+        self._drain("tensors")
+        self._drain("spans")
+        return self._stages
+
+    # Taking in.
 
     def absorb(self, record: Record) -> None:
         """Takes one record of this run in."""
-        match record:
-            case SpanRecord():
-                self._absorb_span(record)
-            case TensorRecord():
-                span = self.spans.get(record.span_id)
-                (span.tensors if span else self._early_tensors.setdefault(record.span_id, [])).append(record)
-            case TokenRecord():
-                (self.rejected if record.origin == ORIGIN_REJECTED else self.tokens).append(record)
-            case RoundRecord():
-                self.rounds.append(record)
-            case JudgementRecord():
-                self.judgements.append(record)
-            case KvRecord():
-                self.kv.setdefault(record.role, []).append(record)
-            case MemoryRecord():
-                self.memory.append(record)
-            case PowerRecord():
-                self.power.setdefault(record.device, []).append(record)
-            case FrameRecord():
-                self.frames.setdefault(record.role, []).append(record)
-        self.version += 1
+        name = STREAM_OF[type(record)]
+        own = self._own.get(name)
+        if own is None:
+            own = self._own[name] = Stream(name)
+        own.extend([record])
+        self.take(own, len(own) - 1, len(own))
 
-    def _absorb_span(self, record: SpanRecord) -> None:
-        self.span_changes.append(record.span_id)
-        if record.phase == BEGIN:
-            span = self._new_span(record)
-            span.host_start_ns = record.start_ns
+    def take(self, stream: Stream, start: int, stop: int) -> None:
+        """Takes rows start…stop-1 of a stream in, all of this run."""
+        with _DRAINING:
+            blocks = self._blocks.setdefault(stream.name, [])
+            if blocks and blocks[-1].stream is stream and blocks[-1].stop == start:
+                blocks[-1] = RowBlock(stream, blocks[-1].start, stop)
+            else:
+                blocks.append(RowBlock(stream, start, stop))
+            self.version += stop - start
+
+    def _drain(self, name: str) -> None:
+        """Makes objects (of spans: columns) of the rows that are none yet."""
+        if self._taken.get(name, 0) == self.count(name):
             return
-        known = self.spans.get(record.span_id)
-        span = self._new_span(record) if known is None else known
-        if record.phase == END:
-            span.host_start_ns, span.host_end_ns = record.start_ns, record.end_ns
-            if span.is_settled:
-                return
-        else:
-            span.is_settled = True
-        span.start_ns, span.end_ns = record.start_ns, record.end_ns
+        with _DRAINING:
+            taken = self._taken.get(name, 0)
+            for block in self.blocks(name, taken):
+                if name == "spans":
+                    self._take_spans(block)
+                else:
+                    for record in block.rows():
+                        self._keep(record)
+                taken += block.size
+            # Last: who sees this asks for nothing more.
+            self._taken[name] = taken
 
-    def _new_span(self, record: SpanRecord) -> Span:
-        span = Span(
-            record.span_id,
-            record.parent_id,
-            record.role,
-            record.name,
-            record.start_ns,
-            tensors=self._early_tensors.pop(record.span_id, []),
-        )
-        self.spans[record.span_id] = span
-        if span.is_stage:
-            self._stages.append(span)
-        elif span.parent_id >= 0:
-            self._parts.setdefault(span.parent_id, []).append(span)
+    def _keep(self, record: Record) -> None:
+        match record:
+            case TensorRecord():
+                self._tensors.setdefault(record.span_id, []).append(record)
+            case TokenRecord():
+                (self._rejected if record.origin == ORIGIN_REJECTED else self._tokens).append(record)
+            case RoundRecord():
+                self._rounds.append(record)
+            case JudgementRecord():
+                self._judgements.append(record)
+            case KvRecord():
+                self._kv.setdefault(record.role, []).append(record)
+            case MemoryRecord():
+                self._memory.append(record)
+            case PowerRecord():
+                self._power.setdefault(record.device, []).append(record)
+            case FrameRecord():
+                self._frames.setdefault(record.role, []).append(record)
+
+    def _take_spans(self, block: RowBlock) -> None:
+        columns, before = self._columns, len(self._columns)
+        ids = block.column("span_id"), block.column("parent_id"), block.column("phase")
+        texts, times = (block.texts("role"), block.texts("name")), (block.column("start_ns"), block.column("end_ns"))
+        places = columns.take(SpanRows(*ids, *texts, *times))
+        self._changes.append((places,))
+        if self._made:
+            for place in np.unique(places[places < before]).tolist():
+                if place in self._made:
+                    self._refresh(self._made[place], place)
+        are_stages = columns.are_stages()
+        for place in (before + np.flatnonzero(are_stages[before:])).tolist():
+            self._stages.append(self._span_at(place))
+
+    def _span_at(self, place: int) -> Span:
+        span = self._made.get(place)
+        if span is None:
+            span_id = int(self._columns.ids[place])
+            span = self._made[place] = Span(span_id, -1, "", "", 0, tensors=self._tensors.setdefault(span_id, []))
+            self._refresh(span, place)
         return span
+
+    def _refresh(self, span: Span, place: int) -> None:
+        """Brings an object up to what its columns say."""
+        columns = self._columns
+        state = int(columns.states[place])
+        span.parent_id = int(columns.parents[place])
+        span.role, span.name = columns.role_words[columns.roles[place]], columns.name_words[columns.names[place]]
+        span.start_ns = int(columns.starts[place])
+        span.end_ns = None if state == SPAN_RUNNING else int(columns.ends[place])
+        span.is_settled = state == SPAN_SETTLED
+        span.host_start_ns, span.host_end_ns = columns.host_times(place)
 
 
 class RunBook:
-    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads."""
+    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads.
+
+    `runs` are those that are there, in order of start; `deleted` those that somebody deleted.
+    """
 
     def __init__(self, recording: RecordLog) -> None:
         self.recording = recording
         self.runs: dict[int, RunLog] = {}
+        self.deleted: dict[int, RunLog] = {}
+        self._all: dict[int, RunLog] = {}
         self._cursor = recording.cursor()
-        self._orphans: dict[int, list[Record]] = {}
+        self._orphans: dict[int, list[RowBlock]] = {}
 
     def update(self) -> tuple[list[Message], set[int]]:
         """Reads what is new. Returns the new messages in order and the ids of runs that changed."""
@@ -203,34 +421,52 @@ class RunBook:
             if isinstance(message, RunStarted):
                 self._start(message, changed)
         for name, (start, stop) in news.ranges.items():
-            for record in self.recording.streams[name].rows(start, stop):
-                self._absorb(record, changed)
+            for run_id, block in blocks_by_run(self.recording.streams[name], start, stop):
+                self._absorb(run_id, block, changed)
         for message in news.messages:
             self._apply(message, changed)
         return news.messages, changed
 
     def _start(self, message: RunStarted, changed: set[int]) -> None:
         # A copy: the log's info changes with every message, the message must not.
-        self.runs[message.run_id] = RunLog(message.info.copied())
+        run = self._all[message.run_id] = RunLog(message.info.copied())
+        (self.deleted if run.info.is_deleted else self.runs)[message.run_id] = run
         changed.add(message.run_id)
-        for record in self._orphans.pop(message.run_id, []):
-            self._absorb(record, changed)
+        for block in self._orphans.pop(message.run_id, []):
+            self._absorb(message.run_id, block, changed)
 
-    def _absorb(self, record: Record, changed: set[int]) -> None:
-        run_id = record[0]
-        run = self.runs.get(run_id)
+    def _absorb(self, run_id: int, block: RowBlock, changed: set[int]) -> None:
+        run = self._all.get(run_id)
         if run is None:
             # Rows may be read a moment before the message that starts their run.
-            self._orphans.setdefault(run_id, []).append(record)
+            self._orphans.setdefault(run_id, []).append(block)
             return
-        run.absorb(record)
+        run.take(*block)
         changed.add(run_id)
 
     def _apply(self, message: Message, changed: set[int]) -> None:
-        run = self.runs.get(getattr(message, "run_id", -1))
+        run = self._all.get(getattr(message, "run_id", -1))
         if run is None:
             return
         if not apply_to_info(message, run.info):
             return
         run.version += 1
         changed.add(run.run_id)
+        if run.info.is_deleted == (run.run_id in self.runs):
+            self._sort()
+
+    def _sort(self) -> None:
+        """Tells anew which runs are there: a run that comes back stands where it stood."""
+        for known, are_deleted in ((self.runs, False), (self.deleted, True)):
+            known.clear()
+            known.update((run_id, run) for run_id, run in self._all.items() if run.info.is_deleted is are_deleted)
+
+    @property
+    def last_run_id(self) -> int:
+        """The highest number of a run, deleted or not; 0 without any."""
+        return max(self._all, default=0)
+
+    @property
+    def last_group_id(self) -> int:
+        """The highest number of a request, whether its runs are there or not; 0 without any."""
+        return max((run.info.group_id for run in self._all.values()), default=0)

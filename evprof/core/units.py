@@ -32,6 +32,11 @@ def memory_text(count: int) -> str:
     return f"{count / GIB:.2f} GiB" if count >= GIB else bytes_text(count)
 
 
+def count_text(count: int, noun: str) -> str:
+    """`1 round`, `1,204 rounds`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def ms_text(duration_ms: float | None) -> str:
     """Milliseconds to three significant digits with the unit that suits: `640 µs`, `66.2 ms`, `1.27 s`."""
     if duration_ms is None:

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
-
 from evprof.core.messages import Message, RunStarted, apply_to_info
-from evprof.core.recording import RecordLog
+from evprof.core.recording import RecordLog, Stream
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import RowBlock, RunLog, blocks_by_run
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source
-
-Pieces = list[tuple[int, int]]
-"""Half-open ranges of rows of one stream."""
 
 
 class StoredRuns(Sequence[RunLog]):
     """Runs of a complete recording in order of their numbers; each is put together anew whenever it is asked for."""
 
     def __init__(self, recording: RecordLog) -> None:
-        self._recording = recording
         self.infos = _infos(recording)
         """What is known of each run apart from its rows."""
-        self._pieces = {name: _pieces(recording, name) for name in recording.streams}
+        self._blocks = [_blocks(stream) for stream in recording.streams.values()]
 
     def __len__(self) -> int:
         return len(self.infos)
@@ -53,10 +46,9 @@ class StoredRuns(Sequence[RunLog]):
 
     def _run(self, info: RunInfo) -> RunLog:
         run = RunLog(info)
-        for name, pieces in self._pieces.items():
-            for start, stop in pieces.get(info.run_id, ()):
-                for record in self._recording.streams[name].rows(start, stop):
-                    run.absorb(record)
+        for blocks in self._blocks:
+            for block in blocks.get(info.run_id, ()):
+                run.take(*block)
         return run
 
 
@@ -88,13 +80,8 @@ def _infos(recording: RecordLog) -> list[RunInfo]:
     return [infos[run_id] for run_id in sorted(infos)]
 
 
-def _pieces(recording: RecordLog, name: str) -> dict[int, Pieces]:
-    """Where the rows of each run lie: they come in blocks, for one run is recorded after the other."""
-    numbers = recording.streams[name].column("run_id")
-    if not len(numbers):
-        return {}
-    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    found: dict[int, Pieces] = {}
-    for start, stop in pairwise(edges):
-        found.setdefault(int(numbers[start]), []).append((start, stop))
+def _blocks(stream: Stream) -> dict[int, list[RowBlock]]:
+    found: dict[int, list[RowBlock]] = {}
+    for run_id, block in blocks_by_run(stream, 0, len(stream)):
+        found.setdefault(run_id, []).append(block)
     return found

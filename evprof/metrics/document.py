@@ -83,6 +83,8 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
     return {
         "run_id": info.run_id,
         "group_id": info.group_id,
+        "name": info.name,
+        "note": info.note,
         "repeat": info.repeat,
         "role": info.role,
         "mode": info.mode,
@@ -92,7 +94,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "profiled": info.profiled,
         "cold": info.is_cold,
         "engine_session": engine_session(info) or None,
-        "baseline": {"run_ids": list(info.baseline)} if info.baseline else None,
+        "baseline": {"run_ids": list(noted)} if (noted := info.chosen_baseline or info.baseline) else None,
         "started_at": info.started_at,
         "warnings": list(info.warnings),
         "trace_path": info.trace_path,

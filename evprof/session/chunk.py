@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.recording import Texts, WordCodes
 from evprof.core.records import column_kinds
 
 AS_IS, ZLIB = 0, 1
@@ -52,19 +53,19 @@ def pack(stream: str, columns: Sequence[Any]) -> bytes:
     return bytes([ZLIB]) + packed if len(packed) < 0.9 * len(plain) else bytes([AS_IS]) + plain
 
 
-def unpack(stream: str, row_count: int, blob: bytes) -> list[tuple[Any, ...]]:
-    """The rows of a chunk as tuples. Raises ChunkError for anything that `pack` would not have written.
+def unpack(stream: str, row_count: int, blob: bytes) -> list[Any]:
+    """The columns of a chunk: int64 arrays, `Texts` and lists of bytes. Raises ChunkError for anything that `pack`
+    would not have written.
 
     Takes memory in proportion to MAX_BYTES and MAX_ROWS whatever the bytes say.
     """
     if not 0 < row_count <= MAX_ROWS:
         raise ChunkError(f"{row_count} rows")
     reader = _Reader(_unwrap(blob))
-    columns: list[list[Any]] = []
-    for kind in column_kinds(stream).values():
-        columns.append(reader.ints(row_count).tolist() if kind == "int" else reader.values(row_count, kind))
+    read = {"int": reader.ints, "str": reader.texts, "bytes": reader.values}
+    columns: list[Any] = [read[kind](row_count) for kind in column_kinds(stream).values()]
     reader.end()
-    return list(zip(*columns, strict=True))
+    return columns
 
 
 def run_range(row_count: int, blob: bytes) -> tuple[int, int]:
@@ -129,17 +130,34 @@ class _Reader:
             offsets += np.frombuffer(self._take(row_count * width), dtype=_UNSIGNED[width])
         return (offsets + np.uint64(base & 0xFFFF_FFFF_FFFF_FFFF)).view(np.int64)
 
-    def values(self, row_count: int, kind: str) -> list[Any]:
+    def values(self, row_count: int) -> list[bytes]:
+        lengths = self._lengths(row_count)
+        return [bytes(self._take(length)) for length in lengths.tolist()]
+
+    def texts(self, row_count: int) -> Texts:
+        lengths = self._lengths(row_count)
+        first = int(lengths[0])
+        body = bytes(self._take(int(lengths.sum())))
+        try:
+            if bool((lengths == first).all()) and body == body[:first] * row_count:
+                return Texts(np.zeros(row_count, dtype=np.int64), [body[:first].decode("utf-8", "surrogatepass")])
+            codes = WordCodes()
+            ends = np.cumsum(lengths)
+            places = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
+            if body.isascii():
+                text = body.decode("ascii")
+                found = [codes[text[start:end]] for start, end in places]
+            else:
+                found = [codes[body[start:end].decode("utf-8", "surrogatepass")] for start, end in places]
+        except UnicodeDecodeError as error:
+            raise ChunkError("text is not UTF-8") from error
+        return Texts(np.array(found, dtype=np.int64), codes.words)
+
+    def _lengths(self, row_count: int) -> npt.NDArray[np.int64]:
         lengths = self.ints(row_count)
         if int(lengths.min()) < 0 or int(lengths.max()) > len(self._data):
             raise ChunkError("lengths")
-        encoded = [bytes(self._take(length)) for length in lengths.tolist()]
-        if kind == "bytes":
-            return encoded
-        try:
-            return [value.decode("utf-8", "surrogatepass") for value in encoded]
-        except UnicodeDecodeError as error:
-            raise ChunkError("text is not UTF-8") from error
+        return lengths
 
     def end(self) -> None:
         if self._place != len(self._data):

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
+
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 
-_Span = tuple[int, int]
-"""The ids of a run and of one of its spans."""
+Ints = npt.NDArray[np.int64]
 
 _MOST_TOKENS = 1_000_000
 """Of a prompt or an answer: the longest context there is holds as many."""
@@ -76,34 +78,37 @@ def _wrong_texts(recording: RecordLog) -> Iterator[str]:
     for stream, rows in recording.streams.items():
         for name, kind in column_kinds(stream).items():
             most = _LONGEST.get((stream, name), _LONGEST_TEXT)
-            if kind == "str" and max(map(len, rows.column(name)), default=0) > most:
+            if kind == "str" and max(map(len, rows.texts(name).words), default=0) > most:
                 yield f"a {name} among its {stream} is longer than {most} letters"
 
 
 def _wrong_tree(recording: RecordLog) -> str | None:
     """Spans in one another without end are told here; a parent that is not there is a reader's to pass over."""
-    rows = recording.streams["spans"]
-    runs, spans, parents = (rows.column(name) for name in ("run_id", "span_id", "parent_id"))
-    parent_of = {
-        (run, span): (run, parent)
-        for run, span, parent in zip(runs.tolist(), spans.tolist(), parents.tolist(), strict=True)
-    }
-    return f"its spans lie in one another more than {_MOST_LEVELS} deep" if _is_deeper(parent_of) else None
+    parents = _parent_places(*(recording.streams["spans"].column(name) for name in ("run_id", "span_id", "parent_id")))
+    # Twice as far up each time: what has an ancestor that many levels up lies too deep, and a circle has it always.
+    for _ in range(_MOST_LEVELS.bit_length() - 1):
+        parents = np.where(parents < 0, -1, parents[parents])
+    return f"its spans lie in one another more than {_MOST_LEVELS} deep" if bool((parents >= 0).any()) else None
 
 
-def _is_deeper(parent_of: dict[_Span, _Span]) -> bool:
-    levels: dict[_Span, int] = {}
-    for span in parent_of:
-        place, path = span, []
-        while place in parent_of and place not in levels:
-            path.append(place)
-            if len(path) > _MOST_LEVELS:
-                return True
-            place = parent_of[place]
-        level = levels.get(place, 0)
-        for step in reversed(path):
-            level += 1
-            levels[step] = level
-        if level > _MOST_LEVELS:
-            return True
-    return False
+def _parent_places(runs: Ints, spans: Ints, parents: Ints) -> Ints:
+    """Of each record of a span, the place of its parent's last one; -1 where there is none. A span's last record says
+    which span that is."""
+    if not len(spans):
+        return spans
+    run_codes, _ = _codes(runs)
+    span_codes, count = _codes(np.concatenate([spans, parents]))
+    codes, count = _codes(np.tile(run_codes, 2) * count + span_codes)
+    own, above = np.split(codes, 2)
+    places = np.full(count, -1, dtype=np.int64)
+    places[own] = np.arange(len(own))
+    return np.asarray(places[above][places[own]])
+
+
+def _codes(values: Ints) -> tuple[Ints, int]:
+    """Numbers from 0, equal where the values are, and how many there may be; at most in proportion to the values."""
+    low, high = int(values.min()), int(values.max())
+    if high - low < 4 * len(values) + 1024:
+        return values - low, high - low + 1
+    found, codes = np.unique(values, return_inverse=True)
+    return codes, len(found)

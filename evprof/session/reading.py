@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import STREAMS, column_kinds
+from evprof.core.records import STREAMS
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.session import chunk
 from evprof.session.checked_rows import CheckedRows, DamagedRow
@@ -38,7 +38,7 @@ _BASE_BYTES, _BYTES_PER_FILE_BYTE = 64 << 20, 200
 """What a file may unpack to: no session of ours comes near 200 times its size."""
 
 _NUMBERS = re.compile(r"(?:-?\d{1,18}(?:,-?\d{1,18})*)?\Z")
-_NUMBER_LISTS = {("tensors", "shape"), ("rounds", "drafted_ids")}
+_NUMBER_LISTS = (("tensors", "shape"), ("rounds", "drafted_ids"))
 
 _ATTEMPTS = 8
 
@@ -136,6 +136,7 @@ class _Reading:
         self._read_runs(facts.get("writer"))
         self._read_row_streams()
         self._read_chunks()
+        self._check_lists()
         if told := implausible(self._recording):
             raise DamageError(told)
         environment, created_at = facts.get("environment"), facts.get("created_at")
@@ -199,7 +200,7 @@ class _Reading:
             for _, *row in self._undamaged(stream, _run_of_row):
                 self._spend(8 * len(row) + sum(len(value) for value in row if isinstance(value, str)))
                 batch.append(tuple(row))
-            self._extend(stream, batch)
+            self._recording.extend(stream, batch)
 
     def _read_chunks(self) -> None:
         for _, stream, row_count, _, _, content, _, _ in self._undamaged("chunks", _runs_of_chunk):
@@ -209,8 +210,8 @@ class _Reading:
                 unpacked = chunk.unpack(stream, row_count, content)
             except chunk.ChunkError as error:
                 raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
-            self._spend(8 * row_count * len(unpacked[0]) + len(content))
-            self._extend(stream, unpacked)
+            self._spend(8 * row_count * len(unpacked) + len(content))
+            self._recording.streams[stream].extend_columns(unpacked)
 
     def _undamaged(self, table: str, whose: _Whose) -> Iterator[tuple[Any, ...]]:
         """The rows that are whole; runs that a damaged one may have belonged to are told so.
@@ -242,14 +243,10 @@ class _Reading:
             for info in spoilt:
                 _spoil(info, f"Some of its {what} are damaged in the file and left out.")
 
-    def _extend(self, stream: str, rows: list[tuple[Any, ...]]) -> None:
-        for name in column_kinds(stream):
-            if (stream, name) not in _NUMBER_LISTS:
-                continue
-            place = list(column_kinds(stream)).index(name)
-            if not all(_NUMBERS.match(row[place]) for row in rows):
+    def _check_lists(self) -> None:
+        for stream, name in _NUMBER_LISTS:
+            if not all(map(_NUMBERS.match, self._recording.streams[stream].texts(name).words)):
                 raise DamageError(f"a {name} among its {stream} is no list of numbers")
-        self._recording.extend(stream, rows)
 
     def _json(self, text: str) -> Any:
         self._spend(len(text))

@@ -5,6 +5,8 @@ Colours are `#rrggbb` text here; the window turns them into its toolkit's own. H
 
 from __future__ import annotations
 
+from functools import cache
+
 STAGE_COLORS_DARK: dict[str, str] = {
     "load": "#b9babd",
     "preprocess": "#7dc6fc",
@@ -78,6 +80,17 @@ def contrast(first: str, second: str) -> float:
     """Contrast ratio of two colours, 1…21 (WCAG 2.2)."""
     low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
+
+
+@cache
+def readable_on(color: str, ground: str, ink: str, least: float = 4.5) -> str:
+    """`color`, or what of a mixture with `ink` first has the contrast `least` to `ground` (WCAG 2.2: small text)."""
+    for share in range(21):
+        parts = zip(channels(color), channels(ink), strict=True)
+        mixed = "#" + "".join(f"{round(255 * (own + (other - own) * share / 20)):02x}" for own, other in parts)
+        if contrast(mixed, ground) >= least:
+            return mixed
+    return ink
 
 
 def ink_on(ground: str) -> str:

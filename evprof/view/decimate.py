@@ -5,15 +5,20 @@ Arrays in, arrays out; times in ns relative to the run's zero, positions in px. 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from evprof.view.peaks import Extremes, Peaks
 from evprof.view.timescale import Timescale
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+FEW_ROWS = 5_000
+"""Up to so many rows each is looked at."""
 
 
 class Bars(NamedTuple):
@@ -44,12 +49,17 @@ def visible_rows(starts: Ints, ends: Ints, scale: Timescale) -> slice:
     return slice(min(first, last), last)
 
 
-def merged_bars(starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float = 1.5) -> Bars:
+def merged_bars(
+    starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float = 1.5, longest: Peaks | None = None
+) -> Bars:
     """Intervals as bars; neighbours narrower than `narrow_px` that begin on the same pixel become one.
 
-    The result has at most about two bars per pixel. Bars are clipped to one view width beyond the edges.
+    The result has at most about two bars per pixel. Bars are clipped to one view width beyond the edges. Where none
+    begins before the one before it ends, peaks of their lengths give the same at a cost of pixels instead of rows.
     """
     window = visible_rows(starts, ends, scale)
+    if longest is not None and window.stop - window.start > FEW_ROWS:
+        return _bars_of_pixels(starts, ends, scale, narrow_px, longest)
     low, high = -scale.width_px, 2 * scale.width_px
     x0 = np.clip((starts[window] - scale.start_ns) / scale.ns_per_px, low, high)
     x1 = np.clip((ends[window] - scale.start_ns) / scale.ns_per_px, low, high)
@@ -62,9 +72,46 @@ def merged_bars(starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float 
     is_first[1:] = ~(narrow[1:] & narrow[:-1] & (pixel[1:] == pixel[:-1]))
     groups = np.flatnonzero(is_first)
     counts = np.diff(np.append(groups, len(rows)))
-    longest = _row_of_largest((ends[window] - starts[window]).astype(np.float64), groups, counts)
+    tallest = _row_of_largest((ends[window] - starts[window]).astype(np.float64), groups, counts)
     right = np.maximum.reduceat(x1, groups)
-    return Bars(x0[groups], right, rows[longest], rows[groups], counts.astype(np.int64))
+    return Bars(x0[groups], right, rows[tallest], rows[groups], counts.astype(np.int64))
+
+
+def _bars_of_pixels(starts: Ints, ends: Ints, scale: Timescale, narrow_px: float, longest: Peaks) -> Bars:
+    """`merged_bars` of rows in good order: on a pixel begin narrow rows and at most one wide one, the last."""
+    window = visible_rows(starts, ends, scale)
+    low, high = -scale.width_px, 2 * scale.width_px
+    firsts = _first_rows(starts, window, scale, (0.0, scale.width_px))
+    lasts = np.append(firsts[1:], window.stop) - 1
+
+    def x(times: Ints) -> Floats:
+        return np.clip((times - scale.start_ns) / scale.ns_per_px, low, high)
+
+    is_apart = (x(ends[lasts]) - x(starts[lasts]) >= narrow_px) & (lasts > firsts)
+    firsts = np.sort(np.concatenate([firsts, lasts[is_apart]]))
+    counts = np.diff(np.append(firsts, window.stop))
+    return Bars(x(starts[firsts]), x(ends[firsts + counts - 1]), longest.rows(firsts, counts), firsts, counts)
+
+
+def _first_rows(times: Ints, window: slice, scale: Timescale, reach: tuple[float, float], per_px: float = 1.0) -> Ints:
+    """The first of the rows of a window on each column of `1 / per_px` px, of columns that hold any.
+
+    What lies left of `reach` (px), and right of it, is one column each.
+    """
+    columns = np.arange(math.floor(reach[0] * per_px), math.floor(reach[1] * per_px) + 2)
+    moments = scale.start_ns + np.ceil(columns / per_px * scale.ns_per_px).astype(np.int64)
+
+    def column(at: Ints) -> Floats:
+        # As it is computed row by row, to the last bit.
+        return np.floor((at - scale.start_ns) / scale.ns_per_px * per_px)
+
+    while bool((is_late := column(moments - 1) >= columns).any()):
+        moments -= is_late
+    while bool((is_early := column(moments) < columns).any()):
+        moments += is_early
+    rows = window.start + np.searchsorted(times[window], np.append(np.iinfo(np.int64).min, moments))
+    # Where a column is empty, the next one begins with the same row.
+    return np.asarray(rows[np.append(rows[:-1] != rows[1:], rows[-1] < window.stop)], dtype=np.int64)
 
 
 def joined_bars(bars: Bars, kinds: Ints) -> Bars:
@@ -99,10 +146,20 @@ def thinned(x: Floats, y: Floats, *, grain: float = 0.5) -> tuple[Floats, Floats
     return x[is_needed], y[is_needed]
 
 
-def tallest_stems(times: Ints, values: Floats, scale: Timescale, *, per_px: float = 1.0) -> Stems:
-    """Points as stems, one per `1 / per_px` px: the largest value of each column is kept, so no outlier is lost."""
+def tallest_stems(
+    times: Ints, values: Floats, scale: Timescale, *, per_px: float = 1.0, highest: Peaks | None = None
+) -> Stems:
+    """Points as stems, one per `1 / per_px` px: the largest value of each column is kept, so no outlier is lost.
+
+    `highest` are peaks of the values: with them many points cost no more than few.
+    """
     first = int(np.searchsorted(times, scale.start_ns - scale.ns_per_px * 8, side="left"))
     last = int(np.searchsorted(times, scale.end_ns + scale.ns_per_px * 8, side="right"))
+    if highest is not None and last - first > FEW_ROWS:
+        groups = _first_rows(times, slice(first, last), scale, (-10.0, scale.width_px + 10.0), per_px)
+        counts = np.diff(np.append(groups, last))
+        largest = highest.rows(groups, counts)
+        return Stems((times[largest] - scale.start_ns) / scale.ns_per_px, values[largest], largest, counts)
     x = (times[first:last] - scale.start_ns) / scale.ns_per_px
     rows = np.arange(first, last, dtype=np.int64)
     if not len(rows):
@@ -114,14 +171,21 @@ def tallest_stems(times: Ints, values: Floats, scale: Timescale, *, per_px: floa
     return Stems(x[largest], values[first:last][largest], rows[largest], counts.astype(np.int64))
 
 
-def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Floats]:
+def step_line(times: Ints, values: Floats, scale: Timescale, extremes: Extremes | None = None) -> tuple[Floats, Floats]:
     """A line through levels that hold until the next row, as x and value; where
     rows are dense, the lowest and the highest of each pixel.
 
     The level before the first visible row is carried in from the left; nothing is drawn before the first row of all.
+    With `extremes` of the values many rows cost no more than few.
     """
     first = max(0, int(np.searchsorted(times, scale.start_ns, side="left")) - 1)
-    last = int(np.searchsorted(times, scale.end_ns, side="right")) + 1
+    last = min(int(np.searchsorted(times, scale.end_ns, side="right")) + 1, len(times))
+    if extremes is not None and last - first > max(FEW_ROWS, 2 * scale.width_px):
+        groups = _first_rows(times, slice(first, last), scale, (0.0, scale.width_px))
+        counts = np.diff(np.append(groups, last))
+        x = np.clip((times[groups] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
+        ends = values[groups], values[groups + counts - 1]
+        return _up_or_down(np.floor(x), ends, extremes.of(groups, counts))
     x = np.clip((times[first:last] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
     level = values[first:last]
     if len(x) > 2 * scale.width_px:
@@ -138,12 +202,16 @@ def _two_per_pixel(x: Floats, level: Floats) -> tuple[Floats, Floats]:
     column = np.floor(x)
     groups = np.flatnonzero(np.diff(column, prepend=column[0] - 1) != 0)
     lasts = np.append(groups[1:], len(x)) - 1
-    lowest = np.minimum.reduceat(level, groups)
-    highest = np.maximum.reduceat(level, groups)
-    # Rising pixels go up and falling ones down, so that the line does not zigzag.
-    rises = level[lasts] >= level[groups]
+    both = np.minimum.reduceat(level, groups), np.maximum.reduceat(level, groups)
+    return _up_or_down(column[groups], (level[groups], level[lasts]), both)
+
+
+def _up_or_down(columns: Floats, ends: tuple[Floats, Floats], extremes: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Rising pixels go up and falling ones down, so that the line does not zigzag."""
+    rises = ends[1] >= ends[0]
+    lowest, highest = extremes
     levels = np.stack([np.where(rises, lowest, highest), np.where(rises, highest, lowest)], axis=1).ravel()
-    return np.repeat(column[groups], 2), levels
+    return np.repeat(columns, 2), levels
 
 
 def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:

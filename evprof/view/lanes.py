@@ -7,15 +7,21 @@ moments that a track gives are the axis's.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_TARGET
-from evprof.core.run_log import RunLog, Span
+from evprof.core import span_columns
+from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED, ORIGIN_TARGET
+from evprof.core.run_log import RowBlock, RunLog
+from evprof.core.span_columns import IntTable, SpanColumns
 from evprof.view.columns import ShownModel
+from evprof.view.decimate import Bars, merged_bars
+from evprof.view.peaks import Extremes, Peaks
 from evprof.view.power_line import power_line
+from evprof.view.timescale import Timescale
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -23,38 +29,14 @@ Floats = npt.NDArray[np.float64]
 VERIFY = "verify"
 """The name of the part in which the target checks drafts."""
 
-RUNNING, PROVISIONAL, SETTLED = 0, 1, 2
+RUNNING, PROVISIONAL, SETTLED = span_columns.RUNNING, span_columns.ENDED, span_columns.SETTLED
 """States of a bar: begun; ended on the host's clock; device times known."""
 
 ORIGINS = (ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT)
 """Origin names by the code used in token tables."""
 
-
-class LaneTable:
-    """Equally long int64 columns that grow; views handed out stay valid."""
-
-    def __init__(self, columns: int) -> None:
-        self._data: Ints = np.empty((columns, 64), dtype=np.int64)
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def append(self, rows: list[tuple[int, ...]]) -> None:
-        """Adds rows of one int per column."""
-        if not rows:
-            return
-        needed = self._length + len(rows)
-        if needed > self._data.shape[1]:
-            grown = np.empty((self._data.shape[0], max(needed, 2 * self._data.shape[1])), dtype=np.int64)
-            grown[:, : self._length] = self._data[:, : self._length]
-            self._data = grown
-        self._data[:, self._length : needed] = np.array(rows, dtype=np.int64).T
-        self._length = needed
-
-    def column(self, index: int) -> Ints:
-        """One column, as a view."""
-        return self._data[index, : self._length]
+_REJECTED = len(ORIGINS)
+_ORIGIN_CODES = {name: code for code, name in enumerate((*ORIGINS, ORIGIN_REJECTED))}
 
 
 class SpanRow(NamedTuple):
@@ -74,14 +56,17 @@ class SpanRow(NamedTuple):
 class SpanTable:
     """Spans of one kind, as they are known so far."""
 
+    _START, _END, _ID, _NAME, _STAGE, _STATE = range(6)
+
     def __init__(self) -> None:
-        self._table = LaneTable(6)
-        self._places: dict[int, int] = {}
-        self._running: set[int] = set()
-        self._fresh: list[tuple[int, ...]] = []
+        self._table = IntTable(6)
+        self._place_of = _Places()
+        self._running: Ints = np.empty(0, dtype=np.int64)
         self.names: list[str] = []
-        self._codes: dict[str, int] = {}
-        self._is_sorted = True
+        """Names of spans and stages by code; grows."""
+        self._changed_from = 0
+        self._shown: tuple[object, SpanRow, bool] | None = None
+        self._longest = Peaks()
 
     def __len__(self) -> int:
         return len(self._table)
@@ -89,56 +74,78 @@ class SpanTable:
     @property
     def has_running(self) -> bool:
         """Whether a span has begun and not ended."""
-        return bool(self._running)
+        return bool(len(self._running))
 
-    def put(self, span: Span, stage: str) -> None:
-        """Takes in a span of a stage, or what is new of it; `flush` makes new ones visible."""
-        place = self._places.get(span.span_id)
-        state = _state(span)
-        (self._running.add if state == RUNNING else self._running.discard)(span.span_id)
-        if place is None:
-            self._places[span.span_id] = len(self._table) + len(self._fresh)
-            self._fresh.append(
-                (span.start_ns, _end(span), span.span_id, self._code(span.name), self._code(stage), state)
-            )
-        else:
-            for column, value in ((0, span.start_ns), (1, _end(span)), (5, state)):
-                self._table.column(column)[place] = value
-        self._is_sorted = False
-
-    def flush(self) -> None:
-        """Adds the spans that were put since the last time, all at once."""
-        self._table.append(self._fresh)
-        self._fresh = []
+    def put(self, spans: SpanColumns, places: Ints, stages: Ints) -> None:
+        """Takes in spans of a run, at `places` (each once), of the stages with the codes `stages`."""
+        if not len(places):
+            return
+        self.names = spans.name_words
+        known = self._place_of.of(places, len(spans))
+        is_new = known < 0
+        new, count = places[is_new], len(self._table)
+        known[is_new] = count + np.arange(len(new))
+        self._place_of.put(new, known[is_new])
+        told = (spans.starts, spans.ends, spans.ids, spans.names, None, spans.states)
+        self._table.append(tuple(stages[is_new] if column is None else column[new] for column in told))
+        for index in (self._START, self._END, self._STATE):
+            column = told[index]
+            if column is not None:
+                self._table.column(index)[known] = column[places]
+        self._running = np.flatnonzero(self._table.column(self._STATE) == RUNNING)
+        self._changed_from = min(self._changed_from, int(known.min()))
+        self._shown = None
 
     def rows(self, zero_ns: int, now_ns: int) -> SpanRow:
         """The spans relative to `zero_ns`, running ones reaching to `now_ns` (absolute)."""
-        starts, ends, ids, names, stages, states = (self._table.column(index) for index in range(6))
-        ends = np.maximum(np.where(ends < 0, now_ns, ends), starts)
-        if not self._is_sorted:
-            if len(starts) > 1 and bool((starts[1:] < starts[:-1]).any()):
+        return self._known(zero_ns, now_ns)[0]
+
+    def bars(self, zero_ns: int, now_ns: int, scale: Timescale) -> Bars:
+        """The same as bars on a scale, see `merged_bars`."""
+        row, is_orderly = self._known(zero_ns, now_ns)
+        return merged_bars(row.starts, row.ends, scale, longest=self._longest if is_orderly else None)
+
+    def _known(self, zero_ns: int, now_ns: int) -> tuple[SpanRow, bool]:
+        """The rows, and whether none begins before the one before it ends."""
+        key = (zero_ns, now_ns if self.has_running else None)
+        if self._shown is None or self._shown[0] != key:
+            starts, ends, ids, names, stages, states = (self._table.column(index) for index in range(6))
+            starts, ends = starts - zero_ns, ends - zero_ns
+            ends[self._running] = now_ns - zero_ns
+            ends = np.maximum(ends, starts)
+            is_sorted = bool((starts[1:] >= starts[:-1]).all())
+            if not is_sorted:
                 order = np.argsort(starts, kind="stable")
                 starts, ends, ids, names, stages, states = (
                     column[order] for column in (starts, ends, ids, names, stages, states)
                 )
+            is_orderly = bool((starts[1:] >= ends[:-1]).all())
+            if is_orderly:
+                changed = min([self._changed_from, *self._running[:1].tolist()]) if is_sorted else 0
+                self._longest.update((ends - starts).astype(np.float64), changed)
+                self._changed_from = len(self._table) if is_sorted else 0
             else:
-                self._is_sorted = True
-        return SpanRow(starts - zero_ns, ends - zero_ns, ids, names, stages, states)
-
-    def _code(self, name: str) -> int:
-        code = self._codes.get(name)
-        if code is None:
-            code = self._codes[name] = len(self.names)
-            self.names.append(name)
-        return code
+                self._changed_from = 0
+            self._shown = key, SpanRow(starts, ends, ids, names, stages, states), is_orderly
+        return self._shown[1], self._shown[2]
 
 
-def _end(span: Span) -> int:
-    return -1 if span.end_ns is None else span.end_ns
+class _Places:
+    """Where the rows of a growing table lie in another one, -1 where they do not."""
 
+    def __init__(self) -> None:
+        self._places: Ints = np.empty(0, dtype=np.int64)
 
-def _state(span: Span) -> int:
-    return SETTLED if span.is_settled else RUNNING if span.end_ns is None else PROVISIONAL
+    def of(self, rows: Ints, count: int) -> Ints:
+        """The places of rows of a table of `count`."""
+        if count > len(self._places):
+            more = np.full(max(count, 2 * len(self._places)) - len(self._places), -1, dtype=np.int64)
+            self._places = np.concatenate([self._places, more])
+        return self._places[rows]
+
+    def put(self, rows: Ints, places: Ints) -> None:
+        """Notes where rows lie that were asked for."""
+        self._places[rows] = places
 
 
 class News(NamedTuple):
@@ -161,14 +168,16 @@ class Track:
         self.is_answer = column.is_answer
         self.stages = SpanTable()
         self.parts = SpanTable()
-        self._rounds = LaneTable(8)
+        self._rounds = IntTable(8)
         self._verify_starts: dict[int, int] = {}
-        self._tokens = LaneTable(3)
-        self._kv = LaneTable(2)
-        self._memory = LaneTable(3)
+        self._tokens = IntTable(3)
+        self._kv = IntTable(2)
+        self._memory = IntTable(3)
         self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0, "power": 0}
         self._power: dict[str, tuple[Ints, Floats]] = {}
-        self._latencies: tuple[Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0))
+        self._latency_peaks = Peaks()
+        self._extremes: dict[str, Extremes] = {}
+        self._relative: dict[str, tuple[object, Any]] = {}
         self.latest_ns = 0
         self.shift_ns = 0
 
@@ -184,71 +193,77 @@ class Track:
         )
 
     def _take_spans(self) -> bool:
-        spans, changes = self.run.spans, self.run.span_changes
-        touched = dict.fromkeys(changes[self._seen["spans"] :])
-        self._seen["spans"] = len(changes)
-        found = False
-        for span_id in touched:
-            span = spans[span_id]
-            if span.role != self.role:
-                continue
-            parent = spans.get(span.parent_id)
-            if span.is_stage:
-                self.stages.put(span, span.name)
-            elif parent is not None and parent.is_stage:
-                self.parts.put(span, parent.name)
-                if span.name == VERIFY:
-                    self._verify_starts[span.span_id] = span.start_ns
-            self.latest_ns = max(self.latest_ns, span.start_ns, span.end_ns or 0)
-            found = True
-        self.stages.flush()
-        self.parts.flush()
-        return found
+        changes = self.run.changed_spans(self._seen["spans"])
+        self._seen["spans"] += len(changes)
+        spans = self.run.span_columns
+        places = np.unique(changes)
+        places = places[spans.roles[places] == spans.role_code(self.role)]
+        if not len(places):
+            return False
+        are_stages = spans.are_stages()
+        own = places[are_stages[places]]
+        self.stages.put(spans, own, spans.names[own])
+        others = places[~are_stages[places]]
+        above = spans.places(spans.parents[others])
+        is_part = (above >= 0) & are_stages[above]
+        others, above = others[is_part], above[is_part]
+        self.parts.put(spans, others, spans.names[above])
+        for place in others[spans.names[others] == spans.name_code(VERIFY)].tolist():
+            self._verify_starts[int(spans.ids[place])] = int(spans.starts[place])
+        has_end = spans.states[places] != RUNNING
+        latest = max(int(spans.starts[places].max()), int(spans.ends[places][has_end].max(initial=0)))
+        self.latest_ns = max(self.latest_ns, latest)
+        return True
 
     def _take_rounds(self) -> bool:
-        new = self.run.rounds[self._seen["rounds"] :]
-        self._seen["rounds"] += len(new)
-        self._rounds.append(
-            [
-                (
-                    row.start_ns,
-                    row.start_ns + row.draft_ns,
-                    row.start_ns + row.draft_ns + row.verify_ns,
-                    row.start_ns + row.draft_ns + row.verify_ns + row.rollback_ns,
-                    row.drafted,
-                    row.accepted,
-                    row.round_index,
-                    row.hidden,
-                )
-                for row in new
-            ]
-        )
-        return bool(new)
+        def row(block: RowBlock) -> tuple[Ints, ...]:
+            ends = block.column("start_ns")
+            moments = [ends]
+            for name in ("draft_ns", "verify_ns", "rollback_ns"):
+                ends = ends + block.column(name)
+                moments.append(ends)
+            return (*moments, *(block.column(name) for name in ("drafted", "accepted", "round_index", "hidden")))
+
+        return self._take("rounds", self._rounds, row)
 
     def _take_tokens(self) -> bool:
         # An imported file gives token ids at most; the moments on their records are made up.
         if not self.is_answer or self.run.info.imported is not None:
             return False
-        new = self.run.tokens[self._seen["tokens"] :]
-        self._seen["tokens"] += len(new)
-        self._tokens.append(
-            [(row.t_ns, row.position, ORIGINS.index(row.origin) if row.origin in ORIGINS else 0) for row in new]
-        )
-        if new:
-            self.latest_ns = max(self.latest_ns, new[-1].t_ns)
-        return bool(new)
+
+        def row(block: RowBlock) -> tuple[Ints, ...]:
+            origins = block.texts("origin")
+            codes = np.array([_ORIGIN_CODES.get(word, 0) for word in origins.words], dtype=np.int64)[origins.codes]
+            kept = codes != _REJECTED
+            return block.column("t_ns")[kept], block.column("position")[kept], codes[kept]
+
+        before = len(self._tokens)
+        self._take("tokens", self._tokens, row)
+        if len(self._tokens) > before:
+            self.latest_ns = max(self.latest_ns, int(self._tokens.column(0)[-1]))
+        return len(self._tokens) > before
 
     def _take_kv(self) -> bool:
-        new = self.run.kv.get(self.role, [])[self._seen["kv"] :]
-        self._seen["kv"] += len(new)
-        self._kv.append([(row.t_ns, row.nbytes) for row in new])
-        return bool(new)
+        def row(block: RowBlock) -> tuple[Ints, ...]:
+            roles = block.texts("role")
+            kept = np.array([word == self.role for word in roles.words], dtype=bool)[roles.codes]
+            return block.column("t_ns")[kept], block.column("nbytes")[kept]
+
+        return self._take("kv", self._kv, row)
 
     def _take_memory(self) -> bool:
-        new = self.run.memory[self._seen["memory"] :]
-        self._seen["memory"] += len(new)
-        self._memory.append([(row.t_ns, row.rss_bytes, row.gpu_bytes) for row in new])
-        return bool(new)
+        def row(block: RowBlock) -> tuple[Ints, ...]:
+            return block.column("t_ns"), block.column("rss_bytes"), block.column("gpu_bytes")
+
+        return self._take("memory", self._memory, row)
+
+    def _take(self, stream: str, table: IntTable, row: Callable[[RowBlock], tuple[Ints, ...]]) -> bool:
+        """Adds what a stream has new to a lane's table; whether there was any of it."""
+        before = len(table)
+        for block in self.run.blocks(stream, self._seen[stream]):
+            self._seen[stream] += block.size
+            table.append(row(block))
+        return len(table) > before
 
     def _take_power(self) -> bool:
         """A sample may change what the one before it meant, so the lines are worked out anew, ten times a second."""
@@ -269,7 +284,7 @@ class Track:
         """The run's zero on the clock: its own word, or the first stage's start until that is known."""
         if self.run.info.start_ns is not None:
             return self.run.info.start_ns
-        first = next((span for span in self.run.spans.values() if span.is_stage), None)
+        first = self.run.first_stage
         return first.start_ns if first is not None else self.latest_ns
 
     @property
@@ -290,7 +305,8 @@ class Track:
 
     def token_times(self) -> Ints:
         """Moments of the answer's tokens from the run's zero."""
-        return self._tokens.column(0) - self.zero_ns
+        times: Ints = self._kept("token_times", self._tokens, lambda table: table.column(0) - self.zero_ns)
+        return times
 
     def token_positions(self) -> Ints:
         """Positions of the same tokens."""
@@ -305,10 +321,17 @@ class Track:
 
         The first token has no latency of this kind: what precedes it is the time to first token.
         """
-        times = self._tokens.column(0)
-        if len(self._latencies[0]) != max(0, len(times) - 1):
-            self._latencies = times[1:], np.diff(times) / 1e6
-        return self._latencies[0] - self.zero_ns, self._latencies[1]
+        found: tuple[Ints, Floats] = self._kept(
+            "latencies", self._tokens, lambda _: (self.token_times()[1:], np.diff(self.token_times()) / 1e6)
+        )
+        return found
+
+    def latency_peaks(self) -> Peaks:
+        """The longest of these, see `tallest_stems`."""
+        peaks: Peaks = self._kept(
+            "latency_peaks", self._tokens, lambda _: self._latency_peaks.update(self.latencies_ms()[1])
+        )
+        return peaks
 
     def mean_latency_ms(self) -> float | None:
         """Mean time between tokens in ms, None with fewer than two."""
@@ -317,16 +340,40 @@ class Track:
 
     def kv_bytes(self) -> tuple[Ints, Floats]:
         """Moments from the run's zero and the cache's bytes from then on."""
-        return self._kv.column(0) - self.zero_ns, self._kv.column(1).astype(np.float64)
+        return self._levels("kv", self._kv, 1)
 
     def rss_bytes(self) -> tuple[Ints, Floats]:
         """Moments from the run's zero and resident bytes of the engine process."""
-        return self._memory.column(0) - self.zero_ns, self._memory.column(1).astype(np.float64)
+        return self._levels("rss", self._memory, 1)
 
     def gpu_bytes(self) -> tuple[Ints, Floats]:
         """Moments from the run's zero and GPU bytes; empty where there is no GPU."""
-        has = self._memory.column(2) >= 0
-        return self._memory.column(0)[has] - self.zero_ns, self._memory.column(2)[has].astype(np.float64)
+        return self._levels("gpu", self._memory, 2)
+
+    def _levels(self, name: str, table: IntTable, index: int) -> tuple[Ints, Floats]:
+        """Moments and the levels of a column, where they are known."""
+
+        def read(_: IntTable) -> tuple[Ints, Floats]:
+            levels = table.column(index)
+            is_known = levels >= 0 if name == "gpu" else slice(None)
+            return table.column(0)[is_known] - self.zero_ns, levels[is_known].astype(np.float64)
+
+        found: tuple[Ints, Floats] = self._kept(name, table, read)
+        self._extremes.setdefault(name, Extremes()).grow(found[1])
+        return found
+
+    def extremes(self, name: str) -> Extremes | None:
+        """The lowest and highest of the levels "kv", "rss" or "gpu" that were asked for last, see `step_line`."""
+        return self._extremes.get(name)
+
+    def _kept(self, name: str, table: IntTable, read: Callable[[IntTable], Any]) -> Any:
+        """What is read out of a table, worked out anew only when that has grown or the run's zero has become known:
+        every picture asks for it several times."""
+        key = (len(table), self.zero_ns)
+        known = self._relative.get(name)
+        if known is None or known[0] != key:
+            known = self._relative[name] = key, read(table)
+        return known[1]
 
     def power_watts(self) -> dict[str, tuple[Ints, Floats]]:
         """Of each sampled device that tells its power: moments from the run's zero, and watts from then on."""

@@ -139,6 +139,12 @@ def around(chosen: tuple[int, int], view: tuple[int, int]) -> tuple[int, int] | 
     return middle - length // 2, middle + length // 2
 
 
+def shows_enough(view: tuple[int, int], extent: tuple[int, int]) -> bool:
+    """Whether a view that was chosen over other runs still shows something of these: a tenth of it, or all of them."""
+    common = min(view[1], extent[1]) - max(view[0], extent[0])
+    return common > 0 and 10 * common >= min(view[1] - view[0], extent[1] - extent[0])
+
+
 def time_text(t_ns: float, resolution_ns: float = 0.0) -> str:
     """A moment or length in ms with as many digits as `resolution_ns` makes meaningful (0: µs): "66.215 ms"."""
     if abs(t_ns) >= 10 * _S:

@@ -89,6 +89,12 @@ def npz() -> list[bytes]:
     return [saved(np.savez, **columns()), saved(np.savez_compressed, **columns())]
 
 
+def npz_bins() -> list[bytes]:
+    """EventBench's: a list of parts, stored and packed."""
+    made = helpers("loaders/test_npz").bins(100, 0, 200)
+    return [saved(np.savez, event_bins=made), saved(np.savez_compressed, event_bins=made)]
+
+
 def hdf5() -> list[bytes]:
     """DSEC's layout as our writer makes it, and without compression."""
     damage = helpers("loaders/test_hdf5_damage")

@@ -182,6 +182,7 @@ TARGETS: dict[str, Target] = {
     for target in (
         _events("npy", ".npy", seeds.npy),
         _events("npz", ".npz", seeds.npz),
+        _events("npz-bins", ".npz", seeds.npz_bins),
         _events("hdf5", ".h5", seeds.hdf5, "h5py", "hdf5plugin"),
         _events("evt2", ".raw", partial(seeds.raw, "evt2")),
         _events("evt2.1", ".raw", partial(seeds.raw, "evt2.1")),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from site_pages.markdown import plain, table
-from ui.window.actions import ENTRIES, MOUSE, TIMELINE
+from ui.window.actions import ENTRIES, MOUSE, TIMELINE, ActionEntry
 
 _INTRODUCTION = """# Keys and mouse
 
@@ -15,14 +17,18 @@ Views with keys of their own (the track below the players, the comparison, the a
 
 def page() -> str:
     """The page."""
-    menu = [(_keys(entry.keys), plain(entry.text)) for entry in ENTRIES if entry is not None and entry.keys]
+    keyed = [entry for entry in ENTRIES if entry is not None and entry.keys]
     groups = {
-        "Menu": menu,
-        "Timeline": [(_keys(keys), plain(meaning)) for keys, meaning in TIMELINE],
+        "Menu": _rows(entry for entry in keyed if entry.below != TIMELINE),
+        TIMELINE: _rows(entry for entry in keyed if entry.below == TIMELINE),
         "Mouse": [(plain(gesture), plain(meaning)) for gesture, meaning in MOUSE],
     }
     parts = [f"## {head}\n\n{table(('', ''), rows)}" for head, rows in groups.items()]
     return "\n".join((_INTRODUCTION, *parts))
+
+
+def _rows(entries: Iterable[ActionEntry]) -> list[tuple[str, str]]:
+    return [(_keys(entry.keys), plain(entry.text)) for entry in entries]
 
 
 def _keys(keys: str) -> str:

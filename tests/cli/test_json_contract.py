@@ -113,6 +113,8 @@ SPECULATION = {
 RUN = {
     "run_id": int,
     "group_id": int,
+    "name": str,
+    "note": str,
     "repeat": int,
     "role": one_of("draft target"),
     "mode": one_of("side-by-side speculative parallel-prefill draft target"),

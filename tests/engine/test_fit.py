@@ -10,6 +10,7 @@ import torch
 
 from engines.fit.advice import PlannedModels, find_ways
 from engines.fit.batch_capacity import batch_capacity
+from engines.fit.context_capacity import context_capacity
 from engines.fit.placement import BOTH, IN_TURN, REFUSED, demand, place
 from engines.fit.requirements import MemoryNeed, memory_need, model_shape
 from engines.fit.verdict import FitQuestion, describe_fit, memory_size
@@ -150,6 +151,9 @@ def test_the_published_claim_of_75_samples() -> None:
     assert model["batch_capacity"]["kv_bytes_per_sample"] == (582 + 80 + 3) * (1 << 19)
     assert model["batch_capacity"]["naive"] == 73
     assert 0 < model["batch_capacity"]["real"] < 30
+    assert model["most_positions"] > 582 + 80
+    # Each further frame of EventGPT's is one position, but pictures pass the tower all at once.
+    assert model["most_frames"] > model["frames"]
 
 
 @pytest.mark.parametrize(
@@ -195,3 +199,16 @@ def test_more_positions_than_the_model_was_trained_for() -> None:
     assert said.startswith("Prompt (about 4688) and answer (up to 128 tokens) can pass the 4096 positions")
     fewer = GenerationSettings(frames=6)
     assert fit(40, model=ModelChoice("random:7b-llava"), other=None, settings=fewer)["warnings"] == []
+
+
+@pytest.mark.parametrize("name", ["evprof-tiny-eventgpt", "evprof-tiny-video-llava"])
+@pytest.mark.parametrize("cache", ["auto", "fp8", "hqq4"])
+def test_the_longest_run_is_reckoned_as_the_need_is(name: str, cache: str) -> None:
+    settings = GenerationSettings(switches=Switches(cache=cache))
+    shape = model_shape(ModelChoice(name))
+    need = memory_need(ModelChoice(name), "target", settings, shape=shape)
+    longest = context_capacity(need, shape, settings, 1 << 30)
+    assert longest.needed_bytes == need.weight_bytes + need.kv_bytes + need.activation_bytes
+    assert longest.model.positions(longest.model.frames) == need.positions.total
+    exact = context_capacity(need, shape, settings, longest.needed_bytes)
+    assert (exact.most_positions, exact.most_frames) == (need.positions.total, longest.model.frames)

@@ -15,9 +15,9 @@ from transformers import LlamaConfig
 
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv, bytes_per_position, weigh
-from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, RESIDUAL, floats_of
-from engines.decoder.quantized_size import GROUP, cached_bytes
+from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, floats_of
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
+from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL, cached_bytes
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 

@@ -11,7 +11,6 @@ import torch
 
 from engines import CATALOGUE
 from engines.decoder.kv_cache import DynamicKv
-from engines.decoder.quantized_size import weight_bytes
 from engines.fit.batch_capacity import batch_capacity
 from engines.fit.placement import BOTH, IN_TURN, REFUSED, place, shortage
 from engines.fit.requirements import MemoryNeed, memory_need, model_shape, stored_weights
@@ -23,6 +22,7 @@ from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
+from evprof.metrics.limits.packed_sizes import weight_bytes
 from tensor_names import tensor_names
 
 GIB = 1 << 30

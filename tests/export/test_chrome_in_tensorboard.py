@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import re
@@ -134,7 +135,8 @@ def test_the_plugin_complains_of_slices_that_cut_across(
 
 def test_the_head_is_pytorchs(runs: list[RunLog], tmp_path: Path) -> None:
     path = tmp_path / "s.pt.trace.json.gz"
-    first = replace(runs[0], info=replace(runs[0].info, started_at="2026-01-02T03:04:05+00:00"))
+    first = copy.deepcopy(runs[0])
+    first.info.started_at = "2026-01-02T03:04:05+00:00"
     write_export([Source(tmp_path / "demo.evprof", [first, *runs[1:]])], "chrome", path)
     document = json.loads(gzip.decompress(path.read_bytes()))
     assert document["schemaVersion"] == 1

@@ -169,8 +169,8 @@ def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:
 
 def test_what_has_not_changed_is_not_worked_out_again(controller: RunController) -> None:
     kept = RunEntries()
-    first = kept.lines(controller.runs, {"1 frames"})
-    again = kept.lines(controller.runs, {"1 frames"})
+    first = kept.lines(controller.runs, {("cell", "1 frames")})
+    again = kept.lines(controller.runs, {("cell", "1 frames")})
     assert all(one is other for one, other in zip(first, again, strict=True))
 
 
@@ -223,7 +223,7 @@ def test_of_thousands_of_runs_only_what_is_seen_is_painted(
     lines = window.runs
     made: list[object] = []
     real = run_list._line
-    monkeypatch.setattr(run_list, "_line", lambda entry: made.append(entry) or real(entry))
+    monkeypatch.setattr(run_list, "_line", lambda entry, column: made.append(entry) or real(entry, column))
     lines._fold(("cell", "1 frames"), True)
     assert len(_lines(lines)) == 4 + 555
     assert len(made) <= 1 + 555

@@ -524,7 +524,7 @@ def test_rounds_that_cannot_be_break_nothing(
     for entry in dialog.failures.model.rows:
         dialog.failures.round_chosen.emit(entry)
     panel = SpeculationPanel(themes)
-    panel.show_run(controller.runs[1], controller.runs.values())
+    panel.show_run(controller.runs[1], controller.runs)
     dialog.close()
     controller.close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)

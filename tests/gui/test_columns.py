@@ -14,7 +14,7 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_info import FAILED, RunInfo
+from evprof.core.run_info import CANCELLED, FAILED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -171,6 +171,22 @@ def test_the_stage_at_work_grows_and_looks_different(themes: ThemeHolder, select
     for phase in (END, SETTLED):
         run.absorb(SpanRecord(1, 1, -1, phase, "target", "decode", 100, 400))
     assert strip_of(run, "target", selection, themes, 400).grab().toImage() != live
+
+
+@pytest.mark.parametrize("status", [CANCELLED, FAILED])
+def test_a_stage_that_was_cut_off_keeps_its_place(status: str, themes: ThemeHolder, selection: Selection) -> None:
+    """An engine that was ended could not say when: its last token tells how far it came."""
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0))
+    for phase in (BEGIN, END, SETTLED):
+        run.absorb(SpanRecord(1, 0, -1, phase, "target", "prefill", 0, -1 if phase == BEGIN else 100))
+    run.absorb(SpanRecord(1, 1, -1, BEGIN, "target", "decode", 100, -1))
+    run.absorb(TokenRecord(1, "target", 0, 5, "target", -1, 300, " A"))
+    run.absorb(TokenRecord(1, "target", 1, 5, "target", -1, 400, " car"))
+    run.info.status = status
+    strip = strip_of(run, "target", selection, themes, 10_000)
+    prefill, decode = strip.segments()
+    assert (prefill.duration_ns, decode.duration_ns) == (100, 300)
+    assert decode.width / prefill.width == pytest.approx(3, rel=0.02)
 
 
 @pytest.mark.parametrize(("count", "width", "height"), [(5, 330, 112), (8, 330, 112), (8, 180, 112), (1, 300, 112)])

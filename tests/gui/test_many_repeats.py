@@ -14,6 +14,7 @@ from evprof.metrics.speculation.payoff import payoff_of, payoff_over
 from evprof.run.demo import demo_requests
 from evprof.run.kept_repeatability import spread_for
 from scripted_engine import ScriptedEngine
+from ui.run_facts.figures import spread_text
 from ui.runs.run_entries import RunEntries
 
 
@@ -49,4 +50,5 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
         alone = payoff_of(book.runs[number], book.runs.values(), spread_for(book.runs[number]))
         assert alone is not None
         assert alone.whole is not None
-        assert found[number] == f"{alone.whole.speedup:.2f}×"
+        spread = spread_text(alone.whole.speedup, alone.whole.interval)
+        assert found[number] == f"{alone.whole.speedup:.2f}× {spread} %"

@@ -19,7 +19,8 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.comparison.document import Configuration, comparison_rows, token_match
 from evprof.metrics.configurations import gathering
 from evprof.metrics.speculation.outcome import acceptance
-from evprof.metrics.speculation.verdicts import speculation_sentence
+from evprof.metrics.speculation.payoff import payoff_of
+from evprof.metrics.speculation.verdicts import speculation_verdict
 from evprof.view.columns import ShownModel, columns_of
 from ui.run_facts import figures
 from ui.runs.inspector import Inspector
@@ -111,14 +112,18 @@ def test_without_runs_the_comparison_teaches(themes: ThemeHolder) -> None:
 
 def test_the_speculation_panel_counts_and_judges(runs: dict[int, RunLog], themes: ThemeHolder) -> None:
     panel = SpeculationPanel(themes)
-    panel.show_run(runs[3], runs.values())
+    panel.show_run(runs[3], runs)
     counts = acceptance(runs[3])
     assert counts is not None
     assert panel.table.rows[0].cells[0] == f"{counts.accepted} / {counts.drafted}"
     assert panel.table.rows[1].cells[1] == f"{counts.mean_acceptance_length:.2f}"
-    assert panel.verdict.text == speculation_sentence(runs[3], list(runs.values()))
+    verdict = speculation_verdict(runs[3], list(runs.values()), payoff_of(runs[3], runs.values()))
+    assert (panel.verdict.text, panel.why.text) == (verdict.head, verdict.why)
+    # One run of each kind says nothing for sure: both kinds are offered, and what it is held against can be changed.
+    assert panel.against.text() == "vs run 4 ▾"
+    assert [button.isHidden() for button in (panel.alone, panel.again)] == [False, False]
     assert not panel.isHidden()
-    panel.show_run(runs[2], runs.values())
+    panel.show_run(runs[2], runs)
     assert panel.isHidden()
 
 
@@ -191,7 +196,7 @@ def test_the_run_list_joins_pairs_and_fills_the_columns(
     index = runs.list.model().index(2, 0)
     QTest.mouseClick(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=runs.list.visualRect(index).center())
     assert selection.runs == (1, 2)
-    runs.put(3, 1)
+    runs.put((3,), 1)
     assert selection.runs == (1, 3)
 
 

@@ -244,7 +244,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
     words = pair.left._stack.currentWidget().findChildren(QLabel)
     assert "No drafts in this run" in [label.text() for label in words]
     panel = SpeculationPanel(themes)
-    panel.show_run(runs[LOSSY], runs.values())
+    panel.show_run(runs[LOSSY], runs)
     assert not panel.isHidden()
     assert panel.table.isHidden()
     assert "Lossy: " in panel.verdict.text
@@ -287,7 +287,7 @@ def test_settings_that_mean_nothing_break_nothing(
     pair.show_columns(*columns_of(runs, pair_for(runs, 1)))
     pair.refresh()
     panel = SpeculationPanel(themes)
-    panel.show_run(runs[1], runs.values())
+    panel.show_run(runs[1], runs)
     assert len(RunEntries().lines(runs)) == 1
     view = TimelineView(controller, selection, themes)
     selection.set_runs(*pair_for(runs, 1))
@@ -301,10 +301,10 @@ def test_settings_that_mean_nothing_break_nothing(
 def test_the_panel_counts_hidden_tokens(controller: RunController, themes: ThemeHolder) -> None:
     panel = SpeculationPanel(themes)
     runs = controller.runs
-    panel.show_run(runs[HIDDEN], runs.values())
+    panel.show_run(runs[HIDDEN], runs)
     hidden = [entry for entry in runs[HIDDEN].rounds if entry.hidden]
     rows = {row.name: row.cells for row in panel.table.rows}
     accepted, drafted = sum(entry.accepted for entry in hidden), sum(entry.drafted for entry in hidden)
     assert rows["hidden accepted / drafted"][0] == f"{accepted} / {drafted}"
-    panel.show_run(runs[LOOKUP], runs.values())
+    panel.show_run(runs[LOOKUP], runs)
     assert "hidden accepted / drafted" not in {row.name for row in panel.table.rows}

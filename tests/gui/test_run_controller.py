@@ -109,12 +109,48 @@ def test_what_waits_is_dropped_when_a_run_does_not_finish(
     assert len(host.requests) == 1
 
 
-def test_without_an_engine_or_with_a_busy_one_a_sentence_says_so(host: Host, busy_controller: RunController) -> None:
+def test_without_an_engine_a_sentence_says_so(application: object) -> None:
     with pytest.raises(UserError, match="still starting"):
         RunController(RecordLog()).submit(_request())
+
+
+def test_what_is_asked_for_during_a_run_waits_in_a_queue(host: Host, busy_controller: RunController) -> None:
     busy_controller.submit(_request())
-    with pytest.raises(UserError, match="stop it first"):
-        busy_controller.submit(_request())
+    busy_controller.submit(_request())
+    busy_controller.submit(_request())
+    second, third = busy_controller.waiting
+    busy_controller.put_first(third)
+    assert busy_controller.waiting == (third, second)
+    busy_controller.remove_waiting(third)
+    assert busy_controller.waiting == (second,)
+    assert len(host.requests) == 1
+    host.end()
+    busy_controller.pull()
+    busy_controller.pull()
+    assert len(host.requests) == 2
+    assert not busy_controller.waiting
+
+
+def test_a_run_that_fails_drops_what_was_asked_for_with_it_and_nothing_else(
+    host: Host, busy_controller: RunController
+) -> None:
+    busy_controller.submit(_request(), _request())
+    busy_controller.submit(_request())
+    busy_controller.pull()
+    host.end(FAILED)
+    busy_controller.pull()
+    busy_controller.pull()
+    assert len(host.requests) == 2
+    assert not busy_controller.waiting
+
+
+def test_nothing_begins_while_something_else_needs_the_machine(host: Host, busy_controller: RunController) -> None:
+    busy_controller.hold(True)
+    busy_controller.submit(_request())
+    busy_controller.pull()
+    assert not host.requests
+    busy_controller.hold(False)
+    assert len(host.requests) == 1
 
 
 def test_another_recording_begins_afresh_but_not_during_a_run(host: Host, busy_controller: RunController) -> None:

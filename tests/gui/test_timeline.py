@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QKeyEvent, QWheelEvent
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -83,6 +83,20 @@ def _wheel(view: TimelineView, x: float, steps: QPoint, modifiers: Qt.KeyboardMo
     view.stack.wheelEvent(event)
 
 
+def _drag(view: TimelineView, x0: float, x1: float, modifiers: Qt.KeyboardModifier, y: float = 60) -> None:
+    """Presses at one position of the drawing area, moves to the other in two steps, and lets go there."""
+    left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
+    steps = (
+        (QEvent.Type.MouseButtonPress, x0, left, view.stack.mousePressEvent),
+        (QEvent.Type.MouseMove, (x0 + x1) / 2, none, view.stack.mouseMoveEvent),
+        (QEvent.Type.MouseMove, x1, none, view.stack.mouseMoveEvent),
+        (QEvent.Type.MouseButtonRelease, x1, left, view.stack.mouseReleaseEvent),
+    )
+    for kind, x, button, takes in steps:
+        pos = QPointF(GUTTER_PX + x, y)
+        takes(QMouseEvent(kind, pos, view.stack.mapToGlobal(pos), button, left, modifiers))
+
+
 def _place(view: TimelineView, lane: StageLane, name: str) -> QPoint:
     """The middle of a stage's bar, in the stack's coordinates."""
     track = lane.track
@@ -130,14 +144,14 @@ def test_w_zooms_in_while_held_and_f_fits_again(view: TimelineView, wait_until: 
     held = view.scene.scale
     QTest.qWait(60)
     assert view.scene.scale == held
-    QTest.keyClick(view, Qt.Key.Key_F)
+    view.deeds()["fit"]()
     assert view.selection.view_range is None
     assert view.scene.scale == before
 
 
 def test_keys_mean_places_not_letters(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a French keyboard the key left of S is Q: it pans all the same."""
-    monkeypatch.setattr("ui.timeline.keys.QGuiApplication.platformName", lambda: "xcb")
+    monkeypatch.setattr("ui.timeline.navigation.keys.QGuiApplication.platformName", lambda: "xcb")
     view.zoom(4.0, 300.0)
     before = view.scene.scale
     event = QKeyEvent(QEvent.Type.KeyPress, Qt.Key.Key_Q, Qt.KeyboardModifier.NoModifier, 38, 0, 0, "q")
@@ -149,10 +163,7 @@ def test_keys_mean_places_not_letters(view: TimelineView, monkeypatch: pytest.Mo
 
 
 def test_a_drag_selects_a_range(view: TimelineView) -> None:
-    QTest.mousePress(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(GUTTER_PX + 100, 60))
-    QTest.mouseMove(view.stack, QPoint(GUTTER_PX + 180, 60))
-    QTest.mouseMove(view.stack, QPoint(GUTTER_PX + 260, 60))
-    QTest.mouseRelease(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(GUTTER_PX + 260, 60))
+    _drag(view, 100, 260, Qt.KeyboardModifier.AltModifier)
     scale = view.scene.scale
     assert view.selection.time_range == (scale.t(100), scale.t(260))
     assert view.selection.span is None
@@ -177,7 +188,7 @@ def test_a_double_click_zooms_to_the_span_and_beside_one_fits(view: TimelineView
     run = view.controller.runs[2]
     span = run.stage("vision", TARGET)
     assert span is not None
-    wanted = view.range_of(SpanRef(2, span.span_id))
+    wanted = view.scene.range_of(SpanRef(2, span.span_id))
     assert wanted is not None
     scale = view.scene.scale
     assert scale.start_ns < wanted[0] < wanted[1] < scale.end_ns
@@ -189,15 +200,15 @@ def test_a_double_click_zooms_to_the_span_and_beside_one_fits(view: TimelineView
 def test_comma_and_period_step_through_stages(view: TimelineView) -> None:
     names = []
     for _ in range(12):
-        QTest.keyClick(view, Qt.Key.Key_Period)
+        view.deeds()["next_span"]()
         ref = view.selection.span
         assert ref is not None
         names.append((ref.run_id, view.controller.runs[ref.run_id].spans[ref.span_id].name))
     assert {name for _, name in names} == {"load", "preprocess", "vision", "prefill", "decode"}
     last = view.selection.span
-    QTest.keyClick(view, Qt.Key.Key_Comma)
+    view.deeds()["previous_span"]()
     assert view.selection.span != last
-    QTest.keyClick(view, Qt.Key.Key_Escape)
+    view.deeds()["deselect"]()
     assert view.selection.span is None
 
 

@@ -101,7 +101,7 @@ def test_the_run_list_tells_runs_of_one_mode_apart(
     }
     lines = {line.key: line for line in RunList(selection, switched, themes).list.lines}
     assert lines[STATIC,].second == "static"
-    assert not lines[PLAIN,].has_second
+    assert (lines[PLAIN,].second, lines[PLAIN,].badges) == ("", ("cold",))
     assert "int4 · static" in lines[MANY,].tip
 
 

@@ -13,8 +13,10 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.loaders.events.npy import open_recording as open_npy
 from evprof.loaders.events.npz import open_recording
 
+ROW = [("p", "u1"), ("t", "<i8"), ("x", "<u2"), ("y", "<u2")]
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
 
 
@@ -46,6 +48,63 @@ def test_one_structured_table_or_pickled_member_is_read(tmp_path: Path) -> None:
     for name in ("structured", "table", "dict"):
         events = read(tmp_path / f"{name}.npz")
         assert (events.x.tolist(), events.t_us.tolist(), events.p.tolist()) == (X, T, P)
+
+
+def bins(*counts: int, dtype: object = ROW) -> np.ndarray:
+    """EventBench's layout: one structured array for each part of the recording, in an array of objects."""
+    parts = np.empty(len(counts), object)
+    first = 0
+    for place, count in enumerate(counts):
+        parts[place] = np.zeros(count, dtype)
+        parts[place]["t"] = np.arange(first, first + count) * 10
+        parts[place]["x"], parts[place]["p"] = parts[place]["t"] % 7, parts[place]["t"] // 10 % 2
+        first += count
+    return parts
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("dtype", [ROW, np.dtype(ROW, align=True), [*ROW[::-1], ("extra", "<f4")]])
+def test_parts_of_a_recording_are_read_one_after_the_other(tmp_path: Path, save: object, dtype: object) -> None:
+    save(tmp_path / "a.npz", event_bins=bins(3, 0, 4, dtype=dtype))  # type: ignore[operator]  # either of numpy's two
+    events = read(tmp_path / "a.npz")
+    assert events.t_us.tolist() == [0, 10, 20, 30, 40, 50, 60]
+    assert events.x.tolist() == [t % 7 for t in events.t_us]
+    assert events.p.tolist() == [0, 1, 0, 1, 0, 1, 0]
+
+
+def test_parts_in_a_long_npy_are_read_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", bins(60_000, 60_000), allow_pickle=True)
+    with open_npy(tmp_path / "a.npy") as recording:
+        assert len(recording.read()) == 120_000
+
+
+def test_what_lies_beside_the_parts_is_left_alone(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", event_bins=bins(2, 2), label=np.array("a street"), height=np.array(240))
+    assert len(read(tmp_path / "a.npz")) == 4
+    rows = np.array([[5, 5, t, 1] for t in (40_000, 50_000, 90_000)])
+    np.savez(tmp_path / "b.npz", event_data=rows, height=np.array(240))
+    assert read(tmp_path / "b.npz").t_us.tolist() == [40_000, 50_000, 90_000]
+
+
+def test_parts_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    unlike = bins(2, 2)
+    unlike[1] = np.zeros(2, [("x", "<u2"), ("q", "<u2")])
+    plain = np.empty(2, object)
+    plain[0], plain[1] = np.zeros((2, 4)), np.zeros((3, 4))
+    nested = bins(2)
+    nested[0] = np.zeros(2, [("x", [("y", "<u2")])])
+    cases = {
+        "not alike": unlike,
+        "not rows of x, y, t and p": plain,
+        "not a number type": nested,
+    }
+    for words, parts in cases.items():
+        np.savez(tmp_path / "a.npz", event_bins=parts)
+        with pytest.raises(UserError, match=words):
+            read(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", event_bins=bins(0, 0))
+    with pytest.raises(UserError, match="holds no events"):
+        read(tmp_path / "a.npz")
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.metrics.limits import roofline
-from evprof.metrics.limits.roofline import TextShape, VisionShape
 
 VICUNA = TextShape(layers=32, hidden=4096, intermediate=11_008, heads=32, kv_heads=32, head_dim=128, vocabulary=32_000)
 SMALL = TextShape(layers=1, hidden=4, intermediate=6, heads=2, kv_heads=1, head_dim=2, vocabulary=10)

@@ -16,7 +16,7 @@ def names(text: str) -> list[str]:
 
 RUN_KEYS = set(
     names(
-        "run_id group_id repeat role mode status error warmup profiled model settings sample setup stages "
+        "run_id group_id name note repeat role mode status error warmup profiled model settings sample setup stages "
         "unattributed_ms "
         "wall_ms token_times_ms metrics memory kv_cache draft speculation text token_ids token_pieces token_origin"
     )

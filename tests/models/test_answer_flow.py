@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import random
+import threading
+from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evprof.core.records import TokenRecord
+from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
 from evprof.core.text import join_pieces
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from scripted_engine import ScriptedEngine
+from scripted_pair import Script
 from ui.columns.answer import AnswerFlow
 
 
@@ -133,3 +142,101 @@ def test_growing_in_any_portions_equals_a_fresh_build(seed: int) -> None:
     assert flow.plain_text() == join_pieces(record.piece for record in run.tokens)
     rejected = [mark for mark in flow.marks if mark.is_rejected]
     assert len(rejected) == len(run.rejected)
+
+
+class _Take:
+    """A sink that keeps what a run says of tokens."""
+
+    def __init__(self) -> None:
+        self.tokens: list[TokenRecord] = []
+
+    def append(self, record: object) -> None:
+        if isinstance(record, TokenRecord):
+            self.tokens.append(record)
+
+    def post(self, message: object) -> None:
+        """Nothing is listened to."""
+
+
+@cache
+def recorded(mode: str, accepted: tuple[int, ...], gamma: int, hidden: tuple[int, int]) -> tuple[TokenRecord, ...]:
+    """The tokens of a scripted run."""
+    sink = _Take()
+    request = RunRequest(
+        sample=Sample(prompt="What?"),
+        mode=mode,
+        draft=ModelChoice("d"),
+        target=ModelChoice("t"),
+        settings=GenerationSettings(gamma=gamma),
+    )
+    script = Script(accepted=accepted, hidden=hidden)
+    ScriptedEngine(script, speed=1e9, is_warm=True).run(request, sink, threading.Event())
+    return tuple(sink.tokens)
+
+
+def tree_of(chance: random.Random) -> list[TokenRecord]:
+    """Rounds of trees in the engine's order: what stands, then every branch that fell, siblings of what stands too."""
+    pieces = [" word", "ing", "<0xE2>", "<0x82>", "<0xAC>", "\n", " é"]
+    records = [token(0, chance.choice(pieces))]
+    for number in range(chance.randint(1, 12)):
+        start = len([one for one in records if one.origin != "rejected"])
+        accepted, is_cut = chance.randint(0, 3), chance.random() < 0.2
+        standing = [token(start + depth, chance.choice(pieces), "accepted", number) for depth in range(accepted)]
+        if not is_cut:
+            standing.append(token(start + accepted, chance.choice(pieces), "bonus", number))
+        fallen = [
+            token(start + depth, chance.choice(pieces), "rejected", number)
+            for depth in range(4)
+            for _ in range(chance.randint(0, 2))
+        ]
+        records += standing + fallen
+    return records
+
+
+def first_token_only(chance: random.Random) -> list[TokenRecord]:
+    """A hidden block whose first token the target had said already, and plain decoding after it."""
+    fallen = [token(place, " no", "rejected", 0) for place in range(chance.randint(1, 5))]
+    return [token(0, " A"), *fallen, *(token(place, f" {place}") for place in range(1, 6))]
+
+
+sessions = st.one_of(
+    st.builds(
+        lambda mode, accepted, gamma, hidden: list(recorded(mode, tuple(accepted), gamma, hidden)),
+        st.sampled_from(("speculative", "parallel-prefill")),
+        st.lists(st.integers(0, 5), min_size=1, max_size=4),
+        st.integers(1, 6),
+        st.sampled_from(((8, 5), (0, 0), (3, 0), (4, 4))),
+    ),
+    st.integers(0, 10_000).map(lambda seed: tree_of(random.Random(seed))),
+    st.integers(0, 10).map(lambda seed: first_token_only(random.Random(seed))),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(records=sessions, sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), proposals=st.booleans())
+def test_a_live_text_is_the_reopened_one(records: list[TokenRecord], sizes: list[int], proposals: bool) -> None:
+    run = empty_run()
+    live = AnswerFlow(run, proposals_only=proposals)
+    start, turn = 0, 0
+    while start < len(records):
+        stop = start + sizes[turn % len(sizes)]
+        before = list(live.marks)
+        feed(run, *records[start:stop])
+        changed = live.update()
+        assert changed is None or before[:changed] == live.marks[:changed]
+        start, turn = stop, turn + 1
+    reopened = AnswerFlow(run, proposals_only=proposals)
+    reopened.update()
+    assert live.marks == reopened.marks
+    assert len([mark for mark in live.marks if mark.is_rejected]) == len(run.rejected)
+    shown_tokens = [one for mark in live.marks if not mark.is_rejected for one in mark.tokens]
+    assert shown_tokens == [one for one in run.tokens if not proposals or one.origin == "accepted"]
+
+
+def test_rejected_first_tokens_stand_before_the_one_that_the_target_had_said() -> None:
+    run = empty_run()
+    feed(run, token(0, " A"), token(0, " The", "rejected", 0), token(1, " car", "rejected", 0), token(1, " bus"))
+    flow = AnswerFlow(run)
+    flow.update()
+    assert shown(flow) == "~The~~ car~ A bus"
+    assert flow.plain_text() == "A bus"

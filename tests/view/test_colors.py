@@ -51,6 +51,17 @@ def test_bars_stand_out_and_carry_readable_labels(theme: str) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
+def test_small_words_can_be_read_on_a_chosen_line(theme: str) -> None:
+    """The red of "failed" was 4.4 to 1 on it in the light theme."""
+    names, _ = THEMES[theme]
+    for word in ("bad", "good", "warn", "text_dim", "accent"):
+        for ground in ("panel", "raised", "selection", "window"):
+            shown = colors.readable_on(names[word], names[ground], names["text"])
+            assert colors.contrast(shown, names[ground]) >= 4.5, (word, ground)
+        assert colors.readable_on(names[word], names["panel"], names["text"]) == names[word]
+
+
+@pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("blindness", ["none", *BLINDNESS])
 def test_stages_are_told_apart(theme: str, blindness: str) -> None:
     _, stages = THEMES[theme]

@@ -17,6 +17,7 @@ from evprof.view.decimate import (
     thinned,
     visible_rows,
 )
+from evprof.view.peaks import Extremes, Peaks
 from evprof.view.timescale import Timescale
 
 
@@ -127,3 +128,69 @@ def test_the_nearest_row() -> None:
 def test_ceilings_are_round_and_not_below() -> None:
     values = [nice_ceiling(value) for value in (0, 0.3, 1.0, 1.1, 7.2, 99, 101)]
     assert values == pytest.approx([1, 0.3, 1, 1.5, 8, 100, 150])
+
+
+@st.composite
+def rows_in_order(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and ends of rows that do not overlap, some of no length, some touching, some longer than a view."""
+    random = np.random.default_rng(draw(st.integers(0, 10_000)))
+    count = draw(st.integers(6_000, 9_000))
+    gaps = random.choice([0, 0, 1, 7, 1_000, 90_000], count)
+    lengths = random.choice([0, 1, 3, 800, 800, 5_000, 2_000_000], count, p=[0.1, 0.2, 0.2, 0.2, 0.2, 0.09, 0.01])
+    ends = np.cumsum(gaps + lengths) + draw(st.integers(-1_000, 1 << 50))
+    return ends - lengths, ends
+
+
+def view_of(draw: st.DrawFn, first: int, last: int) -> Timescale:
+    length = max(last - first, 1)
+    start = first + int(draw(st.floats(-0.2, 0.4)) * length)
+    width = draw(st.sampled_from([1.0, 333.0, 640.0, 1456.0, 801.5]))
+    return Timescale(start, start + max(1, int(draw(st.floats(0.5, 1.4)) * length)), width)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_bars_out_of_peaks_are_those_of_all_rows(data: st.DataObject) -> None:
+    starts, ends = data.draw(rows_in_order())
+    scale = view_of(data.draw, int(starts[0]), int(ends[-1]))
+    peaks = Peaks().update((ends - starts).astype(np.float64))
+    direct, quick = merged_bars(starts, ends, scale), merged_bars(starts, ends, scale, longest=peaks)
+    assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_stems_and_lines_out_of_peaks_are_those_of_all_rows(data: st.DataObject) -> None:
+    times, _ = data.draw(rows_in_order())
+    random = np.random.default_rng(data.draw(st.integers(0, 999)))
+    values = random.integers(0, data.draw(st.sampled_from([2, 50, 1 << 40])), len(times)).astype(np.float64)
+    scale = view_of(data.draw, int(times[0]), int(times[-1]))
+    for per_px in (1.0, 0.5):
+        direct = tallest_stems(times, values, scale, per_px=per_px)
+        quick = tallest_stems(times, values, scale, per_px=per_px, highest=Peaks().update(values))
+        assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
+    direct_line = step_line(times, values, scale)
+    quick_line = step_line(times, values, scale, Extremes().grow(values))
+    assert all(np.array_equal(one, other) for one, other in zip(direct_line, quick_line, strict=True))
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=400),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400)), max_size=6),
+    st.data(),
+)
+def test_peaks_are_right_however_the_column_grew(
+    values: list[int], changes: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    column, peaks, known = np.array(values, dtype=np.float64), Peaks(), 0
+    for wanted, length in changes:
+        place, seen = min(wanted, len(column)), max(1, min(length, len(column)))
+        column[place:] += 1  # what changes is told with the row it begins at
+        peaks.update(column[:seen].copy(), min(place, known))
+        known = seen
+    peaks.update(column.copy(), min([known, *(place for place, _ in changes)]))
+    firsts = np.array(data.draw(st.lists(st.integers(0, len(column) - 1), min_size=1, max_size=20)))
+    counts = np.array([data.draw(st.integers(1, len(column) - first)) for first in firsts.tolist()])
+    expected = [first + int(np.argmax(column[first : first + n])) for first, n in zip(firsts, counts, strict=True)]
+    assert peaks.rows(firsts, counts).tolist() == expected

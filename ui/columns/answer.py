@@ -6,6 +6,7 @@ It follows a growing run without starting over; it knows no font, colour or widg
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,7 +55,7 @@ class TokenMark:
 
 
 class AnswerFlow:
-    """The marks of one run in reading order.
+    """The marks of one run in reading order, the same however the run's tokens came in.
 
     Rejected tokens of a round come after its accepted ones and before the token that replaced them.
     `proposals_only` shows what a draft proposed: accepted and rejected tokens, not the target's own.
@@ -65,7 +66,10 @@ class AnswerFlow:
         self.marks: list[TokenMark] = []
         self.proposals_only = proposals_only
         self._emitted: list[TokenRecord] = []
+        self._accepted_end: dict[int, int] = {}  # round -> index after its last accepted token
         self._rejected: dict[int, list[TokenRecord]] = {}
+        self._place: dict[int, int] = {}  # round -> index of the emitted token that its rejected ones stand before
+        self._rounds_at: dict[int, list[int]] = {}  # the inverse, rounds in order
         self._read_tokens = 0
         self._read_rejected = 0
 
@@ -76,10 +80,10 @@ class AnswerFlow:
             return None
         self._read_tokens += len(tokens)
         self._read_rejected += len(rejected)
-        restart = self._restart(rejected)
-        self._emitted.extend(token for token in tokens if not self.proposals_only or token.origin == ORIGIN_ACCEPTED)
-        for token in rejected:
-            self._rejected.setdefault(token.round_index, []).append(token)
+        restart = min(len(self._emitted), self._take_in(tokens, rejected))
+        # A group of byte pieces may go on in what came.
+        while restart and _is_byte(self._emitted[restart - 1]):
+            restart -= 1
         keep = len(self.marks)
         while keep and self.marks[keep - 1].anchor >= restart:
             keep -= 1
@@ -89,22 +93,41 @@ class AnswerFlow:
 
     def plain_text(self, start: int = 0, stop: int | None = None) -> str:
         """The answer's own text of marks start…stop-1."""
-        return "".join(mark.text for mark in self.marks[start:stop] if mark.is_answer)
+        text = "".join(mark.text for mark in self.marks[start:stop] if mark.is_answer)
+        # The first mark has lost its space already.
+        return text.removeprefix(" ") if not start and self.marks and self.marks[0].is_rejected else text
 
-    def _restart(self, rejected: Sequence[TokenRecord]) -> int:
-        """Index of the first emitted token whose surroundings may change: the start of the last round touched."""
-        if not self._emitted:
-            return 0
-        lowest = min([self._emitted[-1].round_index, *(token.round_index for token in rejected)])
-        index = len(self._emitted)
-        while index and (
-            (lowest >= 0 and self._emitted[index - 1].round_index >= lowest)
-            # A group of byte pieces may go on in the new tokens.
-            or _BYTE.match(self._emitted[index - 1].piece)
-        ):
-            index -= 1
-            lowest = min(lowest, self._emitted[index].round_index)
-        return index
+    def _take_in(self, tokens: Sequence[TokenRecord], rejected: Sequence[TokenRecord]) -> int:
+        """Adds tokens and places rejected ones. Returns the lowest index whose rejected tokens changed."""
+        touched = {token.round_index for token in rejected}
+        # Where nothing followed yet, something may now.
+        touched.update(self._rounds_at.get(len(self._emitted), ()))
+        for token in tokens:
+            if token.origin == ORIGIN_ACCEPTED:
+                self._accepted_end[token.round_index] = len(self._emitted) + 1
+                touched.add(token.round_index)
+            elif self.proposals_only:
+                continue
+            self._emitted.append(token)
+        for token in rejected:
+            self._rejected.setdefault(token.round_index, []).append(token)
+        changed = len(self._emitted)
+        for number in touched & self._rejected.keys():
+            before, place = self._place.get(number), self._place_of(number)
+            if before is not None:
+                self._rounds_at[before].remove(number)
+                changed = min(changed, before)
+            insort(self._rounds_at.setdefault(place, []), number)
+            self._place[number] = place
+            changed = min(changed, place)
+        return changed
+
+    def _place_of(self, number: int) -> int:
+        """After the round's accepted tokens; without such before what stands where its first token was drafted for."""
+        if number in self._accepted_end:
+            return self._accepted_end[number]
+        first = min(token.position for token in self._rejected[number])
+        return bisect_left(self._emitted, first, key=lambda token: token.position)
 
     def _built(self, start: int) -> Iterator[TokenMark]:
         is_first = start == 0
@@ -116,50 +139,26 @@ class AnswerFlow:
     def _grouped(self, start: int) -> Iterator[TokenMark]:
         group: list[int] = []
         held: list[TokenMark] = []
-        for item in self._ordered(start):
-            if isinstance(item, TokenMark):
-                # A character spelled by several bytes is not torn apart by what was rejected between them.
-                held.append(item)
-            elif group and not (_is_byte(self._emitted[item]) and _is_byte(self._emitted[group[-1]])):
+        for index in range(start, len(self._emitted)):
+            # A character spelled by several bytes is not torn apart by what was rejected between them.
+            held.extend(self._rejections(index))
+            if group and not (_is_byte(self._emitted[index]) and _is_byte(self._emitted[group[-1]])):
                 yield self._mark(group)
+                group = []
+            if not group:
                 yield from held
-                group, held = [item], []
-            else:
-                if not group:
-                    yield from held
-                    held = []
-                group.append(item)
+                held = []
+            group.append(index)
         if group:
             yield self._mark(group)
         yield from held
+        yield from self._rejections(len(self._emitted))
 
-    def _ordered(self, start: int) -> Iterator[int | TokenMark]:
-        """Indices of emitted tokens from `start` on, rejected tokens as finished marks, in reading order."""
-        floor = self._emitted[start - 1].round_index if start else -1
-        pending = sorted(number for number in self._rejected if number > floor)
-        index = start
-        while index < len(self._emitted):
-            number = self._emitted[index].round_index
-            while pending and pending[0] < number:
-                yield from self._rejections(pending.pop(0), index)
-            while self._is_in(index, number) and (number < 0 or self._emitted[index].origin == ORIGIN_ACCEPTED):
-                yield index
-                index += 1
-            if pending and pending[0] == number:
-                yield from self._rejections(pending.pop(0), index)
-            while self._is_in(index, number):
-                yield index
-                index += 1
-        for number in pending:
-            yield from self._rejections(number, len(self._emitted))
-
-    def _is_in(self, index: int, number: int) -> bool:
-        return index < len(self._emitted) and self._emitted[index].round_index == number
-
-    def _rejections(self, number: int, anchor: int) -> Iterator[TokenMark]:
-        for token in self._rejected[number]:
-            text = join_pieces(("x", token.piece))[1:].replace("\n", "↵")
-            yield TokenMark(text, ORIGIN_REJECTED, anchor, (token,))
+    def _rejections(self, anchor: int) -> Iterator[TokenMark]:
+        for number in self._rounds_at.get(anchor, ()):
+            for token in self._rejected[number]:
+                text = join_pieces(("x", token.piece))[1:].replace("\n", "↵")
+                yield TokenMark(text, ORIGIN_REJECTED, anchor, (token,))
 
     def _mark(self, indices: list[int]) -> TokenMark:
         group = tuple(self._emitted[index] for index in indices)

@@ -99,8 +99,7 @@ class StageStrip(Drawn):
             return max(0, span.duration_ns)
         if self._column is not None and self._column.run.info.is_over:
             # Cut off: as far as anything of it is known.
-            last = self._column.run.info.end_ns
-            return max(0, (last or span.start_ns) - span.start_ns)
+            return max(0, self._column.run.last_sign_ns - span.start_ns)
         return max(0, self._clock() - span.start_ns)
 
     def paintEvent(self, _event: QPaintEvent) -> None:

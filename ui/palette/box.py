@@ -112,8 +112,13 @@ class PaletteBox(QFrame):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Keys that move the mark, clicks elsewhere, and a window that changes its size."""
-        if watched is self.line and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
-            return self._take_key(event)
+        if watched is self.line and isinstance(event, QKeyEvent):
+            if event.type() == QEvent.Type.ShortcutOverride and event.key() == Qt.Key.Key_Escape:
+                # Else the window's own Esc would come first.
+                event.accept()
+                return True
+            if event.type() == QEvent.Type.KeyPress:
+                return self._take_key(event)
         if watched is self.line and event.type() == QEvent.Type.FocusOut and not self.underMouse():
             self.hide()
         if watched is self.parent() and event.type() == QEvent.Type.Resize and self.isVisible():

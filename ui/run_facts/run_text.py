@@ -45,12 +45,14 @@ def role_name(role: str) -> str:
 
 
 def run_title(run: RunLog) -> str:
-    """`3 · Speculative γ=5`: number, mode, and what sets it apart."""
-    parts = mode_name(run.info.mode)
-    if mode_of(run.info.mode).drafts:
-        parts += _drafting(run)
+    """`3 · Speculative γ=5`: number, somebody's name for it or its mode, and what sets it apart."""
     marks = ["torch trace" if mark == "profiled" else mark for mark in run.info.marks]
-    return " · ".join([str(run.run_id), parts, *marks])
+    return " · ".join([str(run.run_id), run.info.name or mode_words(run), *marks])
+
+
+def mode_words(run: RunLog) -> str:
+    """`Speculative γ=5`: the mode, and how much it drafts."""
+    return mode_name(run.info.mode) + (_drafting(run) if mode_of(run.info.mode).drafts else "")
 
 
 def _drafting(run: RunLog) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from PySide6.QtWidgets import QLabel, QWidget
 
+from evprof.core.clock import monotonic_ns
 from evprof.view.columns import columns_of
-from ui.runs.run_details import DetailSection, range_sections, span_sections, token_sections
+from evprof.view.lanes import Track
+from ui.runs.range_details import range_sections
+from ui.runs.run_details import DetailSection, span_sections, token_sections
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection, SpanRef, TimeRange, TokenRef
+from ui.state.selection import Chosen, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
@@ -32,6 +37,11 @@ class Inspector(QWidget):
         self._themes = themes
         self._sections: list[DetailSection] = []
         self._later = Pace(INTERVAL_MS, self._fill, self)
+        self._is_range = False
+        self._known: dict[tuple[int, str], Track] = {}
+        self.tracks: Callable[[], Sequence[Track]] = self._own_tracks
+        """The lanes' data of the runs in the columns; who draws them may hand its own over."""
+
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
         self._head = section_head("Selection")
         self._empty = EmptyState(
@@ -40,7 +50,7 @@ class Inspector(QWidget):
             "axis for a range.",
         )
         self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
-        selection.chosen_changed.connect(self._fill)
+        selection.chosen_changed.connect(self._show_chosen)
         selection.runs_changed.connect(self._fill)
         selection.offset_changed.connect(self._fill)
 
@@ -53,6 +63,28 @@ class Inspector(QWidget):
         """Follows a run that goes on; at most four times a second."""
         self._later.follow()
 
+    def _show_chosen(self, chosen: Chosen | None) -> None:
+        """A range is dragged in many small steps: the figures follow a few times a second."""
+        was_range, self._is_range = self._is_range, isinstance(chosen, TimeRange)
+        if was_range and self._is_range:
+            self._later.follow()
+        else:
+            self._fill()
+
+    def _own_tracks(self) -> list[Track]:
+        known = self._known
+        self._known = {}
+        for place, one in enumerate(columns_of(self._controller.runs, self._selection.runs)):
+            if one is None:
+                continue
+            track = known.get((one.run.run_id, one.role))
+            if track is None or track.run is not one.run:
+                track = Track(one)
+            track.update()
+            track.shift_ns = self._selection.offset_ns if place else 0
+            self._known[one.run.run_id, one.role] = track
+        return list(self._known.values())
+
     def _found(self) -> list[DetailSection]:
         controller = self._controller
         match self._selection.chosen:
@@ -64,8 +96,7 @@ class Inspector(QWidget):
                 run = controller.run(run_id)
                 return token_sections(run, position) if run else []
             case TimeRange(start_ns, end_ns):
-                columns = columns_of(controller.runs, self._selection.runs)
-                return range_sections(columns, start_ns, end_ns, self._selection.offset_ns)
+                return range_sections(self.tracks(), start_ns, end_ns, monotonic_ns())
         return summary_sections(*columns_of(controller.runs, self._selection.runs))
 
     def _fill(self, *_: object) -> None:

@@ -11,22 +11,30 @@ from evprof.run.kept_repeatability import spread_for
 
 
 class Payoffs:
-    """Worked out again for all when one more run counts, and only for what is asked about."""
+    """Worked out again for all when one more run counts or one that counts is described anew, and only for what is
+    asked about."""
 
     def __init__(self) -> None:
-        self.counted = 0
+        self.state: object = None
         self._runs: Mapping[int, RunLog] = {}
         self._keys: dict[int, Hashable] = {}
         self._pools: dict[Hashable, list[RunLog]] = {}
         self._known: dict[Hashable, Payoff | None] = {}
 
+    def forget(self) -> None:
+        """Another session has other runs of the same numbers."""
+        self.state, self._runs = None, {}
+        for known in (self._keys, self._pools, self._known):
+            known.clear()
+
     def look(self, runs: Mapping[int, RunLog]) -> None:
-        """Takes the session's runs, of which some may have ended since."""
+        """Takes the session's runs, of which some may have ended since, or been deleted, or had a baseline chosen."""
         self._runs = runs
         counted = [run for run in runs.values() if is_counted(run.info)]
-        if len(counted) == self.counted:
+        state = (len(counted), sum(run.version for run in counted))
+        if state == self.state:
             return
-        self.counted = len(counted)
+        self.state = state
         self._known.clear()
         self._pools.clear()
         for run in counted:
@@ -34,9 +42,18 @@ class Payoffs:
                 self._keys[run.run_id] = repeat_key(run.info)
             self._pools.setdefault(self._keys[run.run_id], []).append(run)
 
+    def pool_of(self, run: RunLog) -> list[RunLog]:
+        """The repeats of a run that count, itself among them; just the run where none does."""
+        return self._pools.get(self._key(run)) or [run]
+
     def of(self, run: RunLog) -> Payoff | None:
-        """Of a run that drafts and counts, with all its repeats; None without a baseline."""
-        key = self._keys[run.run_id]
+        """Of a run that drafts, with all its repeats; None without a baseline."""
+        key = self._key(run)
+        if key not in self._pools:
+            return payoff_over([run], self._runs.values(), spread_for(run))
         if key not in self._known:
             self._known[key] = payoff_over(self._pools[key], self._runs.values(), spread_for(run))
         return self._known[key]
+
+    def _key(self, run: RunLog) -> Hashable:
+        return self._keys.get(run.run_id) or repeat_key(run.info)

@@ -1,15 +1,12 @@
-"""What the inspector says of a span, a token or a range of time, as names and figures; it knows no widget."""
+"""What the inspector says of a span or a token, as names and figures; it knows no widget."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from evprof.core.records import TensorRecord, TokenRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
-from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.run_facts.energy import ENERGY_TIP, energy_text
 from ui.run_facts.figures import NOTHING
@@ -186,63 +183,4 @@ def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) 
     lengths = run.info.lengths.get(run.info.role)
     if lengths is not None:
         details.append(Detail("position in the cache", str(lengths.input + token.position)))
-    return details
-
-
-def range_sections(
-    columns: Sequence[ShownModel | None], start_ns: int, end_ns: int, offset_ns: int = 0
-) -> list[DetailSection]:
-    """What happened between two moments since the first run's zero; the second's lies at `offset_ns`."""
-    sections = [
-        DetailSection(
-            "Selected range",
-            [
-                Detail("from", ms_text(ms_from_ns(start_ns))),
-                Detail("to", ms_text(ms_from_ns(end_ns))),
-                Detail("length", ms_text(ms_from_ns(end_ns - start_ns))),
-            ],
-        )
-    ]
-    for column, moved_ns in zip(columns, (0, offset_ns), strict=True):
-        if column is not None and column.run.info.start_ns is not None:
-            zero_ns = column.run.info.start_ns - moved_ns
-            sections.append(_range_of(column, zero_ns + start_ns, zero_ns + end_ns))
-    return sections
-
-
-def _range_of(column: ShownModel, start_ns: int, end_ns: int) -> DetailSection:
-    run, role = column
-    details = []
-    for span in run.stages(role):
-        stop = span.end_ns if span.end_ns is not None else end_ns
-        covered = min(stop, end_ns) - max(span.start_ns, start_ns)
-        if covered > 0:
-            share = f" · {covered / (end_ns - start_ns):.0%}"
-            details.append(Detail(stage_title(span.name), ms_text(ms_from_ns(covered)) + share, span.name))
-    if column.is_answer:
-        details += _tokens_in(run, start_ns, end_ns)
-    points = [record for record in run.kv.get(role, []) if record.t_ns <= end_ns]
-    if points:
-        earlier = [record for record in points if record.t_ns < start_ns]
-        grown = points[-1].nbytes - (earlier[-1].nbytes if earlier else 0)
-        details.append(Detail("KV cache grew by", bytes_text(grown)))
-    model = run.info.models.get(role)
-    return DetailSection(
-        model.name if model else role, details, "" if details else "Nothing of this model in the range."
-    )
-
-
-def _tokens_in(run: RunLog, start_ns: int, end_ns: int) -> list[Detail]:
-    inside = [token for token in run.tokens if start_ns <= token.t_ns <= end_ns]
-    details = [Detail("tokens", str(len(inside)))]
-    if len(inside) > 1:
-        gaps = [after.t_ns - before.t_ns for before, after in pairwise(inside)]
-        passed = inside[-1].t_ns - inside[0].t_ns
-        if passed > 0:
-            details.append(Detail("tokens per second", f"{(len(inside) - 1) * NS_PER_S / passed:.1f}"))
-        details.append(Detail("longest gap", ms_text(ms_from_ns(max(gaps)))))
-    rounds = [entry for entry in run.rounds if start_ns <= entry.start_ns <= end_ns]
-    if rounds:
-        accepted, drafted = sum(entry.accepted for entry in rounds), sum(entry.drafted for entry in rounds)
-        details.append(Detail("accepted / drafted", f"{accepted} / {drafted} in {len(rounds)} rounds"))
     return details

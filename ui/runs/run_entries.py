@@ -1,11 +1,13 @@
 """The runs of the session as a list: one line per request's run or pair, with its outcome in a word or a ratio.
 
-Runs of a suite or an import are gathered below one line per cell; the runs themselves are told when that is opened.
+Runs of a suite or an import are gathered below one line per cell, repeats of one request below one line of theirs; the
+runs themselves are told when that is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evprof.core.records import DRAFT
@@ -16,30 +18,39 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.comparison.document import is_comparable, warm_of
 from evprof.metrics.configurations.baselines import is_counted
 from evprof.metrics.configurations.settings_text import run_label
+from evprof.metrics.estimates.estimates import mean_of, observe
 from evprof.metrics.figures.stages import total_ms, wall_ms
 from evprof.metrics.speculation.outcome import is_lossy
 from evprof.metrics.speculation.payoff import Payoff
 from evprof.metrics.speculation.verdicts import payoff_sentence
+from evprof.run.kept_repeatability import spread_for
+from ui.run_facts.figures import spread_text
 from ui.run_facts.provenance import cell_names
-from ui.run_facts.run_text import mode_name, run_title, stage_now
+from ui.run_facts.run_text import mode_name, mode_words, stage_now
 from ui.runs.payoffs import Payoffs
 from ui.state.cells import configuration_counts
 
 CLOSED, OPEN = "closed", "open"
-"""Whether the runs of a cell are listed below it."""
+"""Whether the runs of a cell or of a request are listed below it."""
 
-CellKey = tuple[str, str]
-"""The key of a cell's line: ("cell", its name)."""
+FoldKey = tuple[str, str]
+"""The key of a line that others lie below: (CELL, its name) or (REPEATS, the number of the request)."""
 
-CELL = "cell"
+CELL, REPEATS = "cell", "repeats"
+
+MOST_NUMBERS = 3
+"""Runs of a baseline that a chip names; of more it tells how many."""
+
+_BADGES = {"profiled": "trace"}
 
 
 @dataclass(frozen=True)
 class RunEntry:
     """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed.
 
-    `label` names the settings that are not at their defaults: what tells two runs of one mode apart. A cell's line has
-    a `fold` and its counts as `label`, and `cell` as part of its key; runs below it are `is_inner`.
+    `label` is the note, and the settings that are not at their defaults: what tells two runs of one mode apart. A line
+    with a `fold` has others below it, its counts as `label`, and a `group`; those below are `is_inner`. `badges` say
+    why runs stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio.
     """
 
     run_ids: tuple[int, ...]
@@ -50,66 +61,81 @@ class RunEntry:
     tip: str
     is_running: bool
     label: str = ""
-    cell: str = ""
+    group: FoldKey | None = None
     fold: str = ""
     is_inner: bool = False
+    badges: tuple[str, ...] = ()
+    against: str = ""
 
     @property
-    def key(self) -> tuple[int, ...] | CellKey:
+    def key(self) -> tuple[int, ...] | FoldKey:
         """What a click on the line reports."""
-        return (CELL, self.cell) if self.fold else self.run_ids
+        return self.group or self.run_ids
 
 
 class RunEntries:
     """The lines of growing runs: what has not changed since is not worked out again."""
 
-    def __init__(self) -> None:
+    def __init__(self, payoffs: Payoffs | None = None) -> None:
         self._known: dict[object, tuple[object, RunEntry]] = {}
         self._times: dict[int, tuple[int, float | None]] = {}
-        self._payoffs = Payoffs()
+        self._texts: dict[int, tuple[int, str]] = {}
+        self._payoffs = payoffs or Payoffs()
 
-    def lines(self, runs: Mapping[int, RunLog], opened: Collection[str] = ()) -> list[RunEntry]:
-        """Lines, newest first; below a cell of `opened` its runs."""
+    def lines(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[RunEntry]:
+        """Lines, newest first; below a group of `opened` its runs. `wanted`: only runs that hold all of these words."""
         self._payoffs.look(runs)
-        cells: dict[str, list[RunLog]] = {}
-        order: list[object] = []
-        gathered: dict[object, list[RunLog]] = {}
-        for run in runs.values():
-            cell = run.info.cell
-            if cell:
-                if cell not in cells:
-                    order.append((CELL, cell))
-                cells.setdefault(cell, []).append(run)
-                continue
-            key = _group_key(run)
-            if key not in gathered:
-                order.append(key)
-            gathered.setdefault(key, []).append(run)
+        words = wanted.casefold().split()
         found: list[RunEntry] = []
-        for key in reversed(order):
-            if isinstance(key, tuple) and key[0] == CELL:
-                found += self._cell_lines(str(key[1]), cells[str(key[1])], key[1] in opened)
-            else:
-                found.append(self._run_line(key, gathered[key]))
+        for key, members in reversed(_gathered(runs.values()).items()):
+            if words and not any(self._holds(run, words) for run in members):
+                continue
+            is_open, is_cell = key in opened, key[0] == CELL
+            groups = _paired(members) if is_open or not is_cell else []
+            if not is_cell and len(groups) == 1:
+                found.append(self._run_line(groups[0]))
+                continue
+            found.append((self._cell_line if is_cell else self._repeats_line)(key, members, is_open))
+            for group in groups if is_open else []:
+                if any(self._holds(run, words) for run in group):
+                    found.append(self._run_line(group, key[0]))
         return found
 
-    def _cell_lines(self, cell: str, members: list[RunLog], is_open: bool) -> list[RunEntry]:
-        found = [self._cell_line(cell, members, is_open)]
-        if is_open:
-            gathered: dict[object, list[RunLog]] = {}
-            for run in members:
-                gathered.setdefault((cell, _group_key(run)), []).append(run)
-            found += [self._run_line(key, group, is_inner=True) for key, group in gathered.items()]
-        return found
+    def _holds(self, run: RunLog, words: Sequence[str]) -> bool:
+        """Whether a run tells every word: in number, mode, name, note, settings, sample, models, outcome or badges."""
+        if not words:
+            return True
+        text = self._text(run)
+        return all(word in text for word in words)
 
-    def _cell_line(self, cell: str, members: list[RunLog], is_open: bool) -> RunEntry:
+    def _text(self, run: RunLog) -> str:
+        known = self._texts.get(run.run_id)
+        if known is None or known[0] != run.version:
+            info = run.info
+            told = [
+                str(run.run_id),
+                mode_words(run),
+                info.name,
+                info.note,
+                run_label([run]),
+                info.sample.name,
+                info.cell,
+                info.status,
+            ]
+            told += [*_badges([run]), *(model.name for model in info.models.values())]
+            known = self._texts[run.run_id] = (run.version, " ".join(told).casefold())
+        return known[1]
+
+    # Lines that others lie below.
+
+    def _cell_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
         state = (is_open, len(members), sum(run.version for run in members))
-        known = self._known.get((CELL, cell))
+        known = self._known.get(key)
         if known is not None and known[0] == state:
             return known[1]
         counts = configuration_counts(members)
         mean = self._mean_ms(members)
-        lines = [cell, mode_name(members[0].info.mode), counts.sentence]
+        lines = [key[1], mode_name(members[0].info.mode), counts.sentence]
         lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []
         lines += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:3]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
@@ -124,10 +150,51 @@ class RunEntries:
             "\n".join(lines),
             counts.running > 0,
             label,
-            cell,
+            key,
             OPEN if is_open else CLOSED,
         )
-        self._known[CELL, cell] = (state, entry)
+        self._known[key] = (state, entry)
+        return entry
+
+    def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
+        """The repeats of one request: how many count, and their mean or speed-up with its interval."""
+        others = self._payoffs.state if mode_of(members[0].info.mode).drafts else 0
+        state = (is_open, others, len(members), sum(run.version for run in members))
+        known = self._known.get(key)
+        if known is not None and known[0] == state:
+            return known[1]
+        lines = _paired(members)
+        counted = [group for group in lines if all(run.info.status == FINISHED for run in group) and _counts(group)]
+        counted = [group for group in counted if not group[-1].info.is_cold] or counted
+        payoff = self._payoffs.of(counted[-1][-1]) if counted and _is_weighed(counted[-1][-1]) else None
+        running = next((run for run in members if run.info.status == RUNNING), None)
+        outcome, role = _whole(counted, payoff)
+        if running is not None:
+            outcome, role = stage_now(running, running.info.role), ""
+        failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
+        ids = sorted(run.run_id for run in members)
+        name = _common_name(members) or mode_words(members[0])
+        count = f"{len(counted)} of {len(lines)} repeats" if len(counted) < len(lines) else f"{len(lines)} repeats"
+        label = " · ".join(filter(None, (count, _settings(lines[-1]))))
+        marks = Counter(mark for group in lines for mark in _badges(group))
+        tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]
+        tip += [payoff_sentence(payoff)] if payoff is not None else []
+        tip += list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:3]
+        entry = RunEntry(
+            tuple(ids),
+            f"{ids[0]}–{ids[-1]} · {name}",
+            outcome or (failed[-1].info.status if failed else ""),
+            role or ("bad" if failed and not outcome and failed[-1].info.status == FAILED else ""),
+            failed[-1].info.error or "" if failed and not counted else "",
+            "\n".join(filter(None, tip)),
+            running is not None,
+            label,
+            key,
+            OPEN if is_open else CLOSED,
+            badges=tuple(f"{count} {mark}" if count > 1 else mark for mark, count in marks.items()),
+            against=_against(payoff) if counted and _is_weighed(counted[-1][-1]) else "",
+        )
+        self._known[key] = (state, entry)
         return entry
 
     def _mean_ms(self, members: list[RunLog]) -> float | None:
@@ -145,39 +212,137 @@ class RunEntries:
             known = self._times[run.run_id] = (run.version, total_ms(run))
         return known[1]
 
-    def _run_line(self, key: object, group: list[RunLog], *, is_inner: bool = False) -> RunEntry:
+    # Single runs and pairs.
+
+    def _run_line(self, group: list[RunLog], inner: str = "") -> RunEntry:
         # A speculative run is told against the plain ones beside it, whichever come.
-        others = self._payoffs.counted if mode_of(group[0].info.mode).drafts and not is_inner else 0
+        others = self._payoffs.state if mode_of(group[0].info.mode).drafts and not inner else 0
         state = (others, *(run.version for run in group))
+        key = (inner, *(run.run_id for run in group))
         known = self._known.get(key)
         if known is not None and known[0] == state:
             return known[1]
-        entry = _entry(group, self._payoffs, is_inner)
+        entry = _entry(group, self._payoffs, inner)
         self._known[key] = (state, entry)
         return entry
 
 
-def _group_key(run: RunLog) -> object:
-    info = run.info
-    if mode_of(info.mode).is_side_by_side:
-        return (info.group_id, info.repeat, info.warmup, info.profiled)
-    return (run.run_id,)
+def _gathered(runs: Collection[RunLog]) -> dict[FoldKey, list[RunLog]]:
+    """Runs by the line they may lie below, in order of their first: of a cell, or of a request."""
+    found: dict[FoldKey, list[RunLog]] = {}
+    for run in runs:
+        info = run.info
+        key = (CELL, info.cell) if info.cell else (REPEATS, str(info.group_id))
+        found.setdefault(key, []).append(run)
+    return found
 
 
-def _entry(group: list[RunLog], payoffs: Payoffs, is_inner: bool) -> RunEntry:
-    group = sorted(group, key=lambda run: run.info.role != DRAFT)
+def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:
+    """The runs of one line each: alone, or the two that ran side by side, the draft's first."""
+    found: dict[object, list[RunLog]] = {}
+    for run in members:
+        info = run.info
+        is_pair = mode_of(info.mode).is_side_by_side
+        key = (info.group_id, info.repeat, info.warmup, info.profiled) if is_pair else run.run_id
+        found.setdefault(key, []).append(run)
+    return [sorted(group, key=lambda run: run.info.role != DRAFT) for group in found.values()]
+
+
+def _counts(group: Sequence[RunLog]) -> bool:
+    return all(is_comparable(run) for run in group)
+
+
+def _is_weighed(run: RunLog) -> bool:
+    return mode_of(run.info.mode).drafts and is_counted(run.info)
+
+
+def _badges(group: Sequence[RunLog]) -> tuple[str, ...]:
+    """Why the runs of a line stand in no figure, each reason once."""
+    return tuple(dict.fromkeys(_BADGES.get(mark, mark) for run in group for mark in run.info.marks))
+
+
+def _common_name(members: Sequence[RunLog]) -> str:
+    names = {run.info.name for run in members}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _settings(group: Sequence[RunLog]) -> str:
+    """The settings that are not at their defaults."""
+    return " · ".join(filter(None, ("lossy" if is_lossy(group[-1]) else "", run_label(group))))
+
+
+def _note(group: Sequence[RunLog]) -> str:
+    """The first line that somebody wrote about runs."""
+    return next((run.info.note.strip().split("\n")[0] for run in group if run.info.note.strip()), "")
+
+
+def _against(payoff: Payoff | None) -> str:
+    """`vs 2, 5`, `vs 12 runs`: what a ratio is a ratio to."""
+    if payoff is None:
+        return "no baseline"
+    ids = payoff.baseline.run_ids
+    return f"vs {', '.join(map(str, ids))}" if len(ids) <= MOST_NUMBERS else f"vs {len(ids)} runs"
+
+
+def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[str, str]:
+    """The speed-up of repeats, else their mean time; with half its 95 % interval."""
+    if payoff is not None and payoff.whole is not None:
+        return _speed(payoff)
+    if not lines:
+        return "", ""
+    mates = {group[-1].run_id: group for group in lines}
+    answers = [group[-1] for group in lines]
+    found = mean_of(observe(answers, lambda run: _time_ms(mates[run.run_id])), spread_for(answers[-1]))
+    if found is None:
+        return "", ""
+    return " ".join(filter(None, (ms_text(found.value), _percent(found.value, found.interval)))), ""
+
+
+def _speed(payoff: Payoff) -> tuple[str, str]:
+    """`0.77× ±3 %`, and whether that is good; grey where the interval holds 1."""
+    found = payoff.whole
+    if found is None:
+        return "", ""
+    role = ("good" if found.speedup > 1 else "bad") if payoff.is_clear else ""
+    return " ".join(filter(None, (f"{found.speedup:.2f}×", _percent(found.speedup, found.interval)))), role
+
+
+def _percent(value: float, ends: Sequence[float] | None) -> str:
+    half = spread_text(value, ends)
+    return f"{half} %" if half else ""
+
+
+def _counted_tip(counted: Sequence[Sequence[RunLog]], lines: Sequence[Sequence[RunLog]]) -> str:
+    if not counted:
+        return ""
+    figure = "the mean" if len(counted) > 1 else "the one that counts"
+    left = len(lines) - len(counted)
+    return f"figure: {figure} of {len(counted)} of {len(lines)} repeats" + (
+        "; warm-up, cold and profiled ones are left out" if left else ""
+    )
+
+
+def _time_ms(group: Sequence[RunLog]) -> float | None:
+    """The time of the runs of one line together."""
+    whole = [total_ms(entry) if entry.info.imported is not None else wall_ms(entry) for entry in group]
+    known = [value for value in whole if value is not None]
+    return sum(known) if known and len(known) == len(whole) else None
+
+
+def _entry(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
     ids = tuple(sorted(run.run_id for run in group))
-    title, label = run_title(group[0]), run_label(group)
-    if is_lossy(group[-1]):
-        label = " · ".join(filter(None, ("lossy", label)))
-    if len(ids) > 1:
-        title = f"{ids[0]}–{ids[-1]} · {title.split(' · ', 1)[1]}"
-    if is_inner:
-        title, label = _inner_title(group[0], title), ""
+    number = str(ids[0]) if len(ids) == 1 else f"{ids[0]}–{ids[-1]}"
+    title = f"{number} · {_common_name(group) or mode_words(group[0])}"
+    label = " · ".join(filter(None, (_note(group), _settings(group))))
+    marks = _badges(group)
+    if inner == CELL:
+        title, label, marks = _row_title(group[0], title), _note(group), ()
+    elif inner == REPEATS:
+        title, label = f"{number} · {_common_name(group) or _repeat_words(group[0])}", _note(group)
     troubled = next((run for run in group if run.info.status in (FAILED, CANCELLED)), None)
     running = next((run for run in group if run.info.status == RUNNING), None)
     sentence = troubled.info.error or "" if troubled else ""
-    is_weighed = not is_inner and mode_of(group[-1].info.mode).drafts and is_counted(group[-1].info)
+    is_weighed = not inner and _is_weighed(group[-1])
     payoff = payoffs.of(group[-1]) if is_weighed else None
     if troubled is not None:
         outcome, role = troubled.info.status, "bad" if troubled.info.status == FAILED else ""
@@ -185,13 +350,29 @@ def _entry(group: list[RunLog], payoffs: Payoffs, is_inner: bool) -> RunEntry:
         outcome, role = stage_now(running, running.info.role), ""
     else:
         outcome, role = _outcome(group, payoff)
-    tip = _tip(group, label, payoff)
-    return RunEntry(ids, title, outcome, role, sentence, tip, running is not None, label, is_inner=is_inner)
+    return RunEntry(
+        ids,
+        title,
+        outcome,
+        role,
+        sentence,
+        _tip(group, label, payoff),
+        running is not None,
+        label,
+        is_inner=bool(inner),
+        badges=marks,
+        against=_against(payoff) if is_weighed else "",
+    )
 
 
-def _inner_title(run: RunLog, title: str) -> str:
+def _repeat_words(run: RunLog) -> str:
+    """What a run is among the repeats of its request; warm-up runs and traces are none, which their badges say."""
+    return mode_name(run.info.mode) if run.info.warmup or run.info.profiled else f"repeat {run.info.repeat + 1}"
+
+
+def _row_title(run: RunLog, title: str) -> str:
     """`interlaken_00_c · repeat 2 · warm-up`: within a cell the sample tells runs apart, neither number nor mode."""
-    parts = [run.info.sample.name or title]
+    parts = [run.info.name or run.info.sample.name or title]
     parts += [f"repeat {run.info.repeat + 1}"] if run.info.repeat else []
     parts += run.info.marks
     return " · ".join(parts)
@@ -200,11 +381,9 @@ def _inner_title(run: RunLog, title: str) -> str:
 def _outcome(group: list[RunLog], payoff: Payoff | None) -> tuple[str, str]:
     """A speculative run's speed-up over the plain target, otherwise the time it took."""
     if payoff is not None and payoff.whole is not None:
-        speed = payoff.whole.speedup
-        return f"{speed:.2f}×", ("good" if speed > 1 else "bad") if payoff.is_clear else ""
-    whole = [total_ms(entry) if entry.info.imported is not None else wall_ms(entry) for entry in group]
-    known = [value for value in whole if value is not None]
-    return (ms_text(sum(known)), "") if len(known) == len(whole) and known else ("", "")
+        return _speed(payoff)
+    whole = _time_ms(group)
+    return ("" if whole is None else ms_text(whole)), ""
 
 
 def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:
@@ -215,6 +394,7 @@ def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:
     lines = [f"{mode_name(run.info.mode)} · run {numbers}" + (f" · {sample}" if sample else "")]
     lines += dict.fromkeys(names)
     lines += [label] if label else []
+    lines += list(dict.fromkeys(entry.info.note for entry in group if entry.info.note))
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
     lines += [note for entry in group if entry.info.imported is not None for note in entry.info.imported.notes]

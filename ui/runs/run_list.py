@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
+from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.modes import mode_of
+from evprof.run.again import request_again
 from evprof.view.columns import pair_for
-from ui.runs.run_entries import CELL, RunEntries, RunEntry
-from ui.state.cells import typical_pair
+from ui.runs.baseline_menu import ALONE_REPEATS, TARGET_ALONE, baseline_menu
+from ui.runs.payoffs import Payoffs
+from ui.runs.run_entries import CELL, REPEATS, FoldKey, RunEntries, RunEntry
+from ui.runs.run_remarks import RunRemarks
+from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
+from ui.state.run_drag import dragged, matching, put_run
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
@@ -21,13 +29,22 @@ from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 150
 
+MANY_LINES = 8
+"""A list as long as this has a field to look for runs in."""
+
 
 class RunList(QWidget):
-    """Newest first. The context menu puts a run into one column and leaves the other, to compare any two.
+    """Newest first. Runs are dragged onto a column, clicked with Ctrl to stand beside the one clicked before, or put
+    there by their menu, which also names, notes and deletes them.
 
-    A cell of a suite or an import is one line that opens to its runs; choosing it shows its typical run, and its
-    statistics in the comparison.
+    A cell of a suite or an import, and the repeats of one request, are one line that opens to its runs; choosing it
+    shows its typical run, and its statistics in the comparison.
+
+    Signals:
+        measuring_asked(object): a RunRequest whose runs are wanted beside what is shown.
     """
+
+    measuring_asked = Signal(object)
 
     def __init__(
         self, selection: Selection, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
@@ -35,22 +52,38 @@ class RunList(QWidget):
         super().__init__(parent)
         self._selection = selection
         self._controller = controller
-        self._entries = RunEntries()
+        self.payoffs = Payoffs()
+        self.remarks = RunRemarks(controller, selection, self)
+        self._entries = RunEntries(self.payoffs)
         self._lines: dict[object, tuple[RunEntry, ListLine]] = {}
-        self._opened: set[str] = set()
+        self._shown: dict[object, RunEntry] = {}
+        self._opened: set[FoldKey] = set()
+        self._picked: object = None
         self._later = Pace(INTERVAL_MS, self._fill, self)
         self.list = LineList(themes)
         self.list.setAccessibleName("Runs in this session")
+        self.list.mime_of = self._drag
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter runs")
+        self.filter.setAccessibleName("Filter runs")
+        self.filter.setToolTip("Words of a run's name, mode, note, settings, sample, model or outcome (Ctrl+Shift+F)")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.textChanged.connect(self._fill)
+        self.filter.hide()
         self._empty = EmptyState(
             "No runs yet", "Every run is kept here and saved as it goes. Choose a mode, press Run."
         )
         self._empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         head = section_head("Runs in this session")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
-        stacked(head, self._empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
+        field = stacked(self.filter, margins=(2 * GRID, 0, GRID, 0))
+        stacked(head, field, self._empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
+        self.list.joined.connect(self._join)
         self.list.menu_asked.connect(self._offer)
+        self.list.chip_asked.connect(self._offer_baseline)
         self.list.fold_asked.connect(self._fold)
+        self.list.deleted.connect(self._delete)
         selection.runs_changed.connect(self._fill)
         controller.session_replaced.connect(self._forget)
         self._fill()
@@ -61,10 +94,22 @@ class RunList(QWidget):
 
     def _fill(self, *_: object) -> None:
         self._later.begin()
-        found = self._entries.lines(self._controller.runs, self._opened)
+        runs, wanted = self._controller.runs, self.filter.text()
+        found = self._entries.lines(runs, self._opened, wanted)
+        self._shown = {entry.key: entry for entry in found}
         self.list.show_lines([self._line(entry) for entry in found], self._current(found))
+        self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or len(found) >= MANY_LINES)
         self.list.setVisible(bool(found))
         self._empty.setVisible(not found)
+        if runs:
+            self._empty.say("No such run", "No run holds all of these words; clear the field to see every run.")
+        else:
+            self._empty.say("No runs yet", "Every run is kept here and saved as it goes. Choose a mode, press Run.")
+
+    def look_for(self) -> None:
+        """Brings the field to look for runs in, and writes into it."""
+        self.filter.show()
+        self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _current(self, found: list[RunEntry]) -> object:
         """The line of what the columns show: a cell's, or a run's where that is listed."""
@@ -74,52 +119,188 @@ class RunList(QWidget):
         if self._selection.cell:
             return (CELL, self._selection.cell)
         near = [entry for entry in found if not shown.isdisjoint(entry.run_ids)]
+        if self._picked in (entry.key for entry in near):
+            return self._picked
         return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
 
     def _line(self, entry: RunEntry) -> ListLine:
+        column = self._column(entry)
         known = self._lines.get(entry.key)
-        if known is None or known[0] is not entry:
-            known = self._lines[entry.key] = (entry, _line(entry))
+        if known is None or known[0] is not entry or known[1].column != column:
+            known = self._lines[entry.key] = (entry, _line(entry, column))
         return known[1]
 
+    def _column(self, entry: RunEntry) -> str:
+        """The letters of the columns that show a line's runs; a line that is open leaves them to those below."""
+        if entry.fold == "open":
+            return ""
+        return "".join(
+            letter for letter, run_id in zip("AB", self._selection.runs, strict=True) if run_id in entry.run_ids
+        )
+
     def _forget(self) -> None:
-        self._entries = RunEntries()
+        self.payoffs.forget()
+        self._entries = RunEntries(self.payoffs)
         self._lines.clear()
         self._opened.clear()
+        self.filter.clear()
 
     def _fold(self, key: object, opens: bool) -> None:
-        """Shows the runs of a cell below it, or puts them away."""
+        """Shows the runs of a cell or a request below its line, or puts them away."""
         if isinstance(key, tuple):
-            (self._opened.add if opens else self._opened.discard)(str(key[1]))
+            (self._opened.add if opens else self._opened.discard)((str(key[0]), str(key[1])))
             self._fill()
+
+    # What is shown.
 
     def _choose(self, key: object) -> None:
         if not isinstance(key, tuple):
             return
+        self._picked = key
+        runs = self._controller.runs
         if key[0] == CELL:
-            self._selection.set_runs(*typical_pair(self._controller.runs, key[1]), cell=str(key[1]))
-        elif key[0] in self._controller.runs:
-            self._selection.set_runs(*pair_for(self._controller.runs, key[0]))
+            self._selection.set_runs(*typical_pair(runs, key[1]), cell=str(key[1]))
+            return
+        run_id = typical_repeat(runs, self._ids(key)) if key[0] == REPEATS else key[0]
+        if run_id in runs:
+            self._selection.set_runs(*pair_for(runs, run_id))
+
+    def _join(self, key: object) -> None:
+        """Shows a line beside the one that was picked before: that one is A, this one B."""
+        runs, before = self._controller.runs, self._ids(self.list.current_key)
+        if not before or key == self.list.current_key:
+            self._choose(key)
+            return
+        second = matching(runs, self._of_line(key), before[-1])
+        first = matching(runs, self._of_line(self.list.current_key), second)
+        self._selection.set_runs(first, second)
+
+    def put(self, key: object, side: int) -> None:
+        """Puts the run of a line into column A (0) or B (1) and leaves the other column as it is."""
+        put_run(self._selection, self._controller.runs, self._of_line(key), side)
+
+    def put_current(self, side: int) -> None:
+        """The same for the chosen line."""
+        self.put(self.list.current_key, side)
+
+    def _of_line(self, key: object) -> Sequence[int]:
+        """The runs to show of a line: of many alike a typical one, with its other half."""
+        runs = self._controller.runs
+        if isinstance(key, tuple) and key[0] == CELL:
+            return [run_id for run_id in typical_pair(runs, str(key[1])) if run_id is not None]
+        if isinstance(key, tuple) and key[0] == REPEATS:
+            pair = pair_for(runs, typical_repeat(runs, self._ids(key)))
+            return [run_id for run_id in pair if run_id is not None]
+        return self._ids(key)
+
+    def _ids(self, key: object) -> tuple[int, ...]:
+        """All runs of a line."""
+        entry = self._shown.get(key)
+        return entry.run_ids if entry is not None else ()
+
+    def _drag(self, key: object) -> QMimeData | None:
+        run_ids = self._of_line(key)
+        return dragged(run_ids) if run_ids else None
+
+    # What can be done with runs.
+
+    def deeds(self) -> dict[str, Callable[[], object]]:
+        """What actions of the window do with the chosen line, by the action's name."""
+        return {
+            "run_as_a": partial(self.put_current, 0),
+            "run_as_b": partial(self.put_current, 1),
+            "rename_run": lambda: self.remarks.ask_name(self.current_ids()),
+            "note_run": lambda: self.remarks.ask_note(self.current_ids()),
+            "delete_run": lambda: self.remarks.delete(self.current_ids()),
+            "restore_runs": lambda: self.remarks.restore(list(self._controller.book.deleted)),
+            "weigh_run": self._weigh_shown,
+            "run_alone": lambda: self._with_shown(self.measure_alone),
+            "filter_runs": self.look_for,
+        }
+
+    def _with_shown(self, work: Callable[[RunLog], object]) -> None:
+        """Does something with the run of the columns, or of the chosen line, that is weighed against plain ones."""
+        shown = [run_id for run_id in self._selection.runs if run_id is not None]
+        run = self._drafting(shown) or self._drafting(self.current_ids())
+        if run is not None:
+            work(run)
+
+    def _weigh_shown(self) -> None:
+        self._with_shown(lambda run: self.offer_baseline(run, self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID))))
+
+    def current_ids(self) -> tuple[int, ...]:
+        """The runs of the chosen line."""
+        return self._ids(self.list.current_key)
+
+    def _delete(self, key: object) -> None:
+        self.remarks.delete(self._ids(key))
 
     def _offer(self, key: object, place: QPoint) -> None:
-        """A menu to put each run of a line into column A or B."""
+        """The menu of a line; without one, of the list."""
+        self.menu_of(key).popup(place)
+
+    def menu_of(self, key: object) -> QMenu:
+        """What can be done with a line's runs."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        run_ids = key if isinstance(key, tuple) and key[0] != CELL else ()
-        for run_id in run_ids:
-            for side, name in enumerate("AB"):
-                action = menu.addAction(f"Show run {run_id} in column {name}")
-                action.triggered.connect(partial(self.put, run_id, side))
+        run_ids, runs = self._ids(key), self._controller.runs
         if run_ids:
-            menu.popup(place)
+            for side, name in enumerate("AB"):
+                menu.addAction(f"Show as {name}").triggered.connect(lambda _=False, side=side: self.put(key, side))
+            menu.addSeparator()
+            menu.addAction("Rename…").triggered.connect(lambda: self.remarks.ask_name(run_ids))
+            menu.addAction("Note…").triggered.connect(lambda: self.remarks.ask_note(run_ids))
+            what = "Delete" if len(run_ids) == 1 else f"Delete {len(run_ids)} runs"
+            deleting = menu.addAction(what)
+            deleting.setEnabled(any(runs[run_id].info.is_over for run_id in run_ids if run_id in runs))
+            deleting.triggered.connect(lambda: self.remarks.delete(run_ids))
+            menu.addSeparator()
+            if drafting := self._drafting(run_ids):
+                menu.addMenu(self._baseline_menu(drafting, "Weigh against", menu))
+                alone = menu.addAction(TARGET_ALONE)
+                alone.setEnabled(not self._controller.is_busy)
+                alone.triggered.connect(lambda: self.measure_alone(drafting))
+                menu.addSeparator()
+        menu.addAction("Filter runs…").triggered.connect(self.look_for)
+        deleted = list(self._controller.book.deleted)
+        bringing = menu.addAction("Bring deleted runs back" + (f" ({len(deleted)})" if deleted else ""))
+        bringing.setEnabled(bool(deleted))
+        bringing.triggered.connect(lambda: self.remarks.restore(deleted))
+        return menu
 
-    def put(self, run_id: int, side: int, *_: object) -> None:
-        """Puts a run into column A (0) or B (1) and leaves the other column as it is."""
-        a, b = self._selection.runs
-        self._selection.set_runs(*((run_id, b) if side == 0 else (a, run_id)))
+    def _drafting(self, run_ids: Sequence[int]) -> RunLog | None:
+        """The run of a line that is weighed against plain ones, if there is one."""
+        found = (self._controller.run(run_id) for run_id in reversed(run_ids))
+        return next((run for run in found if run is not None and mode_of(run.info.mode).drafts), None)
+
+    def _baseline_menu(self, run: RunLog, title: str = "", parent: QWidget | None = None) -> QMenu:
+        runs = self._controller.runs
+        self.payoffs.look(runs)
+        measure = None if title else (lambda: self.measure_alone(run))
+        menu = baseline_menu(
+            self.payoffs.pool_of(run),
+            list(runs.values()),
+            self.remarks,
+            measure,
+            parent if parent is not None else self,
+        )
+        menu.setTitle(title)
+        return menu
+
+    def _offer_baseline(self, key: object, place: QPoint) -> None:
+        if (run := self._drafting(self._ids(key))) is not None:
+            self.offer_baseline(run, place)
+
+    def offer_baseline(self, run: RunLog, place: QPoint) -> None:
+        """The menu of what a run is weighed against."""
+        self._baseline_menu(run).popup(place)
+
+    def measure_alone(self, run: RunLog) -> None:
+        """Asks for three runs of the target alone on what a run was asked."""
+        self.measuring_asked.emit(request_again(run, "target", ALONE_REPEATS))
 
 
-def _line(entry: RunEntry) -> ListLine:
+def _line(entry: RunEntry, column: str) -> ListLine:
     return ListLine(
         entry.key,
         entry.title,
@@ -131,4 +312,7 @@ def _line(entry: RunEntry) -> ListLine:
         second_has_role=bool(entry.sentence) and not entry.fold,
         fold=entry.fold,
         is_inner=entry.is_inner,
+        badges=entry.badges,
+        column=column,
+        chip=f"{entry.against} ▾" if entry.against else "",
     )

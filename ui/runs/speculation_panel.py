@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from PySide6.QtCore import QElapsedTimer, Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.baselines import repeats_of
-from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, AcceptanceCeiling, acceptance, ceiling_of
-from evprof.metrics.speculation.payoff import payoff_of
-from evprof.metrics.speculation.verdicts import speculation_sentence
-from evprof.run.kept_repeatability import spread_for
+from evprof.metrics.speculation.payoff import Payoff
+from evprof.metrics.speculation.verdicts import speculation_verdict
+from evprof.run.again import request_again
 from ui.run_facts.figures import NOTHING
+from ui.runs.baseline_menu import ALONE_REPEATS, TARGET_ALONE
+from ui.runs.payoffs import Payoffs
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import in_role, stacked
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.disclosure import Disclosure
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import ToneLabel, section_head
 
 INTERVAL_MS = 250
@@ -29,20 +32,38 @@ _HEAD, _LOSSY_HEAD = "Draft acceptance", "Adapted cache · lossy"
 class SpeculationPanel(QWidget):
     """Shown for runs that speculate or adapt a cache; hides itself for others.
 
+    The number and what it means come first, beside what it is weighed against; what that rests on is folded away.
+
     Signals:
         clinic_asked(): the button for every definition, failures and break-even was pressed.
+        baseline_asked(object, QPoint): the run whose baseline is to be chosen, and where on the screen.
+        measuring_asked(object): a RunRequest whose runs are wanted beside what is shown.
     """
 
     clinic_asked = Signal()
+    baseline_asked = Signal(object, QPoint)
+    measuring_asked = Signal(object)
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: ThemeHolder, payoffs: Payoffs | None = None, parent: QWidget | None = None) -> None:
+        """`payoffs` are those of the list of runs: what is worked out there is not worked out here again."""
         super().__init__(parent)
+        self._payoffs = payoffs or Payoffs()
         self._run: RunLog | None = None
-        self._version = -1
-        self._age = QElapsedTimer()
+        self._runs: Mapping[int, RunLog] = {}
+        self._state: object = None
+        self._later = Pace(INTERVAL_MS, self._fill, self)
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Draft acceptance")
+        self.against = in_role(QPushButton(), "chip")
+        self.against.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.against.setToolTip("The plain runs that this is weighed against: choose others")
+        self.against.clicked.connect(self._ask_baseline)
         self.verdict = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
+        self.why = Disclosure("Why")
+        self.alone = _button(TARGET_ALONE, "Measures the target by itself on this sample with the same settings")
+        self.alone.clicked.connect(self._ask_alone)
+        self.again = _button("Run this again ×3", "Measures the same three times more")
+        self.again.clicked.connect(self._ask_again)
         column = stacked(on=self, spacing=GRID // 2)
         self.head = section_head(_HEAD)
         self.clinic = in_role(QPushButton("Acceptance clinic…"), "link")
@@ -51,41 +72,81 @@ class SpeculationPanel(QWidget):
         self.clinic.clicked.connect(self.clinic_asked)
         column.addWidget(self.head)
         column.addWidget(self.table)
+        column.addLayout(beside(self.against, None))
         column.addWidget(self.verdict)
+        column.addWidget(self.why)
+        column.addWidget(self.alone, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.again, 0, Qt.AlignmentFlag.AlignLeft)
         column.addWidget(self.clinic, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
-    def show_run(self, run: RunLog | None, others: Iterable[RunLog] = ()) -> None:
-        """Shows a run's speculation, weighed against the plain runs among `others`. Cheap when nothing happened."""
+    def show_run(self, run: RunLog | None, runs: Mapping[int, RunLog] | None = None) -> None:
+        """Shows a run's speculation, weighed against the plain runs among `runs`. Cheap when nothing happened."""
         # An imported file gives no rounds; what it says of acceptance stands among its figures.
         has_rounds = run is not None and (run.info.imported is None or bool(run.rounds))
         counts = acceptance(run) if run is not None and has_rounds else None
         is_adapted = run is not None and mode_of(run.info.mode).maps_cache
         self.setVisible(counts is not None or is_adapted)
-        if run is None or not (counts is not None or is_adapted):
-            self._run = None
+        is_other = run is not self._run
+        self._run, self._runs = (run if counts is not None or is_adapted else None), runs or {}
+        if self._run is None:
             return
-        same = run is self._run
-        if same and run.version == self._version:
-            return
-        if same and not run.info.is_over and self._age.isValid() and self._age.elapsed() < INTERVAL_MS:
-            return
-        self._run, self._version = run, run.version
-        self._age.start()
-        listed = list(others)
-        self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
-        self.table.show_rows([] if counts is None else _rows(counts, ceiling_of(repeats_of(run, listed))))
-        self.table.setVisible(counts is not None)
-        processes = spread_for(run)
-        self.verdict.say(speculation_sentence(run, listed, processes), self._judgement(run, listed, processes))
+        if is_other or self._run.info.is_over:
+            self._fill()
+        else:
+            self._later.follow()
 
-    def _judgement(self, run: RunLog, others: list[RunLog], processes: ProcessSpread | None) -> str:
-        if mode_of(run.info.mode).maps_cache:
-            return "warn"
-        payoff = payoff_of(run, others, processes)
-        if payoff is None or payoff.whole is None or not payoff.is_clear:
-            return "dim"
-        return "good" if payoff.whole.speedup > 1 else "warn"
+    def _fill(self) -> None:
+        run = self._run
+        if run is None:
+            return
+        self._later.begin()
+        self._payoffs.look(self._runs)
+        state = (id(run), run.version, self._payoffs.state)
+        if state == self._state:
+            return
+        self._state = state
+        counts = acceptance(run)
+        self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
+        self.table.show_rows([] if counts is None else _rows(counts, ceiling_of(self._payoffs.pool_of(run))))
+        self.table.setVisible(counts is not None)
+        payoff = self._payoffs.of(run) if run.info.is_over else None
+        verdict = speculation_verdict(run, list(self._runs.values()), payoff)
+        self.verdict.say(verdict.head, _judgement(run, payoff))
+        self.why.say(verdict.why)
+        self.against.setText("" if payoff is None else f"vs {payoff.baseline.words} ▾")
+        self.against.setVisible(payoff is not None)
+        is_ours = run.info.is_over and run.info.imported is None
+        self.alone.setVisible(is_ours and verdict.lacks_plain)
+        self.again.setVisible(is_ours and verdict.lacks_own)
+
+    def _ask_baseline(self) -> None:
+        if self._run is not None:
+            place = self.against.mapToGlobal(self.against.rect().bottomLeft())
+            self.baseline_asked.emit(self._run, place)
+
+    def _ask_alone(self) -> None:
+        if self._run is not None:
+            self.measuring_asked.emit(request_again(self._run, "target", ALONE_REPEATS))
+
+    def _ask_again(self) -> None:
+        if self._run is not None:
+            self.measuring_asked.emit(request_again(self._run, self._run.info.mode, ALONE_REPEATS))
+
+
+def _judgement(run: RunLog, payoff: Payoff | None) -> str:
+    if mode_of(run.info.mode).maps_cache:
+        return "warn"
+    if payoff is None or payoff.whole is None or not payoff.is_clear:
+        return "dim"
+    return "good" if payoff.whole.speedup > 1 else "warn"
+
+
+def _button(text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    button.hide()
+    return button
 
 
 def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRow]:
@@ -107,7 +168,7 @@ def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRo
         TableRow(
             "mean acceptance length",
             ("", NOTHING if length is None else f"{length:.2f}"),
-            tip=f"1 + accepted / rounds, over {counts.rounds} rounds: the bonus token is counted",
+            tip=f"1 + accepted / rounds, over {count_text(counts.rounds, 'round')}: the bonus token is counted",
             has_line=False,
         ),
         TableRow(

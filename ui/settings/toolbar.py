@@ -221,7 +221,7 @@ class Toolbar(QFrame):
         self._show_state()
 
     def set_busy(self, is_busy: bool) -> None:
-        """Run while idle, Stop while something runs."""
+        """Run while idle; Stop, and a run more in the queue, while something runs."""
         self._is_busy = is_busy
         if self.examiner is not None:
             self.examiner.hold(is_busy)
@@ -247,8 +247,6 @@ class Toolbar(QFrame):
 
     def run(self) -> None:
         """Asks for a run with everything as it stands; says why not when that is impossible."""
-        if self._is_busy:
-            return
         if self.form.problem:
             self.failed.emit(self.form.problem)
             return
@@ -339,8 +337,10 @@ class Toolbar(QFrame):
     def _show_state(self) -> None:
         form, problem = self.form, self.form.problem
         self.mode.show_form(form)
-        self.run_button.setEnabled(not problem and not self._is_busy)
-        self.run_button.setToolTip(problem or f"{mode_name(form.mode)} (Ctrl+R)")
+        self.run_button.setEnabled(not problem)
+        self.run_button.setText("Queue" if self._is_busy else "Run")
+        when = ", when what goes on has ended" if self._is_busy else ""
+        self.run_button.setToolTip(problem or f"{mode_name(form.mode)}{when} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
         self.export.set_has_trace(self._has_trace)
         self.settings.show_form(form)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.metrics.comparison.document import Configuration, is_comparable, typical_run, warm_of
 from evprof.view.columns import RunPair, ShownModel, pair_for
 
@@ -44,6 +45,17 @@ def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
     return pair_for(runs, rest[-1]) if rest else (None, None)
 
 
+def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
+    """Of the repeats of one request the run of median total, the target's where it has both; else the last one."""
+    members = [runs[run_id] for run_id in run_ids if run_id in runs]
+    done = [run for run in members if run.info.status == FINISHED and is_comparable(run)]
+    for role in (TARGET, DRAFT):
+        found = warm_of([run for run in done if run.info.role == role])
+        if found:
+            return typical_run(Configuration(tuple(found))).run_id
+    return members[-1].run_id
+
+
 def _is_row(run: RunLog, cell: str) -> bool:
     return run.info.cell == cell and run.info.status == FINISHED and is_comparable(run)
 
@@ -61,7 +73,7 @@ class ConfigurationCounts:
     @property
     def sentence(self) -> str:
         """`60 samples · 3 repeats · 2 failed`."""
-        parts = [_counted(self.samples, "sample")]
+        parts = [count_text(self.samples, "sample")]
         parts += [f"{self.repeats} repeats"] if self.repeats > 1 else []
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.running} running"] if self.running else []
@@ -88,7 +100,3 @@ def configuration_counts(runs: Iterable[RunLog]) -> ConfigurationCounts:
             samples.add(sample)
             repeats.add(info.repeat)
     return ConfigurationCounts(len(samples), max(1, len(repeats)), len(failed), warmups, running)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

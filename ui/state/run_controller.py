@@ -5,10 +5,9 @@ It owns no view and reads no clock of the engine's; a slow window makes it pull 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
@@ -19,6 +18,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunBook, RunLog
 from evprof.metrics.configurations.baselines import choose_baselines
+from ui.state.mark_book import MarkBook
 
 PULL_INTERVAL_MS = 33
 """Time between two looks at the recording: 30 Hz."""
@@ -48,8 +48,18 @@ Numbering = Callable[[RunRequest, int, int], RunRequest]
 """Gives a request its numbers; takes the first free run id and group id that the window knows of."""
 
 
+@dataclass(frozen=True)
+class WaitingRun:
+    """A request in the queue; those of one `batch` were asked for together, and go only as long as none fails."""
+
+    batch: int
+    request: RunRequest
+
+
 class RunController(QObject):
-    """The runs of the window's session and the one way to start and stop them.
+    """The runs of the window's session, the queue of requests, and the one way to start and stop runs.
+
+    `keeping` is called when something was said of runs that may have been made long ago: their file is written again.
 
     Signals:
         runs_changed(object): set of ids of runs that have news; at most one per pull.
@@ -57,6 +67,7 @@ class RunController(QObject):
         busy_changed(bool): a request began or ended.
         ticked(): a pull is over, with news or without; what moves with the clock moves now.
         session_replaced(): another recording took the place of the old one; forget every run.
+        waiting_changed(): a request was put into the queue or left it.
     """
 
     runs_changed = Signal(object)
@@ -64,15 +75,23 @@ class RunController(QObject):
     busy_changed = Signal(bool)
     ticked = Signal()
     session_replaced = Signal()
+    waiting_changed = Signal()
 
     def __init__(self, recording: RecordLog, host: Host | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._host = host
         self._is_busy = False
-        self._waiting: deque[RunRequest] = deque()
+        self._is_held = False
+        self._waiting: list[WaitingRun] = []
+        self._batch = 0
+        self._last_batch = 0
         self.numbering: Numbering = _numbered
+        self.keeping: Callable[[], None] = lambda: None
         self.recording = recording
         self.book = RunBook(recording)
+        self.marks = MarkBook(self)
+        """What people marked on the time axis of these runs."""
+
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(PULL_INTERVAL_MS)
@@ -100,12 +119,12 @@ class RunController(QObject):
     @property
     def next_run_id(self) -> int:
         """The first id a new request may use."""
-        return max(self.book.runs, default=0) + 1
+        return self.book.last_run_id + 1
 
     @property
     def next_group_id(self) -> int:
         """The group id a new request may use."""
-        return max((run.info.group_id for run in self.book.runs.values()), default=0) + 1
+        return self.book.last_group_id + 1
 
     def start(self) -> None:
         """Begins pulling."""
@@ -119,7 +138,7 @@ class RunController(QObject):
         """Shows another session: everything known of the old one is forgotten. Raises UserError while a run goes on."""
         if self._host is not None:
             self._host.attach(recording)
-        self._waiting.clear()
+        self._keep_waiting([])
         self.recording = recording
         self.book = RunBook(recording)
         self.session_replaced.emit()
@@ -134,13 +153,12 @@ class RunController(QObject):
             self.runs_changed.emit(changed)
         for message in messages:
             if isinstance(message, RunEnded) and message.status != FINISHED:
-                self._waiting.clear()
+                self._drop_batch()
             if isinstance(message, RequestEnded):
                 self._note_baselines(message.first_run_id)
             self.message.emit(message)
         self._note_busy(is_busy)
-        if self._waiting and not is_busy:
-            self._hand_over(self._waiting.popleft())
+        self._begin_next()
         self.ticked.emit()
 
     def _note_baselines(self, first_run_id: int) -> None:
@@ -149,19 +167,61 @@ class RunController(QObject):
         for run_id, baseline in choose_baselines((run.info for run in self.book.runs.values()), made).items():
             self.recording.post(RunDescribed(run_id, {"baseline": baseline}))
 
-    def submit(self, *requests: RunRequest) -> None:
-        """Hands requests to the engine, one after another; the rest is dropped when one does not finish.
+    def describe(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
+        """Says more of runs by their numbers (fields of RunInfo); it is kept with the session and seen at once."""
+        for run_id, known in facts.items():
+            self.recording.post(RunDescribed(run_id, dict(known)))
+        self.keeping()
+        self.pull()
 
-        Raises UserError when a request cannot be carried out, or a run goes on already.
+    def submit(self, *requests: RunRequest) -> None:
+        """Puts requests into the queue: they begin, one after another, when everything before them has ended.
+
+        When one of them does not finish, the others of this call are dropped. Raises UserError when a request cannot be
+        carried out.
         """
         for request in requests:
             request.validate()
         if self._host is None:
             raise UserError("The engine is still starting; try again in a moment.")
-        if self._is_busy or self._host.is_busy:
-            raise UserError("A run is going on; stop it first, or wait until it has ended.")
-        self._waiting.extend(requests)
-        self._hand_over(self._waiting.popleft())
+        self._last_batch += 1
+        self._keep_waiting([*self._waiting, *(WaitingRun(self._last_batch, request) for request in requests)])
+        self._begin_next()
+
+    @property
+    def waiting(self) -> Sequence[WaitingRun]:
+        """The queue, the next one first."""
+        return tuple(self._waiting)
+
+    def remove_waiting(self, waiting: WaitingRun) -> None:
+        """Takes a request out of the queue; none that is no longer in it."""
+        self._keep_waiting([other for other in self._waiting if other is not waiting])
+
+    def put_first(self, waiting: WaitingRun) -> None:
+        """Makes a request the next one."""
+        self._keep_waiting(sorted(self._waiting, key=lambda other: other is not waiting))
+
+    def hold(self, is_held: bool) -> None:
+        """While it is held nothing begins: something else needs the machine for itself."""
+        self._is_held = is_held
+        self._begin_next()
+
+    def _keep_waiting(self, waiting: list[WaitingRun]) -> None:
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self.waiting_changed.emit()
+
+    def _drop_batch(self) -> None:
+        self._keep_waiting([other for other in self._waiting if other.batch != self._batch])
+
+    def _begin_next(self) -> None:
+        is_free = self._host is not None and not (self._is_held or self._is_busy or self._host.is_busy)
+        if not self._waiting or not is_free:
+            return
+        first, *rest = self._waiting
+        self._batch = first.batch
+        self._keep_waiting(rest)
+        self._hand_over(first.request)
 
     def _hand_over(self, request: RunRequest) -> None:
         if self._host is not None:
@@ -169,8 +229,9 @@ class RunController(QObject):
             self._note_busy(self._host.is_busy)
 
     def stop(self) -> None:
-        """Asks the running request to end; its runs become "cancelled", and requests that wait are dropped."""
-        self._waiting.clear()
+        """Asks the running request to end; its runs become "cancelled". Those asked for with it are dropped."""
+        if self._is_busy:
+            self._drop_batch()
         if self._host is not None:
             self._host.stop()
 

@@ -11,6 +11,9 @@ from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 
+_NOWHERE: RunPair = (-1, -1)
+"""Where no columns ever are."""
+
 
 class RunFollowing(QObject):
     """Chooses the runs in the columns when nobody else does."""
@@ -33,6 +36,10 @@ class RunFollowing(QObject):
     def begin(self) -> None:
         """The next run comes into view, whatever is shown now."""
         self._chosen = self._selection.runs
+
+    def stay(self) -> None:
+        """The columns stay where they are when the next run begins."""
+        self._chosen = _NOWHERE
 
     def show_run(self, run_id: int) -> None:
         """Puts a run, with its other half if it has one, into the columns."""

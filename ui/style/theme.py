@@ -72,6 +72,10 @@ class Theme:
         """Near-black or white, whichever reads better on `ground`."""
         return QColor(colors.ink_on(ground.name()))
 
+    def readable(self, color: QColor, ground: QColor) -> QColor:
+        """The colour, nearer to the text's where it cannot be read in small letters on `ground`."""
+        return QColor(colors.readable_on(color.name(), ground.name(), self.text.name()))
+
     def alpha(self, color: QColor, opacity: float) -> QColor:
         """The same colour, see-through: `opacity` 0…1."""
         softened = QColor(color)

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
+from evprof.session.marks import Mark
 from evprof.view.timescale import tick_step, tick_unit, time_text
 from ui.style.theme import SMALL_PX
 from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.widgets.boxes import beside
+from ui.widgets.drawn import show_tip
+from ui.widgets.elided import elided_text
 
 HEIGHT_PX = 30
 _UNIT_PX = 40
 
 
+_FLAG_PX = 7.0
+_NOTE_PX = 140.0
+
+
 class AxisHead(QWidget):
-    """Time ticks over the lanes. `chip` is the button "Follow" (live) or "Fit"; the TimelineView wires it."""
+    """Time ticks over the lanes. `chip` is the button "Follow" (live) or "Fit"; the TimelineView wires it.
+
+    Signals:
+        mark_chosen(object): the flag of a Mark was clicked.
+        note_asked(object): the flag of a Mark was double-clicked.
+        menu_asked(object, object): the Mark that was right-clicked, or None, and where on the screen.
+    """
+
+    mark_chosen = Signal(object)
+    note_asked = Signal(object)
+    menu_asked = Signal(object, object)
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__()
         self.scene = scene
-        self.pointer_ns: int | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
         self.chip = QPushButton("Fit", self)
@@ -53,11 +69,12 @@ class AxisHead(QWidget):
         painter.setFont(small)
         painter.setPen(theme.text_dim)
         step = tick_step(self.scene.scale.ns_per_px * 88)
-        painter.drawText(QRectF(12, 0, GUTTER_PX - 20, self.height()), Qt.AlignmentFlag.AlignVCenter, tick_unit(step))
+        painter.drawText(QRectF(16, 0, GUTTER_PX - 24, self.height()), Qt.AlignmentFlag.AlignVCenter, tick_unit(step))
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
         self._paint_ticks(painter)
         self._paint_range(painter)
+        self._paint_marks(painter)
         self._paint_pointer(painter)
         painter.end()
 
@@ -92,14 +109,76 @@ class AxisHead(QWidget):
         left = min(max((x0 + x1 - width) / 2, 4.0), self.width() - GUTTER_PX - width - 4)
         self._paint_tag(painter, QRectF(left, 5, width, 18), text)
 
+    def _paint_marks(self, painter: QPainter) -> None:
+        """A flag for each mark, with the beginning of its note as far as the next flag leaves room."""
+        theme = self.scene.theme
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(theme.font(10.5, 500))
+        metrics = QFontMetricsF(painter.font())
+        free = float(self.width() - GUTTER_PX)
+        for mark, x in reversed(self.flags()):
+            room = min(free - x - 4, _NOTE_PX)
+            text = elided_text(metrics, mark.note, Qt.TextElideMode.ElideRight, room - 10) if room > 24 else ""
+            width = metrics.horizontalAdvance(text) + 10 if text else _FLAG_PX
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.warn)
+            flag = QRectF(x, 1, width, 13)
+            painter.drawRoundedRect(flag, 2, 2)
+            painter.drawRect(QRectF(x, 1, 1.5, self.height() - 2))
+            painter.setPen(theme.ink(theme.warn))
+            painter.drawText(flag.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+            free = x
+
+    def flags(self) -> list[tuple[Mark, float]]:
+        """The marks in view, left to right, and where their flags stand."""
+        width = self.width() - GUTTER_PX
+        placed = [(mark, round(self.scene.scale.x(mark.start_ns)) + 0.0) for mark in self.scene.marks]
+        return sorted(((mark, x) for mark, x in placed if -_FLAG_PX < x < width), key=lambda entry: entry[1])
+
+    def mark_at(self, pos: QPointF) -> Mark | None:
+        """The mark whose flag is at a position."""
+        x = pos.x() - GUTTER_PX
+        near = [(at, mark) for mark, at in self.flags() if -2 <= x - at <= _FLAG_PX + 3]
+        return max(near, key=lambda entry: entry[0])[1] if near and x > -2 else None
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Goes to a mark."""
+        mark = self.mark_at(event.position())
+        if mark is not None and event.button() == Qt.MouseButton.LeftButton:
+            self.mark_chosen.emit(mark)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Writes on a mark."""
+        mark = self.mark_at(event.position())
+        if mark is not None:
+            self.note_asked.emit(mark)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """What can be done with a mark, or with the view."""
+        self.menu_asked.emit(self.mark_at(QPointF(event.pos())), event.globalPos())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """A flag is something to click."""
+        mark = self.mark_at(event.position())
+        self.setCursor(Qt.CursorShape.ArrowCursor if mark is None else Qt.CursorShape.PointingHandCursor)
+
+    def event(self, event: QEvent) -> bool:
+        """A mark's whole note as a tip."""
+        return show_tip(event, self, self._tip_at) or super().event(event)
+
+    def _tip_at(self, point: QPoint) -> str:
+        mark = self.mark_at(QPointF(point))
+        return "" if mark is None else mark.note or f"Mark at {time_text(mark.start_ns)}"
+
     def _paint_pointer(self, painter: QPainter) -> None:
-        if self.pointer_ns is None or self.scene.marked_range is not None:
+        at_px = self.scene.pointer_px
+        if at_px is None or self.scene.marked_range is not None:
             return
         scale = self.scene.scale
-        text = time_text(self.pointer_ns, scale.ns_per_px)
+        text = time_text(scale.t(at_px), scale.ns_per_px)
         painter.setFont(self.scene.theme.font(SMALL_PX, 500))
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 12
-        left = min(max(scale.x(self.pointer_ns) - width / 2, 2.0), self.width() - GUTTER_PX - width - 2)
+        left = min(max(at_px - width / 2, 2.0), self.width() - GUTTER_PX - width - 2)
         self._paint_tag(painter, QRectF(left, 5, width, 18), text)
 
     def _paint_tag(self, painter: QPainter, room: QRectF, text: str) -> None:

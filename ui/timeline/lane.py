@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.view.lanes import News
 from ui.style.theme import SMALL_PX
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.elided import elided_text
+
+FOLDED_PX = 22
+"""Height of a lane that is collapsed to its name."""
+
+FOLD_PX = 14
+"""Width of the part of the gutter that collapses and opens a lane."""
+
+_NAME_LEFT = 16
 
 
 class Lane(QWidget):
@@ -22,6 +30,9 @@ class Lane(QWidget):
 
     grows = False
     """Whether the lane takes a share of the room that is left."""
+
+    is_folded = False
+    """Whether only its name is shown."""
 
     def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,7 +47,24 @@ class Lane(QWidget):
 
     def sizeHint(self) -> QSize:
         """A lane is as high as it asks for and as wide as it may be."""
-        return QSize(600, self.lane_height_px)
+        return QSize(600, FOLDED_PX if self.is_folded else self.lane_height_px)
+
+    def fold(self, is_folded: bool) -> None:
+        """Leaves only the lane's name, or shows all of it again."""
+        if is_folded == self.is_folded:
+            return
+        self.is_folded = is_folded
+        is_growing = self.grows and not is_folded
+        vertical = QSizePolicy.Policy.Expanding if is_growing else QSizePolicy.Policy.Fixed
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, vertical)
+        self.setMinimumHeight(FOLDED_PX if is_folded else self.lane_height_px)
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def key(self) -> str:
+        """What the person's order of the lanes calls this one."""
+        return type(self).__name__.removesuffix("Lane").lower()
 
     # What subclasses answer.
 
@@ -51,6 +79,10 @@ class Lane(QWidget):
     def is_wanted(self) -> bool:
         """Whether there is anything this lane could ever show for the tracks at hand."""
         return True
+
+    def is_empty(self) -> bool:
+        """Whether the tracks at hand have nothing for this lane; it is collapsed then, once no run goes on."""
+        return False
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Draws what lies in `clip` (canvas coordinates)."""
@@ -100,7 +132,8 @@ class Lane(QWidget):
             painter.translate(GUTTER_PX, 0)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             self._paint_grid(painter, clip)
-            self.paint_canvas(painter, clip)
+            if not self.is_folded:
+                self.paint_canvas(painter, clip)
         painter.end()
 
     def _paint_grid(self, painter: QPainter, clip: QRectF) -> None:
@@ -115,7 +148,13 @@ class Lane(QWidget):
         theme = self.scene.theme
         painter.setPen(QPen(theme.line, 1))
         painter.drawLine(QPointF(GUTTER_PX - 0.5, 0), QPointF(GUTTER_PX - 0.5, self.height()))
+        self._paint_fold(painter)
         name, second = self.names()
+        if self.is_folded:
+            painter.setFont(theme.font(SMALL_PX))
+            painter.setPen(theme.text_dim)
+            self._write(painter, QRectF(_NAME_LEFT, 0, GUTTER_PX - _NAME_LEFT - 8, FOLDED_PX - 1), name)
+            return
         marks = self.scale_marks()
         small = theme.font(10.5)
         painter.setFont(small)
@@ -129,13 +168,23 @@ class Lane(QWidget):
             taken.append(room)
         lines = ((name, 7.0, theme.font(weight=500), theme.text), (second, 24.0, theme.font(SMALL_PX), theme.text_dim))
         for text, top, font, color in lines:
-            room = QRectF(12, top, GUTTER_PX - 20, 17)
+            room = QRectF(_NAME_LEFT, top, GUTTER_PX - _NAME_LEFT - 8, 17)
             for mark in taken:
                 if mark.intersects(room):
                     room.setRight(mark.left() - 6)
             painter.setFont(font)
             painter.setPen(color)
             self._write(painter, room, text)
+
+    def _paint_fold(self, painter: QPainter) -> None:
+        """The arrow that collapses and opens the lane; it points at what there is to see."""
+        middle = QPointF(7.5, FOLDED_PX / 2 - 0.5 if self.is_folded else 15.5)
+        corners = ((-1.5, -3.0), (2.0, 0.0), (-1.5, 3.0)) if self.is_folded else ((-3.0, -1.5), (3.0, -1.5), (0.0, 2.0))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self.scene.theme.alpha(self.scene.theme.text_dim, 0.7))
+        painter.drawPolygon(QPolygonF([middle + QPointF(x, y) for x, y in corners]))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     @staticmethod
     def _write(painter: QPainter, room: QRectF, text: str) -> None:

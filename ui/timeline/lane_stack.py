@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QWidget
+from dataclasses import dataclass
+from enum import Enum, auto
 
-from ui.timeline.lane import Lane
-from ui.timeline.overlay import HoverCard, Overlay
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QBoxLayout, QWidget
+
+from ui.state.selection import TimeRange
+from ui.timeline.hover_card import HoverCard
+from ui.timeline.lane import FOLD_PX, Lane
+from ui.timeline.navigation.lane_order import LaneOrder
+from ui.timeline.navigation.places import snapped
+from ui.timeline.overlay import Overlay
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import stacked
 
 DRAG_BEGINS_PX = 4.0
+EDGE_PX = 4.0
+"""How near the pointer has to be to the edge of a range to take hold of it."""
+
 WHEEL_STEP = 1.0016
 """Zoom factor per eighth of a degree of the wheel: a notch (120) zooms by 21 %."""
+
+
+class _Does(Enum):
+    """What a drag does."""
+
+    RANGE = auto()
+    GAP = auto()
+    PAN = auto()
+    LANE = auto()
+
+
+@dataclass
+class _Press:
+    """A mouse button that is held: where it was pressed and what dragging it does; `fixed_ns` is the end that stays."""
+
+    at: QPointF
+    does: _Does
+    fixed_ns: int = 0
+    lane: Lane | None = None
+    is_dragging: bool = False
 
 
 class LaneStack(QWidget):
@@ -22,41 +52,108 @@ class LaneStack(QWidget):
     Signals:
         zoomed(float, float): factor and the position (canvas px) that stays.
         panned(float): by how many px to the right the view moves.
-        pointer_moved(object): moment under the pointer in ns, or None.
+        pointer_moved(): the pointer is over another moment, or over none.
         range_dragged(object): (start_ns, end_ns) while the mouse is dragged.
+        measured(object): the same while it is dragged with Shift.
         clicked(object): the Hit that was clicked, or None.
         double_clicked(object): the Hit that was double-clicked, or None.
+        menu_asked(object, object, object): the Lane, the Hit or None, and where on the screen the menu is wanted.
+        reordered(): the person arranged the lanes anew.
         resized(): the drawing area has another width.
     """
 
     zoomed = Signal(float, float)
     panned = Signal(float)
-    pointer_moved = Signal(object)
+    pointer_moved = Signal()
     range_dragged = Signal(object)
+    measured = Signal(object)
     clicked = Signal(object)
     double_clicked = Signal(object)
+    menu_asked = Signal(object, object, object)
+    reordered = Signal()
     resized = Signal()
 
-    def __init__(self, scene: TimelineScene, lanes: list[Lane], card_parent: QWidget) -> None:
+    def __init__(self, scene: TimelineScene, lanes: list[Lane], card_parent: QWidget, order: LaneOrder) -> None:
         super().__init__()
         self.scene = scene
         self.lanes = lanes
+        self.order = order
+        self.measures_from: int | None = None
+        """The moment from which the ruler follows the pointer."""
+
+        self._press: _Press | None = None
+        self._scrolled_px = 0
         self.setMouseTracking(True)
-        stacked(*((lane, lane.lane_height_px if lane.grows else 0) for lane in lanes), on=self, spacing=0)
-        self.overlay = Overlay(scene, self)
+        self._column: QBoxLayout = stacked(*lanes, on=self, spacing=0)
+        self._column.addStretch(0)
+        self.overlay = Overlay(scene, lanes, self)
         self.card = HoverCard(scene, card_parent)
-        self._pressed_at: QPointF | None = None
-        self._panning = False
-        self._is_dragging = False
+        self.arrange()
+
+    # The lanes.
+
+    def arrange(self) -> None:
+        """Puts the lanes in the person's order and collapses those that are to be."""
+        by_key = {lane.key: lane for lane in self.lanes}
+        wanted = [by_key[key] for key in self.order.arranged(list(by_key))]
+        for place, lane in enumerate(wanted):
+            if self._column.indexOf(lane) != place:
+                self._column.insertWidget(place, lane)
+        self.fold_lanes()
+
+    def fold_lanes(self) -> None:
+        """Collapses lanes the person collapsed, and of the others those with nothing to show once no run goes on."""
+        for lane in self.lanes:
+            lane.fold(self.order.is_folded(lane.key, not self.scene.is_running and lane.is_empty()))
+            self._column.setStretchFactor(lane, lane.lane_height_px if lane.grows and not lane.is_folded else 0)
+
+    def toggle_fold(self, lane: Lane) -> None:
+        """Collapses a lane or opens it."""
+        self.order.folded[lane.key] = not lane.is_folded
+        self._note_order()
+
+    def toggle_pin(self, lane: Lane) -> None:
+        """Keeps a lane at the top, or lets it go."""
+        self.order.toggle_pin(lane.key)
+        self._note_order()
+
+    def move_lane(self, lane: Lane, before: Lane | None) -> None:
+        """Puts a lane before another one, or last."""
+        self.order.move(lane.key, None if before is None else before.key, [one.key for one in self.lanes])
+        self._note_order()
+
+    def reset_lanes(self) -> None:
+        """All lanes as they stand at first."""
+        self.order.reset()
+        self._note_order()
+
+    def _note_order(self) -> None:
+        self.arrange()
+        self.reordered.emit()
+
+    def in_sight(self) -> list[Lane]:
+        """The lanes that are shown, top to bottom."""
+        return sorted((lane for lane in self.lanes if not lane.isHidden()), key=self._column.indexOf)
+
+    def stick(self, scrolled_px: int) -> None:
+        """Keeps pinned lanes in sight while the others scroll by."""
+        self._scrolled_px = scrolled_px
+        top = scrolled_px
+        for lane in self.in_sight():
+            if lane.key in self.order.pinned:
+                lane.move(lane.x(), top)
+                lane.raise_()
+                top += lane.height()
+        self.overlay.raise_()
 
     def lane_at(self, pos: QPointF) -> Lane | None:
         """The lane under a position."""
-        return next((lane for lane in self.lanes if lane.isVisible() and lane.geometry().contains(pos.toPoint())), None)
+        return next((lane for lane in self.in_sight() if lane.geometry().contains(pos.toPoint())), None)
 
     def hit_at(self, pos: QPointF) -> tuple[Lane | None, Hit | None]:
         """The lane at a position and what lies there."""
         lane = self.lane_at(pos)
-        if lane is None or pos.x() < GUTTER_PX:
+        if lane is None or pos.x() < GUTTER_PX or lane.is_folded:
             return lane, None
         return lane, lane.hit(lane.canvas_pos(pos - QPointF(lane.pos())))
 
@@ -66,21 +163,52 @@ class LaneStack(QWidget):
         self.overlay.raise_()
         self.resized.emit()
 
+    def event(self, event: QEvent) -> bool:
+        """Pinned lanes move again after each new layout."""
+        done = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest and self.order.pinned:
+            self._column.activate()
+            self.stick(self._scrolled_px)
+        return done
+
+    # The mouse.
+
+    def moment_at(self, pos: QPointF, modifiers: Qt.KeyboardModifier) -> int:
+        """The moment under a position, or the edge beside it unless Alt is held."""
+        x_px = pos.x() - GUTTER_PX
+        is_free = modifiers & Qt.KeyboardModifier.AltModifier
+        return self.scene.scale.t(x_px) if is_free else self.moment_under(x_px)
+
+    def moment_under(self, x_px: float) -> int:
+        """The edge beside a position (canvas px), or the moment there."""
+        t_ns = self.scene.scale.t(x_px)
+        return snapped([track for _, track in self.scene.shown], t_ns, self.scene.scale, self.scene.clock_ns)
+
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Hover, range drag, or pan with the middle button."""
-        pos = event.position()
-        if self._panning and self._pressed_at is not None:
-            self.panned.emit(self._pressed_at.x() - pos.x())
-            self._pressed_at = pos
+        """Hover, or what the pressed button drags."""
+        pos, press = event.position(), self._press
+        if press is None:
+            self.point_at(pos)
+            if self.measures_from is not None:
+                self._measure(self.measures_from, self.moment_at(pos, event.modifiers()))
             return
-        if self._pressed_at is not None:
-            if self._is_dragging or abs(pos.x() - self._pressed_at.x()) > DRAG_BEGINS_PX:
-                self._is_dragging = True
-                self._hover(None, None, pos)
-                ends = (self.scene.scale.t(x - GUTTER_PX) for x in (self._pressed_at.x(), pos.x()))
-                self.range_dragged.emit(tuple(sorted(ends)))
+        if press.does is _Does.PAN:
+            self.panned.emit(press.at.x() - pos.x())
+            press.at = pos
             return
-        self.point_at(pos)
+        way = pos - press.at
+        press.is_dragging |= abs(way.y() if press.does is _Does.LANE else way.x()) > DRAG_BEGINS_PX
+        if not press.is_dragging:
+            return
+        self._hover(None, None, pos)
+        if press.does is _Does.LANE:
+            self._show_drop(pos)
+            return
+        ends = sorted((press.fixed_ns, self.moment_at(pos, event.modifiers())))
+        (self.range_dragged if press.does is _Does.RANGE else self.measured).emit(TimeRange(*ends))
+
+    def _measure(self, from_ns: int, to_ns: int) -> None:
+        self.measured.emit(TimeRange(min(from_ns, to_ns), max(from_ns, to_ns)))
 
     def point_at(self, pos: QPointF) -> None:
         """Shows what lies under the pointer."""
@@ -88,7 +216,24 @@ class LaneStack(QWidget):
         self._hover(lane, hit, pos)
         inside = pos.x() >= GUTTER_PX
         self.overlay.set_pointer(pos.x() - GUTTER_PX if inside else None)
-        self.pointer_moved.emit(self.scene.scale.t(pos.x() - GUTTER_PX) if inside else None)
+        shape = Qt.CursorShape.SplitHCursor if self._far_edge(pos) is not None else Qt.CursorShape.ArrowCursor
+        if self.cursor().shape() != shape:
+            self.setCursor(shape)
+        self.pointer_moved.emit()
+
+    def point_again(self) -> None:
+        """What lies under a pointer that rests, after the view moved under it."""
+        if self.underMouse() and self._press is None and self.card.isVisible():
+            self.point_at(QPointF(self.mapFromGlobal(self.cursor().pos())))
+
+    def _far_edge(self, pos: QPointF) -> int | None:
+        """The other end of the selected range when the pointer is at one of them."""
+        chosen = self.scene.selection.time_range
+        if chosen is None or pos.x() < GUTTER_PX:
+            return None
+        near = [(abs(self.scene.scale.x(end) + GUTTER_PX - pos.x()), far) for end, far in (chosen, chosen[::-1])]
+        distance, far = min(near)
+        return far if distance <= EDGE_PX else None
 
     def _hover(self, lane: Lane | None, hit: Hit | None, pos: QPointF) -> None:
         for other in self.lanes:
@@ -97,33 +242,87 @@ class LaneStack(QWidget):
             other.hovered = wanted
             if (before and (before.span, before.token)) != (wanted and (wanted.span, wanted.token)):
                 other.update()
+        wanted_round = hit.round if hit is not None else None
+        if wanted_round != self.scene.hovered_round:
+            self.scene.hovered_round = wanted_round
+            self.overlay.update()
         self.card.show_hit(hit, self.mapTo(self.card.ground, pos.toPoint()))
 
     def leaveEvent(self, event: QEvent) -> None:
         """Nothing is pointed at any more."""
         self.overlay.set_pointer(None)
         self._hover(None, None, QPointF())
-        self.pointer_moved.emit(None)
+        self.pointer_moved.emit()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Begins a click, a drag or a pan."""
-        if event.position().x() < GUTTER_PX:
-            return
-        self._panning = event.button() == Qt.MouseButton.MiddleButton
-        if self._panning or event.button() == Qt.MouseButton.LeftButton:
-            self._pressed_at = event.position()
-            self._is_dragging = False
+        pos, is_left = event.position(), event.button() == Qt.MouseButton.LeftButton
+        if pos.x() < GUTTER_PX:
+            if is_left and (lane := self.lane_at(pos)) is not None:
+                self._press = _Press(pos, _Does.LANE, lane=lane)
+        elif event.button() == Qt.MouseButton.MiddleButton:
+            self._press = _Press(pos, _Does.PAN)
+        elif is_left and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self._press = _Press(pos, _Does.GAP, self.moment_at(pos, event.modifiers()))
+        elif is_left:
+            far = self._far_edge(pos)
+            self._press = _Press(pos, _Does.RANGE, self.moment_at(pos, event.modifiers()) if far is None else far)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """A press without a drag is a click."""
-        if self._pressed_at is not None and not self._is_dragging and not self._panning:
-            self.clicked.emit(self.hit_at(event.position())[1])
-        self._pressed_at, self._is_dragging, self._panning = None, False, False
+        press, self._press = self._press, None
+        if press is None:
+            return
+        pos = event.position()
+        if press.does is _Does.LANE:
+            self._drop(press, pos)
+        elif press.does is _Does.RANGE and not press.is_dragging:
+            if self.measures_from is not None:
+                self.measures_from = None
+            elif self._far_edge(pos) is None:
+                self.clicked.emit(self.hit_at(pos)[1])
+        elif press.does is _Does.GAP and not press.is_dragging:
+            self.measured.emit(None)
+
+    def _show_drop(self, pos: QPointF) -> None:
+        self.setCursor(Qt.CursorShape.ClosedHandCursor)
+        before = self._lane_below(pos)
+        shown = self.in_sight()
+        self.overlay.drop_y = before.y() if before is not None else shown[-1].geometry().bottom()
+        self.overlay.update()
+
+    def _lane_below(self, pos: QPointF) -> Lane | None:
+        """The lane before which a lane dropped at a position goes; None for the last place."""
+        return next((lane for lane in self.in_sight() if pos.y() < lane.geometry().center().y()), None)
+
+    def _drop(self, press: _Press, pos: QPointF) -> None:
+        self.overlay.drop_y = None
+        self.overlay.update()
+        self.unsetCursor()
+        if press.lane is None:
+            return
+        if press.is_dragging:
+            below = self._lane_below(pos)
+            if below is not press.lane:
+                self.move_lane(press.lane, below)
+        elif pos.x() < FOLD_PX:
+            self.toggle_fold(press.lane)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Zooms to what is there."""
-        if event.button() == Qt.MouseButton.LeftButton and event.position().x() >= GUTTER_PX:
+        """Zooms to what is there; in the gutter: collapses the lane, or opens it."""
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        if event.position().x() >= GUTTER_PX:
             self.double_clicked.emit(self.hit_at(event.position())[1])
+        elif event.position().x() >= FOLD_PX and (lane := self.lane_at(event.position())) is not None:
+            self.toggle_fold(lane)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """What can be done with what lies there."""
+        pos = QPointF(event.pos())
+        lane, hit = self.hit_at(pos)
+        self.overlay.set_pointer(pos.x() - GUTTER_PX if pos.x() >= GUTTER_PX else None)
+        self.menu_asked.emit(lane, hit, event.globalPos())
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Wheel and Ctrl+wheel zoom at the pointer, Shift+wheel and sideways wheels pan; over the names: scroll."""

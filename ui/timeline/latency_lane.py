@@ -38,6 +38,10 @@ class LatencyLane(Lane):
         """New tokens."""
         return news.tokens
 
+    def is_empty(self) -> bool:
+        """Without two tokens."""
+        return not any(len(track.latencies_ms()[0]) for _, track in self._rows)
+
     @property
     def _rows(self) -> list[tuple[int, Track]]:
         return [(column, track) for column, track in self.scene.shown if track.is_answer]
@@ -97,9 +101,9 @@ class LatencyLane(Lane):
         theme = self.scene.theme
         top, bottom = band
         times, values = track.latencies_ms()
-        stems = tallest_stems(times, values, self.scene.scale)
+        stems = tallest_stems(times, values, self.scene.scale, highest=track.latency_peaks())
         if len(stems.x) > 0.5 * self.canvas_width:
-            stems = tallest_stems(times, values, self.scene.scale, per_px=0.5)
+            stems = tallest_stems(times, values, self.scene.scale, per_px=0.5, highest=track.latency_peaks())
         origins = track.token_origins()[1:]
         spacing = float(np.median(np.diff(stems.x))) if len(stems.x) > 1 else 6.0
         width = min(5.0, max(1.0, spacing * 0.55))

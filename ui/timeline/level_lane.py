@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from evprof.core.units import MIB, bytes_text
 from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
 from evprof.view.lanes import News
+from evprof.view.peaks import Extremes
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
+from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit
 
 _TOP, _BOTTOM = 12.0, 7.0
 _NAME_PX = 14.0
+_FEW_POINTS = 64
+"""Lines of no more points are painted in one go."""
+
+_PIECE = 16
+"""Steps of a dashed line that are painted in one go."""
 
 
 class LevelSeries(NamedTuple):
@@ -33,6 +41,7 @@ class LevelSeries(NamedTuple):
     is_dashed: bool = False
     ground: float = 0.13
     told: str = ""
+    extremes: Extremes | None = None
 
 
 class LevelLane(Lane):
@@ -70,6 +79,10 @@ class LevelLane(Lane):
         """The same for the card beside the pointer."""
         return f"{bytes_text(level)}  ({int(level):,} B)"
 
+    def is_empty(self) -> bool:
+        """Without a line."""
+        return not self._drawn()
+
     def _drawn(self) -> list[LevelSeries]:
         return [one for one in self.series() if len(one.times)]
 
@@ -104,26 +117,23 @@ class LevelLane(Lane):
             self._paint_name(painter, one, top, taken)
 
     def _paint_series(self, painter: QPainter, one: LevelSeries, top: float) -> None:
-        x, levels = step_line(one.times, one.levels, self.scene.scale)
+        x, levels = step_line(one.times, one.levels, self.scene.scale, one.extremes)
         if not len(x):
             return
         floor = self.height() - _BOTTOM
         end = min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px)
         x, levels = np.append(x, max(end, float(x[-1]))), np.append(levels, levels[-1])
         x, y = thinned(x, floor - levels / top * (floor - self.top_px))
-        points = list(map(QPointF, x.tolist(), y.tolist()))
         if not one.is_dashed:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(self.scene.theme.alpha(one.color, one.ground))
-            ground = [QPointF(points[0].x(), floor), *points, QPointF(points[-1].x(), floor)]
             # The line covers the ground's edge; smoothing that edge as well costs milliseconds.
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            painter.drawPolygon(QPolygonF(ground))
+            _paint_ground(painter, x, y, floor)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-        style = Qt.PenStyle.DashLine if one.is_dashed else Qt.PenStyle.SolidLine
-        painter.setPen(QPen(one.color, 1.6, style))
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawPolyline(QPolygonF(points))
+        style = Qt.PenStyle.DashLine if one.is_dashed else Qt.PenStyle.SolidLine
+        _paint_line(painter, QPen(one.color, 1.6, style), x, y)
 
     def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
         scale = self.scene.scale
@@ -161,7 +171,29 @@ class LevelLane(Lane):
             if row >= 0 and t_ns <= one.end_ns:
                 facts.append((one.name, self.exact_text(float(one.levels[row]))))
                 color = one.color
-        return Hit(f"{self.names()[0]} at {time_text(t_ns)}", color, facts) if facts else None
+        if not facts:
+            return None
+        return Hit(
+            f"{self.names()[0]} at {time_text(t_ns)}",
+            color,
+            facts,
+            token=self.token_at(t_ns),
+            range=self._step_at(t_ns),
+            selects_range=True,
+        )
+
+    def _step_at(self, t_ns: int) -> TimeRange | None:
+        """From the last change of any line to the next one."""
+        begins, ends = [], []
+        for one in self._drawn():
+            row = int(np.searchsorted(one.times, t_ns, side="right"))
+            begins += [int(one.times[row - 1])] if row else []
+            ends.append(int(one.times[row]) if row < len(one.times) else one.end_ns)
+        return TimeRange(max(begins), max(*begins, min(ends))) if begins else None
+
+    def token_at(self, t_ns: int) -> TokenRef | None:
+        """The token whose coming changed the level; None where levels have nothing to do with tokens."""
+        return None
 
 
 class KvLane(LevelLane):
@@ -173,6 +205,15 @@ class KvLane(LevelLane):
     def names(self) -> tuple[str, str]:
         """The lane."""
         return "KV cache", "both models"
+
+    def token_at(self, t_ns: int) -> TokenRef | None:
+        """The last token of an answer at that moment; none before the first and after the run."""
+        for _, track in reversed(self.scene.shown):
+            times = track.token_times()
+            row = int(np.searchsorted(times, t_ns, side="right")) - 1
+            if row >= 0 and t_ns <= track.end_ns(self.scene.clock_ns):
+                return TokenRef(track.run.run_id, int(track.token_positions()[row]))
+        return None
 
     def wants(self, column: int, news: News) -> bool:
         """New cache lengths."""
@@ -186,6 +227,7 @@ class KvLane(LevelLane):
                 *track.kv_bytes(),
                 track.end_ns(self.scene.clock_ns),
                 self.scene.line_color(column),
+                extremes=track.extremes("kv"),
             )
             for column, track in self.scene.shown
         ]
@@ -213,6 +255,39 @@ class MemoryLane(LevelLane):
             end = track.end_ns(self.scene.clock_ns)
             color = self.scene.theme.text_dim if alone else self.scene.line_color(column)
             name = "process" if alone else self.scene.title(column)
-            lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
-            lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
+            ground, gpu = 0.1 if alone else 0.05, "GPU" if alone else f"{name} GPU"
+            rss = LevelSeries(name, *track.rss_bytes(), end, color, ground=ground, extremes=track.extremes("rss"))
+            dashed = LevelSeries(gpu, *track.gpu_bytes(), end, color, is_dashed=True, extremes=track.extremes("gpu"))
+            lines += [rss, dashed]
         return lines
+
+
+def _paint_line(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:
+    """A line through points, its steps one by one where they are many: what painting it whole takes grows with the
+    square of its ups and downs."""
+    points = list(map(QPointF, x.tolist(), y.tolist()))
+    painter.setPen(pen)
+    if len(points) <= _FEW_POINTS:
+        painter.drawPolyline(points)
+    elif pen.style() == Qt.PenStyle.SolidLine:
+        painter.drawLines([point for step in pairwise(points) for point in step])
+    else:
+        walked = np.cumsum(np.hypot(np.diff(x, prepend=x[0]), np.diff(y, prepend=y[0]))) / pen.widthF()
+        for start in range(0, len(points) - 1, _PIECE):
+            pen.setDashOffset(float(walked[start]))
+            painter.setPen(pen)
+            painter.drawPolyline(points[start : start + _PIECE + 1])
+
+
+def _paint_ground(painter: QPainter, x: Floats, y: Floats, floor: float) -> None:
+    """What lies between a line and the floor; under a long line pixel by pixel, for the same reason."""
+    if len(x) <= _FEW_POINTS:
+        points = map(QPointF, x.tolist(), y.tolist())
+        painter.drawPolygon([QPointF(float(x[0]), floor), *points, QPointF(float(x[-1]), floor)])
+        return
+    columns = np.arange(np.ceil(x[0] - 0.5), np.ceil(x[-1] - 0.5))
+    tops = np.ceil(np.interp(columns + 0.5, x, y) - 0.5)
+    begins = np.flatnonzero(np.diff(tops, prepend=np.nan) != 0)
+    ends = np.append(begins[1:], len(columns))
+    edges = zip(columns[begins].tolist(), tops[begins].tolist(), (ends - begins).tolist(), strict=True)
+    painter.drawRects([QRectF(left, top, width, floor - top) for left, top, width in edges if top < floor])

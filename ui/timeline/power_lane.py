@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from evprof.core.units import amount_text
 from evprof.metrics.figures.energy import DeviceEnergy, computing_devices, device_energies
 from evprof.metrics.figures.throttling import slowed_samples
 from evprof.view.lanes import News, Track
-from evprof.view.timescale import time_text
 from ui.timeline.level_lane import LevelLane, LevelSeries
 from ui.timeline.scene import Hit, TimelineScene
 
@@ -159,7 +159,7 @@ class PowerLane(LevelLane):
             reasons = self._slowed_at(one).get(records[place].t_ns)
             if reasons is not None:
                 notes.append(f"{one.name}: slowed down{' by ' + ' and '.join(reasons) if reasons else ''}")
-        return Hit(f"Power at {time_text(t_ns)}", found.color, facts, "; ".join(notes))
+        return replace(found, facts=facts, note="; ".join(notes))
 
 
 def device_title(device: str, among: list[str]) -> str:

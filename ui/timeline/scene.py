@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 from PySide6.QtGui import QColor
 
 from evprof.core.records import DRAFT
+from evprof.session.marks import Mark
 from evprof.view.alignment import offset_of
 from evprof.view.labels import model_title
 from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
+from ui.timeline.navigation.places import range_of
 
 PLACES = (2, 0, 3, 1)
 """The places of tracks in the order of their lanes."""
@@ -35,6 +36,17 @@ class TimelineScene:
     tracks: tuple[Track | None, ...] = (None, None, None, None)
     headers: tuple[str, str] = ("", "")
     clock_ns: int = 0
+    marks: list[Mark] = field(default_factory=list)
+    """Those of the shown runs."""
+
+    pointer_px: float | None = None
+    """Where the pointer is over the lanes, from their left end; what time that is changes with the scale."""
+
+    ruler: TimeRange | None = None
+    """What is being measured."""
+
+    hovered_round: RoundRef | None = None
+    """The round under the pointer."""
 
     @property
     def shown(self) -> list[tuple[int, Track]]:
@@ -79,14 +91,15 @@ class TimelineScene:
             is_draft = place % 2 == 0
         return self.theme.stage("draft" if is_draft else "decode")
 
+    def range_of(self, chosen: Chosen | None) -> TimeRange | None:
+        """When what is selected happened, from its run's zero; None when it is not shown."""
+        return range_of([track for _, track in self.shown], chosen, self.clock_ns)
+
     @property
     def marked_range(self) -> TimeRange | None:
-        """The time that is marked over all lanes: the selected range, or that of the selected round."""
-        chosen = self.selection.round
-        if chosen is None:
-            return self.selection.time_range
-        tracks = (track for _, track in self.shown if track.run.run_id == chosen.run_id and track.is_answer)
-        return next((found for track in tracks if (found := round_range(track, chosen.round_index))), None)
+        """The time that is marked over all lanes: the selected range, or that of the selected round or token."""
+        chosen = self.selection.chosen
+        return None if isinstance(chosen, SpanRef) else self.range_of(chosen)
 
     def extent(self) -> tuple[int, int]:
         """From the earlier run's zero to the last thing known of either, in ns; at least a little."""
@@ -119,23 +132,10 @@ class Hit:
     swatch: str = ""
     """The stages whose colours mark it, where there are several."""
 
+    selects_range: bool = False
+    """Whether a click selects its range, where nothing else."""
+
     @property
     def chosen(self) -> Chosen | None:
         """What a click selects."""
-        return self.span or self.round or self.token
-
-
-def round_range(track: Track, round_index: int) -> TimeRange | None:
-    """Start and end of a round from the run's zero, as its lane draws it; None where it is not known."""
-    starts, _, _, ends, _, _, numbers, _ = track.rounds()
-    places = np.flatnonzero(numbers == round_index)
-    return TimeRange(int(starts[places[0]]), int(ends[places[0]])) if len(places) else None
-
-
-def token_range(track: Track, position: int) -> TimeRange | None:
-    """From the token before to a token of the answer, from the run's zero; None where it is not known."""
-    places = np.flatnonzero(track.token_positions() == position)
-    if not len(places):
-        return None
-    times, place = track.token_times(), int(places[0])
-    return TimeRange(int(times[max(0, place - 1)]), int(times[place]))
+        return self.span or self.round or self.token or (self.range if self.selects_range else None)

@@ -10,7 +10,7 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.view.decimate import joined_bars, merged_bars
+from evprof.view.decimate import Bars, joined_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
@@ -39,6 +39,11 @@ class StageLane(Lane):
     def __init__(self, scene: TimelineScene, column: int) -> None:
         self.column = column
         super().__init__(scene)
+
+    @property
+    def key(self) -> str:
+        """One for each place."""
+        return f"stages-{self.column}"
 
     @property
     def track(self) -> Track | None:
@@ -80,13 +85,13 @@ class StageLane(Lane):
             return
         paint_overlap_ground(painter, self.scene, self.height())
         now = track.now(self.scene.clock_ns)
-        stages = track.stages.rows(track.zero_ns, now)
-        self._paint_stages(painter, clip, track, stages)
-        self._paint_parts(painter, clip, track, track.parts.rows(track.zero_ns, now))
+        for table, paint in ((track.stages, self._paint_stages), (track.parts, self._paint_parts)):
+            paint(
+                painter, clip, track, table.rows(track.zero_ns, now), table.bars(track.zero_ns, now, self.scene.scale)
+            )
         self._paint_end(painter, track)
 
-    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
-        bars = merged_bars(row.starts, row.ends, self.scene.scale)
+    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, bars: Bars) -> None:
         for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
@@ -164,11 +169,11 @@ class StageLane(Lane):
                 visible.adjusted(6, -1, -3, -1), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
             )
 
-    def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow) -> None:
+    def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, merged: Bars) -> None:
         theme = self.scene.theme
         font = theme.font(_PART_LABEL_PX, 500)
         metrics = QFontMetricsF(font)
-        bars = joined_bars(merged_bars(row.starts, row.ends, self.scene.scale), row.names)
+        bars = joined_bars(merged, row.names)
         painter.setFont(font)
         looks: dict[tuple[int, int], tuple[str, QColor, QColor, QColor]] = {}
         pointed = self.hovered.span if self.hovered is not None else None

@@ -1,66 +1,87 @@
 """The timeline: tracks of the two columns on one time axis, live while a run goes on, still afterwards.
 
-It reads runs through the RunController and writes only the Selection.
+It reads runs through the RunController and writes only the Selection and the marks.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QSettings, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.clock import Clock, monotonic_ns
 from evprof.view.columns import headers_of, tracks_of
 from evprof.view.lanes import News, Track
-from evprof.view.timescale import Timescale, around, fitted, followed
+from evprof.view.timescale import Timescale, around, fitted, followed, shows_enough
 from ui.state.run_controller import RunController
-from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
+from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
 from ui.timeline.empty_state import EmptyTimeline
-from ui.timeline.keys import cross_key
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.latency_lane import LatencyLane
 from ui.timeline.level_lane import KvLane, MemoryLane
+from ui.timeline.navigation.choosing import Choosing
+from ui.timeline.navigation.edge_arrow import EdgeArrow
+from ui.timeline.navigation.held_keys import HeldKeys
+from ui.timeline.navigation.lane_order import LaneOrder
+from ui.timeline.navigation.marking import Marking
+from ui.timeline.navigation.minimap import Minimap
+from ui.timeline.navigation.offers import Offers
+from ui.timeline.navigation.view_history import ViewHistory
 from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.power_lane import PowerLane
 from ui.timeline.round_lane import RoundLane
-from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene, round_range, token_range
+from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
 MANY_ROWS = 5_000
 """From this many tokens and parts on, lanes take turns at being repainted live."""
 
-_GLIDE_MS = 16
-_ZOOM_PER_FRAME = 1.06
-_PAN_PER_FRAME_PX = 22.0
+LANES_KEY = "timeline/lanes"
+"""The setting that keeps how lanes are arranged."""
+
+_KEY_ZOOM = 1.5
+_KEY_PAN = 0.25
 
 
 class TimelineView(QWidget):
-    """The whole timeline.
+    """The whole timeline. `deeds` are what keys and menus can tell it to do.
 
     Signals:
         run_requested(): the button of the empty state was pressed.
+        clinic_requested(): the acceptance clinic is to be opened.
     """
 
     run_requested = Signal()
+    clinic_requested = Signal()
 
     def __init__(
-        self, controller: RunController, selection: Selection, holder: ThemeHolder, *, clock: Clock = monotonic_ns
+        self,
+        controller: RunController,
+        selection: Selection,
+        holder: ThemeHolder,
+        settings: QSettings | None = None,
+        *,
+        clock: Clock = monotonic_ns,
     ) -> None:
+        """`settings` None: how lanes are arranged is not remembered."""
         super().__init__()
         self.controller = controller
         self.selection = selection
+        self._settings = settings
         self._clock = clock
         self.scene = TimelineScene(holder.theme, selection, Timescale(0, 1_000_000, 600.0))
         self._make_widgets()
-        self._held_keys: set[str] = set()
-        self._glide = QTimer(self)
-        self._glide.setInterval(_GLIDE_MS)
-        self._glide.timeout.connect(self._glide_on)
+        self._connect_widgets()
+        self.choosing = Choosing(self.scene, selection)
+        self.history = ViewHistory(selection, self)
+        self._held = HeldKeys(self._zoom_middle, self.pan, self)
         self._changed: set[int] = set()
         self._owed: set[Lane] = set()
         self._turn = 0
@@ -70,6 +91,7 @@ class TimelineView(QWidget):
         controller.runs_changed.connect(self._note_changed)
         controller.ticked.connect(self.advance)
         controller.session_replaced.connect(self._forget)
+        controller.marks.changed.connect(self._show_marks)
         selection.runs_changed.connect(self._rebuild)
         selection.view_range_changed.connect(self._rescale)
         selection.chosen_changed.connect(self._show_chosen)
@@ -77,10 +99,10 @@ class TimelineView(QWidget):
 
     def _make_widgets(self) -> None:
         self.head = AxisHead(self.scene)
-        self.head.chip.clicked.connect(self.fit)
         self.aligning = Aligning(self.scene, self)
         self.aligning.moved.connect(self._rescale)
         self.head.hold(self.aligning.chip)
+        self.minimap = Minimap(self.scene)
         self.rounds = RoundLane(self.scene)
         self.latency = LatencyLane(self.scene)
         self.overlap = OverlapLane(self.scene)
@@ -95,26 +117,75 @@ class TimelineView(QWidget):
             MemoryLane(self.scene),
             self.power,
         ]
-        self.stack = LaneStack(self.scene, lanes, self)
+        kept = "" if self._settings is None else str(self._settings.value(LANES_KEY, ""))
+        self.stack = LaneStack(self.scene, lanes, self, LaneOrder.from_text(kept))
         self.scroll_area = QScrollArea()
         self.scroll_area.setWidgetResizable(True)
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll_area.setWidget(self.stack)
         self.empty = EmptyTimeline(self.scene, self)
+        stacked(self.minimap, self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
+        self.arrow = EdgeArrow(self.scene, self)
+        self.marking = Marking(self.scene, self.controller, self.selection, self)
+        self.offers = Offers(self.scene, self.selection, self.stack, self.marking, self)
+
+    def _connect_widgets(self) -> None:
+        head, stack, offers = self.head, self.stack, self.offers
+        head.chip.clicked.connect(self.fit)
+        head.mark_chosen.connect(self.marking.go_to)
+        head.note_asked.connect(self.marking.note)
+        head.menu_asked.connect(offers.show_head)
+        self.minimap.moved.connect(self._look_at)
+        self.minimap.fit_asked.connect(self.fit)
         self.empty.run_requested.connect(self.run_requested)
-        stacked(self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
-        self.stack.zoomed.connect(self.zoom)
-        self.stack.panned.connect(self.pan)
-        self.stack.pointer_moved.connect(self._point)
-        self.stack.range_dragged.connect(self.selection.select_range)
-        self.stack.clicked.connect(self._click)
-        self.stack.double_clicked.connect(self._double_click)
-        self.stack.resized.connect(self._rescale)
+        self.arrow.clicked.connect(self._bring_into_view)
+        self.scroll_area.verticalScrollBar().valueChanged.connect(stack.stick)
+        stack.zoomed.connect(self.zoom)
+        stack.panned.connect(self.pan)
+        stack.pointer_moved.connect(head.update)
+        stack.range_dragged.connect(self.selection.select_range)
+        stack.measured.connect(self._measure)
+        stack.clicked.connect(self._click)
+        stack.double_clicked.connect(self._double_click)
+        stack.menu_asked.connect(offers.show_lane)
+        stack.reordered.connect(self._keep_order)
+        stack.resized.connect(self._rescale)
+        offers.zoom_asked.connect(self.zoom_to)
+        offers.fit_asked.connect(self.fit)
+        offers.measure_asked.connect(self._measure_from)
+        offers.clinic_asked.connect(self.clinic_requested)
+
+    def deeds(self) -> dict[str, Callable[[], object]]:
+        """What it does, by the names of the window's actions."""
+        choosing, marking = self.choosing, self.marking
+        return {
+            "zoom_in": lambda: self._zoom_middle(_KEY_ZOOM),
+            "zoom_out": lambda: self._zoom_middle(1 / _KEY_ZOOM),
+            "pan_left": lambda: self.pan(-_KEY_PAN * self.scene.scale.width_px),
+            "pan_right": lambda: self.pan(_KEY_PAN * self.scene.scale.width_px),
+            "fit": self.fit,
+            "zoom_selection": self.focus_selection,
+            "view_back": self.history.back,
+            "view_forward": self.history.forward,
+            "next_span": lambda: choosing.step(+1),
+            "previous_span": lambda: choosing.step(-1),
+            "flow_on": lambda: choosing.follow(+1),
+            "flow_back": lambda: choosing.follow(-1),
+            "to_range": choosing.to_range,
+            "deselect": self.deselect,
+            "measure": self._measure_here,
+            "mark": marking.mark,
+            "write_note": marking.write,
+            "next_mark": lambda: marking.step(+1),
+            "previous_mark": lambda: marking.step(-1),
+            "delete_mark": marking.delete,
+            "reset_lanes": self.stack.reset_lanes,
+        }
 
     @property
     def lanes(self) -> list[Lane]:
-        """All lanes, top to bottom, hidden ones too."""
+        """All lanes, top to bottom as they stand at first, hidden ones too."""
         return self.stack.lanes
 
     def stage_lane(self, place: int) -> StageLane:
@@ -146,6 +217,7 @@ class TimelineView(QWidget):
         if not news and not self._owed and not (was_running and self.scene.is_running):
             return
         self.scene.clock_ns = self._clock()
+        self.minimap.show_news()
         if self.aligning.resolve():
             return
         if self._take_scale() or ended:
@@ -183,6 +255,12 @@ class TimelineView(QWidget):
         self.scene.headers = headers_of(*found[:2])
         self.scene.clock_ns = self._clock()
         self.aligning.resolve()
+        self.scene.ruler = None
+        view = self.selection.view_range
+        if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):
+            self.selection.set_view_range(None)
+        self.minimap.restart()
+        self._show_marks()
         self._show_wanted()
         self._rescale()
 
@@ -191,7 +269,14 @@ class TimelineView(QWidget):
         self.selection.clear()
         self.selection.set_view_range(None)
         self.selection.set_runs(None, None)
+        self.history.forget()
         self._rebuild()
+
+    def _show_marks(self) -> None:
+        self.scene.marks = self.controller.marks.of_runs({track.run.run_id for _, track in self.scene.shown})
+        self.head.update()
+        self.stack.overlay.update()
+        self.minimap.restart()
 
     def _show_wanted(self) -> None:
         has_any = bool(self.scene.shown)
@@ -199,10 +284,12 @@ class TimelineView(QWidget):
             self.scroll_area.setVisible(has_any)
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
+            self.minimap.setVisible(has_any)
         for lane in (*self._stages, self.overlap, self.rounds, self.power):
             wanted = lane.is_wanted()
             if lane.isHidden() == wanted:
                 lane.setVisible(wanted)
+        self.stack.fold_lanes()
 
     # The scale.
 
@@ -231,15 +318,24 @@ class TimelineView(QWidget):
     def _repaint_lanes(self, *_: object) -> None:
         self._owed.clear()
         self.head.update()
+        self.minimap.update()
         for lane in self.lanes:
             lane.update()
         self._show_wanted()
+        self.arrow.show_side(self._arrow_y())
+        self.stack.point_again()
+
+    def _arrow_y(self) -> int:
+        return self.scroll_area.y() + 8
 
     def zoom(self, factor: float, at_px: float) -> None:
         """Zooms in (factor > 1) or out around a position of the drawing area; following ends."""
         extent = self.scene.extent()
         longest = max(2 * (extent[1] - extent[0]), 1_000_000)
         self._set_view(self.scene.scale.zoomed(factor, at_px, longest_ns=longest))
+
+    def _zoom_middle(self, factor: float) -> None:
+        self.zoom(factor, self.scene.scale.width_px / 2)
 
     def pan(self, by_px: float) -> None:
         """Moves the view; following ends."""
@@ -250,6 +346,9 @@ class TimelineView(QWidget):
             return
         kept = scale.within(self.scene.extent())
         self.selection.set_view_range((kept.start_ns, kept.end_ns))
+
+    def _look_at(self, view: TimeRange) -> None:
+        self._set_view(Timescale(view.start_ns, max(view.end_ns, view.start_ns + 1), self.scene.scale.width_px))
 
     def fit(self, *_: object) -> None:
         """Shows everything, and follows a run that is still going."""
@@ -262,54 +361,28 @@ class TimelineView(QWidget):
 
     def focus_selection(self) -> None:
         """Zooms to what is selected, where it takes time."""
-        chosen = self.range_of(self.selection.chosen)
+        chosen = self.scene.range_of(self.selection.chosen)
         if chosen is not None:
             self.zoom_to(chosen)
-
-    def range_of(self, chosen: Chosen | None) -> TimeRange | None:
-        """When what is selected happened, from its run's zero; None when it is not shown."""
-        if isinstance(chosen, TimeRange) or chosen is None:
-            return chosen
-        for _, track in self.scene.shown:
-            if track.run.run_id != chosen.run_id:
-                continue
-            found = self._range_in(track, chosen)
-            if found is not None:
-                return found
-        return None
-
-    def _range_in(self, track: Track, chosen: SpanRef | RoundRef | TokenRef) -> TimeRange | None:
-        match chosen:
-            case SpanRef(_, span_id) if span_id in track.run.spans:
-                span = track.run.spans[span_id]
-                end = track.now(self.scene.clock_ns) if span.end_ns is None else span.end_ns
-                return TimeRange(span.start_ns - track.zero_ns, end - track.zero_ns)
-            case RoundRef(_, round_index) if track.is_answer:
-                return round_range(track, round_index)
-            case TokenRef(_, position):
-                return token_range(track, position)
-        return None
 
     # Mouse and keys.
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
         self.stack.overlay.show_range()
-        if self._marked_rows or not isinstance(chosen, TimeRange | None):
+        marks_rows = not isinstance(chosen, TimeRange | None)
+        if self._marked_rows or marks_rows:
             self._repaint_lanes()
         else:
             self.head.update()
-        self._marked_rows = not isinstance(chosen, TimeRange | None)
+            self.arrow.show_side(self._arrow_y())
+        self._marked_rows = marks_rows
         self._bring_into_view()
 
     def _bring_into_view(self) -> None:
         """Moves a zoomed view to what was selected elsewhere, as far as it must."""
-        chosen, view = self.range_of(self.selection.chosen), self.selection.view_range
+        chosen, view = self.scene.range_of(self.selection.chosen), self.selection.view_range
         if chosen is not None and view is not None and (moved := around(chosen, view)) is not None:
             self.selection.set_view_range(moved)
-
-    def _point(self, t_ns: int | None) -> None:
-        self.head.pointer_ns = t_ns
-        self.head.update()
 
     def _click(self, hit: Hit | None) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
@@ -321,36 +394,43 @@ class TimelineView(QWidget):
         else:
             self.fit()
 
+    def deselect(self) -> None:
+        """Takes the ruler away, where there is one; else selects nothing."""
+        if self.scene.ruler is not None or self.stack.measures_from is not None:
+            self._measure_from(None)
+        else:
+            self.selection.clear()
+
+    def _measure(self, measured: TimeRange | None) -> None:
+        self.scene.ruler = measured
+        self.stack.overlay.update()
+
+    def _measure_from(self, t_ns: int | None) -> None:
+        self.stack.measures_from = t_ns
+        self._measure(None if t_ns is None else TimeRange(t_ns, t_ns))
+
+    def _measure_here(self) -> None:
+        """From the pointer on, until the next click; where nothing is pointed at, what is selected."""
+        at_px = self.scene.pointer_px
+        if at_px is not None and self.stack.measures_from is None:
+            self._measure_from(self.stack.moment_under(at_px))
+        elif at_px is not None:
+            self.stack.measures_from = None
+        else:
+            self._measure(self.scene.range_of(self.selection.chosen))
+
+    def _keep_order(self) -> None:
+        if self._settings is not None:
+            self._settings.setValue(LANES_KEY, self.stack.order.to_text())
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """W/S zoom, A/D pan while held; F fits, Shift+F goes to the selection; `,` and `.` step through spans."""
+        """W/S zoom and A/D pan while they are held; the window's actions have the other keys."""
         if not self.take_key(event):
             super().keyPressEvent(event)
 
     def take_key(self, event: QKeyEvent) -> bool:
         """Acts on a key press; False when the key means nothing here."""
-        plain = not event.modifiers() & (Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
-        cross = cross_key(event) if plain else None
-        if cross is not None:
-            if not event.isAutoRepeat():
-                self._held_keys.add(cross)
-                self._glide_on()
-                self._glide.start()
-            return True
-        match event.key():
-            case Qt.Key.Key_F if plain:
-                if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-                    self.focus_selection()
-                else:
-                    self.fit()
-            case Qt.Key.Key_Comma:
-                self.step_span(-1)
-            case Qt.Key.Key_Period:
-                self.step_span(+1)
-            case Qt.Key.Key_Escape:
-                self.selection.clear()
-            case _:
-                return False
-        return True
+        return self._held.press(event)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
         """The view stops with the key."""
@@ -359,48 +439,21 @@ class TimelineView(QWidget):
 
     def release_key(self, event: QKeyEvent) -> bool:
         """Takes note of a released key; False when it means nothing here."""
-        cross = cross_key(event)
-        if cross is None or event.isAutoRepeat():
-            return cross is not None
-        self._held_keys.discard(cross)
-        if not self._held_keys:
-            self._glide.stop()
-        return True
+        return self._held.release(event)
 
     def changeEvent(self, event: QEvent) -> None:
         """A window that loses the keyboard never sees the key released."""
         if event.type() == QEvent.Type.ActivationChange and not self.isActiveWindow():
-            self._held_keys.clear()
-            self._glide.stop()
+            self._held.let_go()
         super().changeEvent(event)
 
-    def _glide_on(self) -> None:
-        width = self.scene.scale.width_px
-        at = width / 2
-        if "w" in self._held_keys:
-            self.zoom(_ZOOM_PER_FRAME, at)
-        if "s" in self._held_keys:
-            self.zoom(1 / _ZOOM_PER_FRAME, at)
-        if "a" in self._held_keys:
-            self.pan(-_PAN_PER_FRAME_PX)
-        if "d" in self._held_keys:
-            self.pan(_PAN_PER_FRAME_PX)
-
-    def step_span(self, by: int) -> None:
-        """Selects the stage before or after the selected one, in order of start over both columns."""
-        found = sorted(
-            (span.start_ns - track.zero_ns, SpanRef(track.run.run_id, span.span_id))
-            for _, track in self.scene.shown
-            for span in track.run.stages(track.role)
-        )
-        if not found:
-            return
-        refs = [ref for _, ref in found]
-        chosen = self.selection.span
-        place = refs.index(chosen) + by if chosen in refs else (0 if by > 0 else len(refs) - 1)
-        self.selection.select(refs[min(max(place, 0), len(refs) - 1)])
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The arrow stays at its side."""
+        super().resizeEvent(event)
+        self.arrow.show_side(self._arrow_y())
 
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme
         self.empty.update()
+        self.minimap.restart()
         self._repaint_lanes()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
+    QMimeData,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -18,12 +19,30 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
-from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QDrag,
+    QFontMetricsF,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPen,
+    QPolygonF,
+)
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
 from evprof.core.safe_text import plain
 from ui.style.icons import pixmap
-from ui.style.theme import GRID, SMALL_PX, ThemeHolder
+from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.widgets.elided import elided_text
 
 LINE = 28
@@ -37,7 +56,8 @@ class ListLine:
 
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
-    `tells_by_end`: others begin alike, so a name too long is cut in the middle.
+    `tells_by_end`: others begin alike, so a name too long is cut in the middle. `badges` are outlined words on the
+    second line, `chip` is a word at its end that can be clicked. `column`: the letters of the columns that show it.
     """
 
     key: Any
@@ -53,11 +73,14 @@ class ListLine:
     is_inner: bool = False
     is_checked: bool | None = None
     tells_by_end: bool = False
+    badges: tuple[str, ...] = ()
+    column: str = ""
+    chip: str = ""
 
     @property
     def has_second(self) -> bool:
         """Whether it takes two lines."""
-        return bool(self.second or self.icons)
+        return bool(self.second or self.icons or self.chip or self.badges)
 
     @property
     def height(self) -> int:
@@ -116,10 +139,13 @@ class _LineDelegate(QStyledItemDelegate):
             return
         theme = self._themes.theme
         box = QRectF(option.rect)
-        if option.state & QStyle.StateFlag.State_Selected:
-            painter.fillRect(box, theme.selection)
+        ground = theme.panel
+        if option.state & QStyle.StateFlag.State_Selected or line.column:
+            ground = theme.selection
         elif option.state & QStyle.StateFlag.State_MouseOver:
-            painter.fillRect(box, theme.raised)
+            ground = theme.raised
+        if ground is not theme.panel:
+            painter.fillRect(box, ground)
         inner = box.adjusted(2 * GRID, 0, -GRID - 4, 0)
         if line.fold:
             self._paint_fold(painter, box, line.fold == "open")
@@ -128,10 +154,13 @@ class _LineDelegate(QStyledItemDelegate):
         if line.is_checked is not None:
             self._paint_box(painter, QRectF(inner.left(), inner.top() + LINE / 2 - 6, 12, 12), line.is_checked)
             inner.setLeft(inner.left() + 20)
+        if line.column:
+            self._paint_column(painter, line, box, ground)
         first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
         painter.setFont(theme.font(SMALL_PX))
         color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
-        painter.setPen(theme.accent if line.is_live else color)
+        color, dim = theme.readable(color, ground), theme.readable(theme.text_dim, ground)
+        painter.setPen(theme.readable(theme.accent, ground) if line.is_live else color)
         painter.drawText(first, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.figure)
         right = first.right() - (painter.fontMetrics().horizontalAdvance(line.figure) + GRID if line.figure else 0)
         painter.setFont(theme.font())
@@ -144,7 +173,37 @@ class _LineDelegate(QStyledItemDelegate):
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
             below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
-            self._paint_second(painter, line, below, color if line.second_has_role else theme.text_dim)
+            if line.chip:
+                chip = chip_box(theme, line, box)
+                painter.setFont(theme.font(SMALL_PX))
+                painter.setPen(theme.readable(theme.accent, ground))
+                painter.drawText(chip, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.chip)
+                below.setRight(chip.left() - GRID / 2)
+            self._paint_second(painter, line, below, color if line.second_has_role else dim, dim)
+
+    def _paint_column(self, painter: QPainter, line: ListLine, box: QRectF, ground: QColor) -> None:
+        """The letters of the columns that show the run, in the margin; below the arrow of a line that opens."""
+        theme = self._themes.theme
+        painter.setFont(theme.font(SMALL_PX - 1))
+        painter.setPen(theme.readable(theme.accent, ground))
+        top = box.top() + (LINE - 4 if line.fold and line.has_second else 0)
+        place = QRectF(box.left(), top, 2 * GRID, SECOND_LINE if line.fold and line.has_second else LINE)
+        painter.drawText(place, Qt.AlignmentFlag.AlignCenter, line.column)
+
+    def _paint_badge(self, painter: QPainter, badge: str, left: float, middle: float, color: QColor) -> float:
+        """A word in a thin outline; where it ends."""
+        theme = self._themes.theme
+        metrics = QFontMetricsF(theme.font(SMALL_PX - 1))
+        place = QRectF(left, middle - 7, metrics.horizontalAdvance(badge) + GRID + 2, 14)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(theme.font(SMALL_PX - 1))
+        painter.setPen(QPen(theme.alpha(color, 0.6), 1))
+        painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 7, 7)
+        painter.setPen(color)
+        painter.drawText(place, Qt.AlignmentFlag.AlignCenter, badge)
+        painter.restore()
+        return place.right()
 
     def _paint_fold(self, painter: QPainter, box: QRectF, is_open: bool) -> None:
         """A small arrow in the margin: down while the lines below belong to it."""
@@ -170,16 +229,18 @@ class _LineDelegate(QStyledItemDelegate):
             painter.drawPolyline(QPolygonF([middle + QPointF(x, y) for x, y in ((-3, 0), (-1, 2.5), (3.2, -2.5))]))
         painter.restore()
 
-    def _paint_second(self, painter: QPainter, line: ListLine, below: QRectF, color: QColor) -> None:
-        """Badges, then the words."""
+    def _paint_second(self, painter: QPainter, line: ListLine, below: QRectF, color: QColor, dim: QColor) -> None:
+        """Icons and badges, then the words."""
         theme = self._themes.theme
         ratio = painter.device().devicePixelRatioF()
         left = below.left()
         for name in line.icons:
-            painter.drawPixmap(QPointF(left, below.center().y() - 6), pixmap(name, theme.text_dim, ratio, 12))
+            painter.drawPixmap(QPointF(left, below.center().y() - 6), pixmap(name, dim, ratio, 12))
             left += 16
         if line.icons:
             left += GRID / 2
+        for badge in line.badges:
+            left = self._paint_badge(painter, badge, left, below.center().y(), dim) + GRID / 2
         painter.setFont(theme.font(SMALL_PX))
         painter.setPen(color)
         place = QRectF(left, below.top(), below.right() - left, below.height())
@@ -187,25 +248,44 @@ class _LineDelegate(QStyledItemDelegate):
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
 
 
+def chip_box(theme: Theme, line: ListLine, box: QRectF) -> QRectF:
+    """Where the chip of a line in `box` stands: at the end of its second line."""
+    width = QFontMetricsF(theme.font(SMALL_PX)).horizontalAdvance(line.chip) + 1
+    return QRectF(box.right() - GRID - 4 - width, box.top() + LINE - 4, width, SECOND_LINE)
+
+
 class LineList(QListView):
     """The list; as high as its lines up to `most_lines`, then it scrolls.
 
+    `mime_of` says what is dragged of a line, None where it stays; where it is set, a line is picked when the button is
+    let go, so that dragging picks nothing.
+
     Signals:
         picked(object): the key of a line that was clicked or reached with the keyboard.
-        menu_asked(object, QPoint): the key of a line that was right-clicked, and where on the screen.
+        menu_asked(object, QPoint): the key of a line that was right-clicked (None: below all lines), and where on the
+            screen. With the keyboard, of the marked line.
         ticked(object): the key of a line with a box, when it was clicked or Space pressed on it.
         fold_asked(object, bool): the key of a line whose lines below it are to be shown (True) or hidden.
+        joined(object): the key of a line that was clicked with Ctrl held, to be shown beside the one picked before.
+        chip_asked(object, QPoint): the key of a line whose chip was clicked, and where on the screen.
+        deleted(object): Delete was pressed on the line of this key.
     """
 
     picked = Signal(object)
     fold_asked = Signal(object, bool)
     ticked = Signal(object)
     menu_asked = Signal(object, QPoint)
+    joined = Signal(object)
+    chip_asked = Signal(object, QPoint)
+    deleted = Signal(object)
 
     def __init__(self, themes: ThemeHolder, most_lines: int | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._most_lines = most_lines
         self._is_setting = False
+        self._themes = themes
+        self._pressed: QPoint | None = None
+        self.mime_of: Callable[[object], QMimeData | None] | None = None
         self._lines = _Lines(self)
         self.setModel(self._lines)
         self.setItemDelegate(_LineDelegate(themes, self))
@@ -250,13 +330,54 @@ class LineList(QListView):
             self.picked.emit(line.key)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        line = self._line_at(event.position().toPoint())
+        point = event.position().toPoint()
+        line = self._line_at(point)
+        if event.button() == Qt.MouseButton.RightButton:
+            return  # asks what can be done with a line, and picks none
+        if line is not None and event.button() == Qt.MouseButton.LeftButton:
+            if line.chip and self._chip_at(line, point).contains(event.position()):
+                self.chip_asked.emit(line.key, event.globalPosition().toPoint())
+                return
+            if event.modifiers() & Qt.KeyboardModifier.ControlModifier and line.is_checked is None:
+                self.joined.emit(line.key)
+                return
         if line is not None and line.fold and event.position().x() < 2 * GRID:
             self.fold_asked.emit(line.key, line.fold == "closed")
+            return
+        if self.mime_of is not None and line is not None and event.button() == Qt.MouseButton.LeftButton:
+            self._pressed = point
+            self.setFocus(Qt.FocusReason.MouseFocusReason)
             return
         super().mousePressEvent(event)
         if line is not None and line.is_checked is not None and event.button() == Qt.MouseButton.LeftButton:
             self.ticked.emit(line.key)
+
+    def _chip_at(self, line: ListLine, point: QPoint) -> QRectF:
+        return chip_box(self._themes.theme, line, QRectF(self.visualRect(self.indexAt(point))))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._pressed is None:
+            super().mouseMoveEvent(event)
+            return
+        way = (event.position().toPoint() - self._pressed).manhattanLength()
+        if way >= QApplication.startDragDistance():
+            line, self._pressed = self._line_at(self._pressed), None
+            data = self.mime_of(line.key) if line is not None and self.mime_of is not None else None
+            if data is not None:
+                drag = QDrag(self)
+                drag.setMimeData(data)
+                drag.exec(Qt.DropAction.CopyAction)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if self._pressed is None:
+            super().mouseReleaseEvent(event)
+            return
+        index, self._pressed = self.indexAt(self._pressed), None
+        if index != self.indexAt(event.position().toPoint()):
+            return
+        if index == self.currentIndex():
+            self._tell(index)  # shown beside another one by now, perhaps
+        self.setCurrentIndex(index)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         line = self._line_at(event.position().toPoint())
@@ -275,6 +396,13 @@ class LineList(QListView):
         if line is not None and line.is_checked is not None and event.key() == Qt.Key.Key_Space:
             self.ticked.emit(line.key)
             return
+        if event.text().isprintable() and event.text().strip():
+            # Qt would look for a line that begins so; letters are the timeline's.
+            event.ignore()
+            return
+        if line is not None and event.key() == Qt.Key.Key_Delete:
+            self.deleted.emit(line.key)
+            return
         super().keyPressEvent(event)
 
     def _line_at(self, point: QPoint) -> ListLine | None:
@@ -282,10 +410,12 @@ class LineList(QListView):
         return line
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        index = self.indexAt(event.pos())
-        if index.isValid():
-            line: ListLine = index.data(Qt.ItemDataRole.UserRole)
-            self.menu_asked.emit(line.key, event.globalPos())
+        point, place = event.pos(), event.globalPos()
+        if event.reason() == QContextMenuEvent.Reason.Keyboard:
+            point = self.visualRect(self.currentIndex()).center()
+            place = self.viewport().mapToGlobal(point)
+        line = self._line_at(point)
+        self.menu_asked.emit(None if line is None else line.key, place)
 
     def _redraw(self) -> None:
         self.viewport().update()

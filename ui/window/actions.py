@@ -10,18 +10,27 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
+from evprof.run.works.offers import OFFERS
 from ui.window.panels import PANELS
 
 
 @dataclass(frozen=True)
 class ActionEntry:
-    """One action: its name in the code, what the menu calls it, its keys, the menu below the menu that it stands in."""
+    """One action: its name in the code, what the menu calls it, its keys, the menu below the menu that it stands in.
+
+    `is_held`: the timeline acts on the key for as long as it is held, by its place on the keyboard; the menu does one
+    step of the same.
+    """
 
     name: str
     text: str
     keys: str = ""
     below: str = ""
+    is_held: bool = False
 
+
+TIMELINE = "Timeline"
+"""The menu of what the timeline can be told to do."""
 
 ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("new_session", "New session", "Ctrl+N"),
@@ -42,6 +51,36 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("arrange", "Arrange panels", "Ctrl+Alt+P", below="Panels"),
     ActionEntry("save_layout", "Save the layout…", below="Layouts"),
     ActionEntry("reset_layout", "Reset the layout", below="Layouts"),
+    ActionEntry("zoom_in", "Zoom in", "W", below=TIMELINE, is_held=True),
+    ActionEntry("zoom_out", "Zoom out", "S", below=TIMELINE, is_held=True),
+    ActionEntry("pan_left", "Pan left", "A", below=TIMELINE, is_held=True),
+    ActionEntry("pan_right", "Pan right", "D", below=TIMELINE, is_held=True),
+    ActionEntry("fit", "Show everything, follow a live run", "F", below=TIMELINE),
+    ActionEntry("zoom_selection", "Zoom to the selection", "Shift+F", below=TIMELINE),
+    ActionEntry("view_back", "Back to the last view", "Alt+Left", below=TIMELINE),
+    ActionEntry("view_forward", "Forward again", "Alt+Right", below=TIMELINE),
+    ActionEntry("previous_span", "Previous span, round or token", ",", below=TIMELINE),
+    ActionEntry("next_span", "Next span, round or token", ".", below=TIMELINE),
+    ActionEntry("flow_back", "Back along draft and verification", "[", below=TIMELINE),
+    ActionEntry("flow_on", "On along draft and verification", "]", below=TIMELINE),
+    ActionEntry("to_range", "Turn the selection into a range", "R", below=TIMELINE),
+    ActionEntry("deselect", "Select nothing, take the ruler away", "Esc", below=TIMELINE),
+    ActionEntry("measure", "Measure from the pointer", "G", below=TIMELINE),
+    ActionEntry("mark", "Mark the selection or the pointer", "M", below=TIMELINE),
+    ActionEntry("write_note", "Mark it and write a note", "Shift+M", below=TIMELINE),
+    ActionEntry("previous_mark", "Previous mark", "Ctrl+[", below=TIMELINE),
+    ActionEntry("next_mark", "Next mark", "Ctrl+]", below=TIMELINE),
+    ActionEntry("delete_mark", "Delete the mark there", "Shift+Del", below=TIMELINE),
+    ActionEntry("reset_lanes", "All lanes as at first", below=TIMELINE),
+    ActionEntry("run_as_a", "Show the chosen run as A", "Ctrl+1", below="Runs"),
+    ActionEntry("run_as_b", "Show the chosen run as B", "Ctrl+2", below="Runs"),
+    ActionEntry("rename_run", "Rename the chosen run…", "F2", below="Runs"),
+    ActionEntry("note_run", "Write a note on the chosen run…", "Shift+F2", below="Runs"),
+    ActionEntry("delete_run", "Delete the chosen run", "Ctrl+Del", below="Runs"),
+    ActionEntry("restore_runs", "Bring deleted runs back", below="Runs"),
+    ActionEntry("weigh_run", "Choose what the run is weighed against…", "Ctrl+Shift+W", below="Runs"),
+    ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Alt+R", below="Runs"),
+    ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
@@ -50,6 +89,8 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("align_first_token", "Align at the first token", "Alt+2", below="Runs A and B"),
     ActionEntry("align_span", "Align at the selected span", "Alt+3", below="Runs A and B"),
     ActionEntry("align_by", "Type an offset…", "Alt+4", below="Runs A and B"),
+    ActionEntry("queue", "Queue…", "Ctrl+J"),
+    *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     ActionEntry("palette", "Find an action…", "Ctrl+Shift+P"),
     ActionEntry("find", "Find in the runs…", "/"),
@@ -62,22 +103,18 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
 )
 """In menu order; None is a line."""
 
-TIMELINE = (
-    ("W  S", "zoom in and out"),
-    ("A  D", "pan left and right"),
-    ("F", "fit everything, follow a live run"),
-    ("Shift+F", "zoom to the selection"),
-    (",  .", "previous and next stage"),
-    ("Esc", "clear the selection"),
-)
-"""Keys of the timeline; W, A, S and D by their place on the keyboard."""
-
 MOUSE = (
     ("wheel", "zoom at the pointer"),
     ("Shift+wheel", "pan; so does dragging with the middle button"),
-    ("drag", "select a time range"),
-    ("click", "select a span or a token"),
-    ("double-click", "zoom to a span; beside one: fit"),
+    ("drag", "select a time range, or move an edge of one; edges keep to spans, but not with Alt"),
+    ("Shift+drag", "measure; a Shift+click takes the ruler away"),
+    ("click", "select a span, a round, a token, or a step of a level"),
+    ("double-click", "zoom to it; beside everything: fit"),
+    ("right-click", "what can be done with it: zoom, copy, measure, mark, arrange lanes"),
+    ("drag a lane's name", "move the lane; a click on its arrow collapses it"),
+    ("overview", "drag the window or its edges; a click beside it goes there"),
+    ("drag a run", "onto the left or right column: show it as A or B"),
+    ("Ctrl+click a run", "show it beside the one clicked before"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
 """What the mouse does."""
@@ -93,7 +130,7 @@ class WindowActions(QObject):
             if entry is None:
                 continue
             action = QAction(entry.text, window)
-            if entry.keys:
+            if entry.keys and not entry.is_held:
                 action.setShortcut(QKeySequence(entry.keys))
             window.addAction(action)
             self.by_name[entry.name] = action
@@ -127,5 +164,9 @@ class WindowActions(QObject):
 
     def gestures(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Every key and gesture in groups, for the key help."""
-        keyed = [(entry.keys, entry.text.rstrip("…")) for entry in ENTRIES if entry is not None and entry.keys]
-        return [("Timeline", list(TIMELINE)), ("Mouse", list(MOUSE)), ("Window", keyed)]
+        groups: dict[str, list[tuple[str, str]]] = {TIMELINE: [], "Window": []}
+        for entry in ENTRIES:
+            if entry is not None and entry.keys:
+                head = entry.below if entry.below in groups else "Window"
+                groups[head].append((entry.keys, entry.text.rstrip("…")))
+        return [(TIMELINE, groups[TIMELINE]), ("Mouse", list(MOUSE)), ("Window", groups["Window"])]

@@ -28,6 +28,7 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.run.works.work_form import Works
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
@@ -53,12 +54,13 @@ def run_window(
     examine_argv: Sequence[str] = (),
     demo: bool = False,
     report: Report | None = None,
+    works: Works | None = None,
 ) -> int:
     """Shows the window until it is closed and returns the exit code.
 
     `engine_argv` starts an engine process; that happens after the first paint. `examine_argv` starts the program that
     looks at checkpoints (see `ui.settings.examiner`; empty: none does). `demo` runs the bundled demo at once.
-    `theme` None is what was chosen last.
+    `theme` None is what was chosen last. `works` is the long work that can be started.
     """
     application = _application()
     application.setWindowIcon(window_icon())
@@ -69,6 +71,8 @@ def run_window(
         holder.set_theme(theme_named(theme))
     if size is not None:
         window.resize(*size)
+    if works is not None:
+        window.long_work.offer(works)
     net = DefectNet(window, report)
     net.spread()
 

@@ -19,7 +19,10 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
+from evprof.run.works.offers import OFFERS, OVERHEAD
+from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
+from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
 from ui.run_facts.figures import NO_CELLS
@@ -40,6 +43,7 @@ from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.widgets.boxes import in_role, stacked
+from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
@@ -50,10 +54,12 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
+from ui.window.long_work import LongWork
+from ui.window.machine_note import MachineNote
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.results import Results
-from ui.window.status_bar import StatusBar
+from ui.window.status_bar import OBSERVER, StatusBar
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
@@ -83,6 +89,7 @@ class MainWindow(QMainWindow):
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
+        self.controller.keeping = self.session.begin
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
@@ -107,13 +114,16 @@ class MainWindow(QMainWindow):
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.timeline = TimelineView(self.controller, self.selection, self.holder)
+        self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
         self.comparison = ComparisonPanel(self.holder)
-        self.speculation = SpeculationPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
+        self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
+        self.runs.remarks.post = self.messages.post
+        self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
+        self.drops = ColumnDrop(self.pair, self.controller, self.selection, self.holder)
         made = {
             "left": side_panel(self.samples, self.runs, grows=self.runs, margin=0, least_px=176),
             "right": side_panel(self.comparison, self.speculation, self.inspector, least_px=300),
@@ -148,6 +158,10 @@ class MainWindow(QMainWindow):
             toolbar=self.toolbar,
             samples=self.samples,
         )
+        self.long_work = LongWork(
+            self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
+        )
+        self.machine = MachineNote(self.controller, self.status)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -168,6 +182,9 @@ class MainWindow(QMainWindow):
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.timeline.run_requested.connect(self.run_chosen)
+        self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
+        self.controller.marks.edited.connect(partial(self.session.note, MARKS))
+        self.controller.marks.deleted.connect(self._offer_mark)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
@@ -176,7 +193,12 @@ class MainWindow(QMainWindow):
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
         self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
+        self.speculation.baseline_asked.connect(self.runs.offer_baseline)
+        for panel in (self.runs, self.speculation):
+            panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.long_work.queue.ended.connect(lambda _: self.machine.read())
+        self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
         self._connect_toolbar()
         self._connect_actions()
@@ -208,9 +230,11 @@ class MainWindow(QMainWindow):
             "stop": self.controller.stop,
             "demo": self.run_demo,
             **{entry.name: partial(self.body.toggle, entry.name) for entry in PANELS},
+            **self.timeline.deeds(),
             "arrange": self.body.arrange,
             "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
+            **self.runs.deeds(),
             "distributions": self.dialogs.show_distributions,
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
@@ -221,6 +245,9 @@ class MainWindow(QMainWindow):
             "align_first_token": self.timeline.aligning.at_first_token,
             "align_span": self.timeline.aligning.at_span,
             "align_by": self.timeline.aligning.ask,
+            "queue": self.long_work.show_queue,
+            **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
+            OVERHEAD: self.measure_overhead,
             "theme": self.holder.toggle,
             "palette": self.finding.show_commands,
             "find": self.finding.show_things,
@@ -260,12 +287,13 @@ class MainWindow(QMainWindow):
 
     def _show_speculation(self) -> None:
         run = speculative_run([self.controller.run(run_id) for run_id in self.selection.runs])
-        self.speculation.show_run(run, self.controller.runs.values())
+        self.speculation.show_run(run, self.controller.runs)
 
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
         if not run_ids.intersection(self.selection.runs):
+            self._show_speculation()  # what it is weighed against may have grown
             return
         if self._has_missing_column():
             self._show_pair()
@@ -309,10 +337,20 @@ class MainWindow(QMainWindow):
         except UserError as error:
             self.messages.post(error.sentence)
             return
+        self.controller.marks.read(self.session.facts)
         self.following.show_last()
         self._show_title()
         if self.controller.has_host:
             self.session.begin()
+
+    def _offer_mark(self, mark: Mark) -> None:
+        what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
+        undo = partial(self.controller.marks.put_back, mark)
+        self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
+
+    def measure_overhead(self) -> None:
+        """Asks to measure what recording costs on the engine's device."""
+        self.long_work.ask(OVERHEAD, {"device": self.machine.device})
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
@@ -346,7 +384,16 @@ class MainWindow(QMainWindow):
 
     def submit(self, *requests: RunRequest) -> None:
         """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
-        self.following.begin()
+        if not self.controller.is_busy:
+            self.following.begin()
+        self._hand_over(*requests)
+
+    def measure_beside(self, request: RunRequest) -> None:
+        """The same, and the columns stay on what they show: what is measured is to be held against it."""
+        self.following.stay()
+        self._hand_over(request)
+
+    def _hand_over(self, *requests: RunRequest) -> None:
         try:
             self.controller.submit(*requests)
         except UserError as error:
@@ -421,6 +468,8 @@ class MainWindow(QMainWindow):
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
         self.traces.close()
+        self.long_work.close()
+        self.machine.close()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()

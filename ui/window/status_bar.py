@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.messages import (
@@ -22,13 +22,27 @@ from evprof.core.units import bytes_text
 from evprof.view.timescale import time_text
 from ui.state.selection import Selection
 from ui.style.theme import SMALL_PX, ThemeHolder
+from ui.widgets.drawn import show_tip
 from ui.widgets.elided import elided_text
 
 HEIGHT_PX = 26
 
+OBSERVER = "observer"
+"""The fact that says what recording costs."""
+
+_FACT_GAP = 24
+_LEAST_LEFT = 0.4
+"""Share of the width that is kept for what the engine does."""
+
 
 class StatusBar(QWidget):
-    """Painted in one go, so that changing figures never move anything."""
+    """Painted in one go, so that changing figures never move anything.
+
+    Signals:
+        clicked(str): the name of the fact that was clicked.
+    """
+
+    clicked = Signal(str)
 
     def __init__(self, selection: Selection, holder: ThemeHolder) -> None:
         super().__init__()
@@ -40,7 +54,12 @@ class StatusBar(QWidget):
         self.environment: dict[str, Any] = {}
         self._run = ""
         self._progress: tuple[str, int, int] | None = None
+        self._work = ""
+        self._work_share: float | None = None
         self._session = ""
+        self._facts: dict[str, tuple[str, str]] = {}
+        self._places: list[tuple[QRectF, str]] = []
+        self.setAccessibleName("Status")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         selection.chosen_changed.connect(self.update)
         holder.changed.connect(self.update)
@@ -57,6 +76,34 @@ class StatusBar(QWidget):
         """Where the session lives, in words."""
         self._session = text
         self.update()
+
+    def show_work(self, text: str, share: float | None) -> None:
+        """What goes on beside runs, in words, and how much of it is done (0…1); "" for nothing."""
+        if (text, share) != (self._work, self._work_share):
+            self._work, self._work_share = text, share
+            self.update()
+
+    def show_fact(self, name: str, text: str, tip: str) -> None:
+        """Something that is known of the machine, in words, and from what."""
+        if self._facts.get(name) != (text, tip):
+            self._facts[name] = (text, tip)
+            self.update()
+
+    def fact_at(self, place: QPointF) -> str:
+        """The name of the fact at a place; "" where there is none."""
+        return next((name for box, name in self._places if box.contains(place)), "")
+
+    def event(self, event: QEvent) -> bool:
+        """Tells what a fact is known from."""
+        return show_tip(event, self, self._tip_at) or super().event(event)
+
+    def _tip_at(self, place: QPoint) -> str:
+        return self._facts.get(self.fact_at(QPointF(place)), ("", ""))[1]
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        name = self.fact_at(event.position())
+        if name and event.button() == Qt.MouseButton.LeftButton:
+            self.clicked.emit(name)
 
     def take(self, message: Message) -> None:
         """Follows the engine's and the runs' lifecycle."""
@@ -88,7 +135,10 @@ class StatusBar(QWidget):
 
     def text(self) -> str:
         """Everything it says, left to right."""
-        return "   ".join(part for part in (*self._left_parts(), self._session) if part)
+        return "   ".join(part for part in (*self._left_parts(), *self._right_parts(), self._session) if part)
+
+    def _right_parts(self) -> list[str]:
+        return [text for text, _ in self._facts.values()]
 
     def _left_parts(self) -> list[str]:
         parts = [f"{self._sentence} · {self._device}" if self._device else self._sentence, self._run]
@@ -96,6 +146,7 @@ class StatusBar(QWidget):
             role, done, total = self._progress
             share = f" of {bytes_text(total)}" if total else ""
             parts.append(f"loading {role} weights  {bytes_text(done)}{share}")
+        parts.append(self._work)
         chosen = self._selection.time_range
         if chosen is not None:
             start, end = (time_text(t_ns) for t_ns in chosen)
@@ -118,8 +169,9 @@ class StatusBar(QWidget):
         metrics = QFontMetricsF(font)
         right = elided_text(metrics, self._session, Qt.TextElideMode.ElideMiddle, self.width() * 0.4)
         right_width = metrics.horizontalAdvance(right)
-        room = QRectF(26, 0, self.width() - 26 - right_width - 36, self.height())
         painter.setPen(theme.text_dim)
+        edge = self._paint_facts(painter, metrics, self.width() - right_width - 13)
+        room = QRectF(26, 0, max(0.0, edge - 26 - 24), self.height())
         text = elided_text(metrics, "      ".join(self._left_parts()), Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, text)
         painter.drawText(
@@ -127,10 +179,25 @@ class StatusBar(QWidget):
             Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight,
             right,
         )
+        share = self._work_share
         if self._progress is not None and self._progress[2]:
             share = min(1.0, self._progress[1] / self._progress[2])
+        if share is not None:
             painter.fillRect(QRectF(0, 0, self.width() * share, 2), theme.accent)
         painter.end()
+
+    def _paint_facts(self, painter: QPainter, metrics: QFontMetricsF, right: float) -> float:
+        """What is known of the machine, to the left of the session; as much of it as fits. Returns the left edge."""
+        self._places = []
+        for name, (text, _) in self._facts.items():
+            width = metrics.horizontalAdvance(text)
+            if right - width - _FACT_GAP < self.width() * _LEAST_LEFT:
+                break
+            right -= width + _FACT_GAP
+            box = QRectF(right, 0, width, self.height())
+            painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, text)
+            self._places.append((box, name))
+        return right
 
     def _dot(self) -> QColor:
         theme = self._holder.theme

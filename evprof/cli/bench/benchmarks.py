@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from evprof.cli.bench import options as takes
@@ -85,10 +86,17 @@ def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any
 
 def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from engines.bench.overhead import measure_overhead
+    from evprof.run.kept_overhead import keep_overhead
 
     # Where the device is not named, the CPU: what is measured is dispatch, and that comparably everywhere.
     device = "cpu" if options.device == "auto" else options.device
-    return measure_overhead(options.shape or _SHAPE, options.pairs, console.note, device=device)
+    document = measure_overhead(options.shape or _SHAPE, options.pairs, console.note, device=device)
+    try:
+        if (path := keep_overhead(document, f"{date.today():%Y-%m-%d}")) is not None:
+            console.note(f"kept for the window: {path}")
+    except OSError as error:
+        console.warn(f"It could not be kept for the window: {error.strerror or error}.")
+    return document
 
 
 def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:

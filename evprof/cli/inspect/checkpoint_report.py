@@ -105,6 +105,8 @@ def print_fit(fit: dict[str, Any], console: Console) -> None:
             if key not in _SOMETIMES or any(model[f"{key}_bytes"] for model in models)
         ),
         ("  samples in a batch", [_batch(model["batch_capacity"]) for model in models]),
+        ("  positions at most", [f"{model['most_positions']:,}" for model in models]),
+        ("  frames at most", [_count(model["most_frames"]) for model in models]),
     ]
     console.table([[f"{name:<{_LABEL - 2}}", *cells] for name, cells in rows])
     assumed = " (assumed)" if fit["is_assumed"] else ""
@@ -138,6 +140,10 @@ def _place(model: dict[str, Any]) -> str:
 
 def _positions(positions: dict[str, int]) -> str:
     return f"{sum(positions.values())}: {positions['visual']} visual, {positions['text']} text"
+
+
+def _count(value: int | None) -> str:
+    return "n/a" if value is None else f"{value:,}"
 
 
 def _batch(capacity: dict[str, int]) -> str:

@@ -9,6 +9,7 @@ from evprof.cli.terminal.console import Console
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.safe_text import plain
 from evprof.core.units import amount_text, bytes_text, ms_text
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -70,7 +71,9 @@ def print_run(
 
 
 def _remarks(run: RunLog) -> Iterator[str]:
-    """What became of the run, what to know of it, and which files it left."""
+    """What was noted of the run, what became of it, what to know of it, and which files it left."""
+    if run.info.note:
+        yield f"note: {plain(run.info.note)}"
     if run.info.error:
         yield run.info.error
     for warning in (*run.info.warnings, throttle_sentence(run)):
@@ -86,7 +89,8 @@ def heading(run: RunLog) -> str:
     info = run.info
     model = info.models.get(info.role)
     place = f"{model.name} · {model.dtype} on {model.device}" if model else info.role
-    return " · ".join([f"run {info.run_id}", info.mode, place, *info.marks, _status(info)])
+    name = f"run {info.run_id}" + (f" “{plain(info.name)}”" if info.name else "")
+    return " · ".join([name, info.mode, place, *info.marks, _status(info)])
 
 
 def _status(info: RunInfo) -> str:

@@ -34,6 +34,7 @@ class Console:
     """Two streams and how to write to them.
 
     `is_json` promises exactly one document on standard output, `is_quiet` nothing but warnings on standard error.
+    `is_followed`: a program reads the progress, in lines of its own (`evprof.run.works.work_progress`).
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class Console:
         *,
         is_json: bool = False,
         is_quiet: bool = False,
+        is_followed: bool = False,
     ) -> None:
         self.output: TextIO = output or sys.stdout
         self.errors: TextIO = errors or sys.stderr
         self.is_json = is_json
         self.is_quiet = is_quiet
+        self.is_followed = is_followed
 
     @property
     def is_terminal(self) -> bool:
@@ -96,6 +99,10 @@ class Console:
         """Progress, and what was saved where; not with --quiet."""
         if not self.is_quiet:
             self.warn(text)
+
+    def follow(self, line: str) -> None:
+        """A line for the program that follows this one; it is not for people."""
+        print(line, file=self.errors, flush=True)
 
     def warn(self, text: str) -> None:
         """What a person must know though the command went on."""

@@ -14,6 +14,7 @@ from typing import Self
 from evprof.cli.terminal.console import Console
 from evprof.core.units import bytes_text
 from evprof.run.processes.interrupts import stop_flag
+from evprof.run.works.work_progress import WorkProgress
 
 REFRESH_S = 0.25
 
@@ -30,7 +31,7 @@ class Progress:
 
     def __init__(self, console: Console, title: str = "", unit: str = "") -> None:
         self._console = console
-        self._bar = _Bar() if console.is_terminal else None
+        self._bar = _Bar() if console.is_terminal else _Wire(console) if console.is_followed else None
         self._title, self._unit = title, unit
         self._total: int | None = 0
         self._before = self._done = 0
@@ -85,7 +86,7 @@ class Progress:
         if self._bar is None:
             self.say(f"{title}: {text}" if title else text)
         else:
-            self._bar.show(title, self._before + self._done, self._total, text)
+            self._bar.show(WorkProgress(title, self._before + self._done, self._total, text))
 
     def counts(self) -> str:
         """`12 of 20 files`; nothing before the first of nobody knows how many."""
@@ -157,9 +158,15 @@ class _Bar:
         self._progress.start()
         self._task = self._progress.add_task("", total=None, state="")
 
-    def show(self, text: str, done: float, total: float | None, state: str) -> None:
+    def show(self, progress: WorkProgress) -> None:
         """Draws it."""
-        self._progress.update(self._task, completed=done, total=total, description=text, state=state)
+        self._progress.update(
+            self._task,
+            completed=progress.done,
+            total=progress.total,
+            description=progress.title,
+            state=progress.state,
+        )
         self._progress.refresh()
 
     def line(self, text: str) -> None:
@@ -169,3 +176,21 @@ class _Bar:
     def close(self) -> None:
         """Takes the bar away."""
         self._progress.stop()
+
+
+class _Wire:
+    """Where a bar would be, a program that follows this one: it is sent what the bar would show."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def show(self, progress: WorkProgress) -> None:
+        """Sends it."""
+        self._console.follow(progress.line())
+
+    def line(self, text: str) -> None:
+        """A line of its own."""
+        self._console.note(text)
+
+    def close(self) -> None:
+        """There is nothing to take away."""

@@ -1,4 +1,4 @@
-"""Reads event recordings from `.npz`: named columns, or one array of all four, compressed or not.
+"""Reads event recordings from `.npz`: named columns, one array of all four or of its parts, compressed or not.
 
 What the archive says of its sizes is checked against sane bounds, and against each array's own header, before anything
 is unpacked.
@@ -101,11 +101,14 @@ def _content_offset(file: FileBytes, member: zipfile.ZipInfo) -> int:
     return begin
 
 
+_TABLES = ("event_data", "event_bins")
+"""What EventBench calls a whole recording, as one table or as a list of parts, where other arrays lie beside it."""
+
 _SPELLINGS = frozenset(spelling for spellings in NAMES.values() for spelling in spellings)
 
 
 def _wanted(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
-    """The members that are columns by name, or the only array there is."""
+    """The members that are columns by name, or the one array that holds them all."""
     entries = archive.infolist()
     if len(entries) > _MAX_MEMBERS:
         raise UserError(f"{name}: holds {len(entries):,} members; an event recording has four arrays.")
@@ -115,6 +118,9 @@ def _wanted(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
         return columns
     if len(arrays) == 1:
         return arrays
+    tables = {key: entry for key, entry in arrays.items() if key.lower() in _TABLES}
+    if len(tables) == 1:
+        return tables
     listed = ", ".join(sorted(arrays)[:8]) or "no arrays"
     raise UserError(f"{name}: holds {listed}; an event recording has the arrays x, y, t and p.")
 

@@ -1,4 +1,4 @@
-"""Reads the one shape of pickle numpy writes for a dict of arrays, and can build nothing else.
+"""Reads the two shapes of pickle that recordings have, a dict of arrays and a list of structured ones, and no other.
 
 EventGPT's `.npy` recordings are pickles, and unpickling a stranger's file runs whatever it names. This reader never
 imports or calls anything a file asks for: a small stack machine carries out the few opcodes such a recording needs,
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import pickletools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -194,27 +194,34 @@ _BUILDERS = {
 def read_pickled_columns(source: ByteSource, budget: Budget) -> dict[str, npt.NDArray[Any]]:
     """The arrays, by key, of a pickled 0-d object array that holds a dict; entries that are no arrays are left out.
 
-    `source` stands at the pickle's first byte; `budget` is the file's: many keys may refer to one text, which becomes
-    bytes for each. Raises UserError for anything that is not such a dict, and names what was blocked.
+    An array of structured arrays (EventBench's `event_bins`: consecutive parts of one recording) gives its fields, the
+    parts one after the other. `source` stands at the pickle's first byte; `budget` is the file's: many keys may refer
+    to one text, which becomes bytes for each. Raises UserError for anything else, and names what was blocked.
     """
     with _sentences(budget.path):
-        found = _recording(_run(source))
+        value = _run(source)
+        if parts := _parts(value):
+            return _joined_fields([_array(part, budget, _row_dtype) for part in parts], budget)
+        found = _recording(value)
         return {key: _array(value, budget) for key, value in found.items() if _is_array(value)}
 
 
 def find_pickled_columns(source: PlacedSource, budget: Budget) -> dict[str, FoundColumn | None] | None:
     """Where the same arrays lie, without reading what is in them; None for short ones and those of more dimensions.
 
-    None altogether where texts stand for bytes (as Python 2 wrote them), or bytearrays do. Raises UserError as
+    None altogether where the recording lies in parts, or texts (as Python 2 wrote them) or bytearrays stand for bytes. Raises UserError as
     `read_pickled_columns` does.
     """
     with _sentences(budget.path):
         try:
-            found = _recording(_run(_Skipping(source)))
+            value = _run(_Skipping(source))
         except TypeError:
             # pickletools made a text or a bytearray of what was passed over.
             return None
-        described = {key: _described(value, budget) for key, value in found.items() if _is_array(value)}
+        if _parts(value):
+            return None
+        found = _recording(value)
+        described = {key: _described(value, budget, _dtype) for key, value in found.items() if _is_array(value)}
     columns: dict[str, FoundColumn | None] = {}
     for key, (dtype, shape, _, content) in described.items():
         is_column = isinstance(content, SkippedBytes) and len(shape) == 1
@@ -311,12 +318,30 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, _Call) and value.function.endswith(("._reconstruct", "._frombuffer"))
 
 
-def _array(call: _Call, budget: Budget) -> npt.NDArray[Any]:
-    dtype, shape, is_fortran, content = _described(call, budget)
+def _parts(value: Any) -> list[_Call]:
+    """The arrays that an object array holds; none where it holds anything else."""
+    if not (isinstance(value, _Call) and isinstance(value.state, tuple) and len(value.state) == 5):
+        return []
+    content = value.state[4]
+    return content if isinstance(content, list) and all(map(_is_array, content)) else []
+
+
+def _joined_fields(parts: list[npt.NDArray[Any]], budget: Budget) -> dict[str, npt.NDArray[Any]]:
+    names = parts[0].dtype.names or ()
+    if any(part.ndim != 1 or part.dtype.names != names for part in parts):
+        raise _Refusal("the parts of its recording are not alike")
+    budget.take(sum(part.nbytes for part in parts))
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _array(call: _Call, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]] | None = None) -> npt.NDArray[Any]:
+    dtype, shape, is_fortran, content = _described(call, budget, dtype_of or _dtype)
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
-def _described(call: _Call, budget: Budget) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
+def _described(
+    call: _Call, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]]
+) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
     """Type, shape, Fortran order and content of the array of a note, checked against the bytes that are really there.
 
     The content is bytes, or a Place of them.
@@ -330,7 +355,7 @@ def _described(call: _Call, budget: Budget) -> tuple[np.dtype[Any], tuple[int, .
         if not (isinstance(call.state, tuple) and len(call.state) == 5):
             raise _Refusal("one of its arrays has no content")
         _, shape, dtype_note, is_fortran, data = call.state
-    dtype = _dtype(dtype_note)
+    dtype = dtype_of(dtype_note)
     content = data if isinstance(data, SkippedBytes) else _bytes(data, budget)
     if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
         raise _Refusal("one of its arrays has a shape that makes no sense")
@@ -354,6 +379,40 @@ def _dtype(note: Any) -> np.dtype[Any]:
     if isinstance(note.state, tuple) and len(note.state) > 1 and note.state[1] in ("<", ">"):
         dtype = dtype.newbyteorder(note.state[1])
     return dtype
+
+
+def _row_dtype(note: Any) -> np.dtype[Any]:
+    """Of rows of named numbers: numpy's note gives names, and by name a number's type and its offset in the row."""
+    state = note.state if isinstance(note, _Call) and note.function == "numpy.dtype" else None
+    if not (
+        isinstance(state, tuple) and len(state) >= 6 and isinstance(state[3], tuple) and isinstance(state[4], dict)
+    ):
+        raise _Refusal("its recording lies in parts that are not rows of x, y, t and p")
+    names, fields, itemsize = state[3:6]
+    placed = [fields.get(name) if isinstance(name, str) else None for name in names]
+    if len(names) > _MOST_FIELDS or not all(isinstance(place, tuple) and len(place) == 2 for place in placed):
+        raise _Refusal("one of its arrays has fields that make no sense")
+    try:
+        return np.dtype(
+            {
+                "names": list(names),
+                "formats": [_dtype(place[0]) for place in placed],
+                "offsets": [_offset(place[1]) for place in placed],
+                "itemsize": _offset(itemsize),
+            }
+        )
+    except (ValueError, TypeError):
+        raise _Refusal("one of its arrays has fields that make no sense") from None
+
+
+_MOST_FIELDS = 64
+_MOST_ROW_BYTES = 1 << 12
+
+
+def _offset(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MOST_ROW_BYTES:
+        raise _Refusal("one of its arrays has fields that make no sense")
+    return value
 
 
 def _bytes(data: Any, budget: Budget) -> bytes | bytearray:

@@ -58,8 +58,8 @@ def engine_session(info: RunInfo) -> str:
 
 
 def is_counted(info: RunInfo) -> bool:
-    """Whether a run may stand in a figure: finished, no warm-up, not profiled, not cold."""
-    return info.status == FINISHED and not (info.warmup or info.profiled or info.is_cold)
+    """Whether a run may stand in a figure: finished, no warm-up, not profiled, not cold, not deleted."""
+    return info.status == FINISHED and not (info.warmup or info.profiled or info.is_cold or info.is_deleted)
 
 
 def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
@@ -85,10 +85,21 @@ def repeat_key(info: RunInfo) -> Hashable:
 def baseline_of(run: RunLog, others: Iterable[RunLog]) -> Baseline | None:
     """The plain runs to weigh `run` and its repeats against; None without one.
 
-    Those noted when the runs were made, where at least three of them are left; else chosen among `others` now.
+    Those that somebody chose, where one of them is left; else those noted when the runs were made, where at least three
+    of them are left; else chosen among `others` now.
     """
     listed = list(others)
     return baseline_over(repeats_of(run, listed), listed)
+
+
+def candidates_for(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
+    """The plain runs that may be chosen as the baseline of `run`, of whatever engine process, in order."""
+    asked = _question(run.info)
+    return [
+        other
+        for other in others
+        if _is_plain(other.info) and other.info.sample.name == run.info.sample.name and _question(other.info) == asked
+    ]
 
 
 def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline | None:
@@ -101,10 +112,14 @@ def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline 
 
 
 def _baseline_runs(pool: Sequence[RunLog], others: Sequence[RunLog]) -> list[RunLog]:
-    noted = {number for run in pool for number in run.info.baseline}
-    kept = [other for other in others if other.run_id in noted and is_counted(other.info)]
-    if len(kept) >= FEWEST:
-        return kept
+    for fewest, told in (
+        (1, [run.info.chosen_baseline for run in pool]),
+        (FEWEST, [run.info.baseline for run in pool]),
+    ):
+        numbers = {number for listed in told for number in listed}
+        kept = [other for other in others if other.run_id in numbers and is_counted(other.info)]
+        if len(kept) >= fewest:
+            return kept
     chosen = {info.run_id for info in choose_baseline([run.info for run in pool], (run.info for run in others))}
     return [other for other in others if other.run_id in chosen]
 
@@ -141,13 +156,7 @@ def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[
         return []
     name, question = first.sample.name, _question(first)
     plain = [
-        other
-        for other in others
-        if is_counted(other)
-        and not mode_of(other.mode).is_paired
-        and other.cell != REFERENCE
-        and other.sample.name == name
-        and _question(other) == question
+        other for other in others if _is_plain(other) and other.sample.name == name and _question(other) == question
     ]
     return _of_their_process(pool, plain)
 
@@ -175,6 +184,10 @@ def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = No
         chosen = _of_their_process(pool, plain.get((pool[0].sample.name, _question(pool[0])), []))
         found |= {info.run_id: [other.run_id for other in chosen] for info in pool}
     return {info.run_id: found[info.run_id] for info in asked}
+
+
+def _is_plain(info: RunInfo) -> bool:
+    return is_counted(info) and not mode_of(info.mode).is_paired and info.cell != REFERENCE
 
 
 def _drafts(info: RunInfo) -> bool:

@@ -73,6 +73,14 @@ def text_tokens(run: RunLog, role: str | None = None) -> int | None:
     return lengths.input - lengths.visual if lengths else None
 
 
+def frames_shown(run: RunLog) -> int | None:
+    """How many frames the answering model saw; None where nothing tells."""
+    lengths = run.info.lengths.get(run.info.role)
+    if lengths is not None and lengths.per_frame:
+        return len(lengths.per_frame)
+    return run.info.settings.event_frames if run.info.role == "draft" else run.info.settings.frames
+
+
 def generation_throughput_tok_s(run: RunLog) -> float | None:
     """Tokens of the answer per second of vision, prefill and decode: what files that timed these in one piece give."""
     duration, length = total_ms(run, MODEL_ONLY), output_length(run)

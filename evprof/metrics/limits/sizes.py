@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.core.plain import UnfitError, read
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.families import FAMILIES, Family
-from evprof.metrics.limits.roofline import TextShape, VisionShape
 
 VICUNA_7B = TextShape(
     layers=32, hidden=4096, intermediate=11_008, heads=32, kv_heads=32, head_dim=128, vocabulary=32_000
@@ -161,12 +161,16 @@ def is_7b(model: ModelFacts) -> bool:
 
 
 def sizes_of(model: ModelFacts | None, noted: Mapping[str, ModelSizes]) -> ModelSizes | None:
-    """What is noted of a model, or else the published sizes if its cache is laid out so; None without either."""
+    """What is noted of a model, or told with the run, or else the published sizes if its cache is laid out so; None
+    without any."""
     if model is None:
         return None
     known = noted.get(model.name)
     if known is not None:
         return known if known.family else replace(known, family=model.family)
+    if model.text is not None and _is_sound(model.text):
+        vision = model.vision if model.vision is not None and _is_sound(model.vision) else None
+        return ModelSizes(model.name, model.family, model.text, vision)
     if not is_7b(model):
         return None
     return ModelSizes(model.name, model.family, VICUNA_7B, VISION_7B.get(model.family), is_published=True)
@@ -198,6 +202,10 @@ def _shape(kind: type[Kind], values: Any) -> Kind | None:
         shape: Kind = read(values, kind)
     except UnfitError:
         return None
+    return shape if _is_sound(shape) else None
+
+
+def _is_sound(shape: TextShape | VisionShape | Capacity) -> bool:
+    """Whether its numbers can be those of a model: they may come out of a file."""
     least = int(not isinstance(shape, Capacity))
-    sizes = [value for value in vars(shape).values() if type(value) is int]
-    return shape if all(least <= size < 1 << 62 for size in sizes) else None
+    return all(least <= size < 1 << 62 for size in vars(shape).values() if type(size) is int)

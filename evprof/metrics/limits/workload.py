@@ -6,14 +6,15 @@ that an imported file timed holds besides itself is counted too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from evprof.core.model_shapes import VisionShape
 from evprof.core.run_log import RunLog
-from evprof.metrics.figures.decoding import decode_steps, input_length
+from evprof.metrics.figures.decoding import decode_steps, frames_shown, input_length
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import (
-    VisionShape,
     decode_flops,
     kv_bytes_per_position,
     mean_context,
@@ -135,3 +136,14 @@ def typical(works: list[Work]) -> Work | None:
     middle = sorted(works, key=lambda work: (work.flops, work.bytes))[(len(works) - 1) // 2]
     alike = [work.seconds for work in works if (work.flops, work.bytes) == (middle.flops, middle.bytes)]
     return replace(middle, seconds=median(alike))
+
+
+def works_of(runs: Sequence[RunLog], sizes: ModelSizes) -> list[Work]:
+    """The typical work of vision, prefill and decode over runs of one model; of those that are known."""
+    each = [
+        [vision_work(run, sizes, frames_shown(run)) for run in runs],
+        [prefill_work(run, sizes, frames_shown(run)) for run in runs],
+        [decode_work(run, sizes) for run in runs],
+    ]
+    middles = (typical([work for work in works if work is not None]) for works in each)
+    return [middle for middle in middles if middle is not None]

@@ -7,6 +7,7 @@ The number comes first, then how many runs of each kind it is from and which. Fa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
@@ -31,22 +32,58 @@ from evprof.metrics.speculation.payoff import (
 _ALONE = "Run the target alone on this sample with the same settings, then this line says whether speculation pays."
 
 
+_LOSSY = "Lossy: the answer is not the target's own."
+
+
 def speculation_sentence(run: RunLog, others: Iterable[RunLog], processes: ProcessSpread | None = None) -> str:
     """Does it pay here, by how much, in how many runs against which, and what would it take.
 
     `processes`: how much engine processes differ on the machine, for runs that share none.
     """
     listed = list(others)
+    payoff = None if _unweighed(run) else payoff_of(run, listed, processes)
+    return " ".join(filter(None, speculation_verdict(run, listed, payoff).sentences))
+
+
+@dataclass(frozen=True)
+class SpeculationVerdict:
+    """A verdict in two parts: the number and what it means, then what it rests on ("" where nothing is left to say).
+
+    `sentences` are both as they are said in one go. `lacks_plain`, `lacks_own`: more runs of the target alone, or of
+    this very configuration, would tell more.
+    """
+
+    head: str
+    why: str = ""
+    sentences: tuple[str, str] = ("", "")
+    lacks_plain: bool = False
+    lacks_own: bool = False
+
+
+def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | None) -> SpeculationVerdict:
+    """The verdict on a run, whose `payoff` against the others is worked out already (None: there is none)."""
     if unweighed := _unweighed(run):
-        return unweighed
-    payoff = payoff_of(run, listed, processes)
+        return _said(unweighed)
     if mode_of(run.info.mode).maps_cache:
-        return _adapted_sentence(run, listed, payoff)
+        said, more = _adapted_sentences(run, others, payoff)
+        if payoff is None or payoff.whole is None:
+            return replace(_said(said, more), lacks_plain=True)
+        return SpeculationVerdict(f"{_payoff_head(payoff)} {_LOSSY}", f"{_payoff_rest(payoff)} {more}", (said, more))
     if payoff is None or payoff.whole is None:
-        return _without_baseline(run)
+        return replace(_said(_without_baseline(run)), lacks_plain=True)
+    found = payoff.whole
+    is_own = payoff.runs != (run,)
+    lacks = {"lacks_plain": found.plain_runs < FEWEST, "lacks_own": found.runs < FEWEST}
     if not is_counted(run.info):
-        return f"{_cold_words(run)}; of its repeats: {payoff_sentence(payoff)}" if payoff.runs != (run,) else _cold(run)
-    return f"{payoff_sentence(payoff)} {detail(payoff, window_of(run, listed))}".rstrip()
+        said = f"{_cold_words(run)}; of its repeats: {payoff_sentence(payoff)}" if is_own else _cold(run)
+        return replace(_said(said), **lacks)
+    more = detail(payoff, window_of(run, others))
+    head, rest = _payoff_head(payoff), _payoff_rest(payoff)
+    return SpeculationVerdict(head, f"{rest} {more}".rstrip(), (payoff_sentence(payoff), more), **lacks)
+
+
+def _said(head: str, why: str = "") -> SpeculationVerdict:
+    return SpeculationVerdict(head, why, (head, why))
 
 
 def _unweighed(run: RunLog) -> str:
@@ -82,24 +119,50 @@ def _without_baseline(run: RunLog) -> str:
     return _ALONE
 
 
+def _payoff_head(payoff: Payoff) -> str:
+    """`0.77x [0.75, 0.79]: speculation costs 45 ms an answer.`, without the runs it is from."""
+    found = payoff.whole
+    if found is None:
+        return _ALONE
+    speed = f"{found.speedup:.2f}x{interval_text(found)}"
+    if found.interval is None:
+        is_few = min(found.runs, found.plain_runs) < FEWEST
+        return f"{speed}, {'too few runs to call it' if is_few else 'not called'} faster or slower."
+    return f"{speed}: {_meaning(payoff, found)}."
+
+
+def _payoff_rest(payoff: Payoff) -> str:
+    """`15 runs against 15 plain ones, runs 1, 2, … 29.`, and what has to be known of the interval."""
+    found = payoff.whole
+    if found is None:
+        return ""
+    against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
+    note = _without_interval(found) if found.interval is None else found.note
+    return f"{against}; {note}." if note else f"{against}."
+
+
+def _meaning(payoff: Payoff, found: MeasuredSpeedup) -> str:
+    what = "decoding" if found.basis == DECODE else "the whole answer"
+    if not found.is_clear:
+        return f"{what} is neither faster nor slower for sure"
+    saved, is_faster = payoff.saved_ms, found.speedup > 1
+    if saved is None:
+        return f"{what} is {'faster' if is_faster else 'slower'}"
+    return f"speculation {'saves' if is_faster else 'costs'} {ms_text(abs(saved.value))} an answer"
+
+
 def payoff_sentence(payoff: Payoff) -> str:
     """`0.77x [0.75, 0.79]: speculation costs 45 ms an answer (15 runs against 15 plain ones, runs 1, 2, … 29).`"""
     found = payoff.whole
     if found is None:
         return _ALONE
-    what = "Decoding" if found.basis == DECODE else "The whole answer"
     against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
     speed = f"{found.speedup:.2f}x{interval_text(found)}"
     if found.interval is None:
         return f"{speed} in {against}; {_without_interval(found)}."
-    if not found.is_clear:
-        return f"{speed}: {what.lower()} is neither faster nor slower for sure ({against})."
-    saved = payoff.saved_ms
-    if saved is None:
-        return f"{speed}: {what.lower()} is {'faster' if found.speedup > 1 else 'slower'} ({against})."
-    note = f"; {found.note}" if found.note else ""
-    verb = "saves" if found.speedup > 1 else "costs"
-    return f"{speed}: speculation {verb} {ms_text(abs(saved.value))} an answer ({against}){note}."
+    is_told = found.is_clear and payoff.saved_ms is not None
+    note = f"; {found.note}" if found.note and is_told else ""
+    return f"{speed}: {_meaning(payoff, found)} ({against}){note}."
 
 
 def _without_interval(found: MeasuredSpeedup) -> str:
@@ -190,11 +253,11 @@ def _window_break_even(payoff: Payoff, window: ParallelPrefillFigures) -> str:
     return f"; it pays above a chance of {window.break_even_alpha:.0%} per token"
 
 
-def _adapted_sentence(run: RunLog, others: Sequence[RunLog], payoff: Payoff | None) -> str:
+def _adapted_sentences(run: RunLog, others: Sequence[RunLog], payoff: Payoff | None) -> tuple[str, str]:
     said = "Lossy: the target's cache was made from the draft's, so the answer is not the target's own"
     baseline = baseline_of(run, others)
     if baseline is None:
-        return f"{said}. Run the target alone on this sample as well, then this line says how far both agree."
+        return f"{said}.", "Run the target alone on this sample as well, then this line says how far both agree."
     plain = baseline.runs[-1]
     agreed = next((entry for entry in definitions(run, plain) if entry.name == AGREEMENT), None)
     if agreed is not None and agreed.value is not None:
@@ -203,4 +266,4 @@ def _adapted_sentence(run: RunLog, others: Sequence[RunLog], payoff: Payoff | No
         )
         if len(run.tokens) != len(plain.tokens):
             said += f", which says {len(plain.tokens)} where this one says {len(run.tokens)}"
-    return f"{said}." if payoff is None else f"{payoff_sentence(payoff)} {said}."
+    return (f"{said}.", "") if payoff is None else (payoff_sentence(payoff), f"{said}.")

@@ -28,6 +28,7 @@ from evprof.run.suites.cooldown import CoolingPause
 from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
 from evprof.run.suites.video_trials import VideoTrials
+from evprof.run.works.offers import SUITE_SESSION
 from evprof.session.presence import ENDING
 
 ROWS_IN_MEMORY = 100
@@ -288,7 +289,7 @@ def check_folder(folder: Path, *, resumes: bool) -> Path:
 
     Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
     """
-    path = folder / "suite.evprof"
+    path = folder / SUITE_SESSION
     if resumes:
         if not _is_begun(folder, path):
             raise UserError(

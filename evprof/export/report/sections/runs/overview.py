@@ -21,8 +21,8 @@ from evprof.export.report.parts import (
     table_of,
 )
 from evprof.export.report.readings import ReportReading
-from evprof.export.report.sections.sizes.scaling import frames_shown
 from evprof.metrics.arithmetic.statistics import Summary
+from evprof.metrics.figures.decoding import frames_shown
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 BASIS_WORDS = {

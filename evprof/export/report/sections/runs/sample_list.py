@@ -7,10 +7,9 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell
 from evprof.export.report.parts import Cell, Section, Table
 from evprof.export.report.sections.runs.texts import said
-from evprof.export.report.sections.sizes.scaling import frames_shown
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.drift import without_reference
-from evprof.metrics.figures.decoding import input_length, output_length
+from evprof.metrics.figures.decoding import frames_shown, input_length, output_length
 from evprof.metrics.figures.stages import stage_ms, total_ms
 
 TITLE = "Samples one by one"

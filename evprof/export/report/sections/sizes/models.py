@@ -10,9 +10,8 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, Verbatim
 from evprof.export.report.sections.evidence import badge_of, noted_models, sizes_in
-from evprof.export.report.sections.sizes.scaling import frames_shown
 from evprof.export.report.tensor_text import tensors_text
-from evprof.metrics.figures.decoding import decode_steps, visual_tokens
+from evprof.metrics.figures.decoding import decode_steps, frames_shown, visual_tokens
 from evprof.metrics.limits.sizes import ModelSizes, read_words
 
 TITLE = "Models"

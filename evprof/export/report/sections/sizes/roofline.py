@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, number_text, share_cell, share_text
 from evprof.export.report.parts import (
@@ -19,10 +18,9 @@ from evprof.export.report.parts import (
     not_available,
 )
 from evprof.export.report.sections.evidence import ceiling_in, is_imported, sizes_in
-from evprof.export.report.sections.sizes.scaling import frames_shown
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes
-from evprof.metrics.limits.workload import NEAR, Work, decode_work, prefill_work, typical, vision_work
+from evprof.metrics.limits.workload import NEAR, Work, works_of
 
 _GIGA, _TERA = 1e9, 1e12
 
@@ -31,22 +29,6 @@ def flops_cell(value: float) -> Cell:
     """A number of operations from a model's shape."""
     text = f"{number_text(value / _TERA)} TFLOP" if value >= _TERA / 10 else f"{number_text(value / _GIGA)} GFLOP"
     return Cell(text, Badge.THEORETICAL)
-
-
-def _works(column: Configuration, sizes: ModelSizes) -> list[Work]:
-    found = []
-    for stage in ("vision", "prefill", "decode"):
-        listed = [work for run in column.runs if (work := _work(run, sizes, stage)) is not None]
-        middle = typical(listed)
-        if middle is not None:
-            found.append(middle)
-    return found
-
-
-def _work(run: RunLog, sizes: ModelSizes, stage: str) -> Work | None:
-    if stage == "vision":
-        return vision_work(run, sizes, frames_shown(run))
-    return prefill_work(run, sizes, frames_shown(run)) if stage == "prefill" else decode_work(run, sizes)
 
 
 def roofline_blocks(
@@ -58,7 +40,7 @@ def roofline_blocks(
         sizes = sizes_in(column.runs[0], noted)
         if sizes is not None:
             ceiling = ceiling_in(column.runs[0], ceilings)
-            found += [(column, work, ceiling) for work in _works(column, sizes)]
+            found += [(column, work, ceiling) for work in works_of(column.runs, sizes)]
     if not found:
         return [
             Paragraph(

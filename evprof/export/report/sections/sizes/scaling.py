@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
-from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import (
     bytes_cell,
@@ -33,8 +32,7 @@ from evprof.export.report.parts import (
 from evprof.export.report.sections.evidence import badge_of, noted_models, sizes_in
 from evprof.metrics.arithmetic.scaling import FittedLine, Power, fit_line, fit_power
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.configurations.gathering import SampleKey, sample_key
-from evprof.metrics.configurations.settings_text import settings_of
+from evprof.metrics.costs.sweeps import Sweep, sweeps_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length, visual_tokens
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import stage_ms
@@ -79,67 +77,9 @@ FIGURES = (
 )
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Runs of one model under one setting that differ in how many frames they saw."""
-
-    name: str
-    role: str
-    runs: tuple[RunLog, ...]
-    model: str = ""
-
-    def frames(self) -> list[int]:
-        """The numbers of frames, ascending."""
-        return sorted({shown for run in self.runs if (shown := frames_shown(run)) is not None})
-
-    def points(self, read: Read, across: Read | None = None) -> tuple[list[float], list[float], list[SampleKey]]:
-        """Frames (or what `across` reads), the figure, and the sample of every run that has them."""
-        found = [((across or frames_shown)(run), read(run), sample_key(run)) for run in self.runs]
-        kept = [(x, value, key) for x, value, key in found if x is not None and value is not None]
-        return [float(x) for x, _, _ in kept], [value for _, value, _ in kept], [key for _, _, key in kept]
-
-    def at(self, frames: int) -> list[RunLog]:
-        """The runs with so many frames."""
-        return [run for run in self.runs if frames_shown(run) == frames]
-
-
-def frames_shown(run: RunLog) -> int | None:
-    """How many frames the answering model saw; None where nothing tells."""
-    lengths = run.info.lengths.get(run.info.role)
-    if lengths is not None and lengths.per_frame:
-        return len(lengths.per_frame)
-    return run.info.settings.event_frames if run.info.role == "draft" else run.info.settings.frames
-
-
-def sweeps_of(data: ReportData) -> list[Sweep]:
-    """Models under equal settings that were shown at least two different numbers of frames."""
-    found: dict[tuple[object, ...], list[RunLog]] = {}
-    for run in data.runs:
-        model = run.info.models.get(run.info.role)
-        if model is None or mode_of(run.info.mode).is_paired:
-            continue
-        equal = tuple(
-            (setting.key, setting.text)
-            for setting in settings_of(run, run.info.role)
-            if setting.key not in ("frames", "max_new_tokens")
-        )
-        found.setdefault((model.name, run.info.role, equal), []).append(run)
-    names = [str(key[0]) for key in found]
-    sweeps = [
-        Sweep(
-            str(key[0]) if names.count(str(key[0])) == 1 else f"{key[0]} ({place})",
-            str(key[1]),
-            tuple(runs),
-            str(key[0]),
-        )
-        for place, (key, runs) in enumerate(found.items(), start=1)
-    ]
-    return [sweep for sweep in sweeps if len(sweep.frames()) > 1]
-
-
 def section(data: ReportData) -> Section:
     """Tables and fits per model, expectations, and a plot of every figure."""
-    sweeps = sweeps_of(data)
+    sweeps = sweeps_of(data.runs)
     if not sweeps:
         return Section(
             TITLE,
@@ -157,6 +97,10 @@ def section(data: ReportData) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
+def _frames(sweep: Sweep) -> list[int]:
+    return list(map(int, sweep.places()))
+
+
 def _left_out(data: ReportData, sweep: Sweep) -> dict[int, str]:
     """Numbers of frames that suites skipped in a sweep, with the reason."""
     found: dict[int, str] = {}
@@ -167,7 +111,7 @@ def _left_out(data: ReportData, sweep: Sweep) -> dict[int, str]:
             if not isinstance(models, dict) or models.get(sweep.role) != sweep.model:
                 continue
             frames = entry.get("event_frames" if sweep.role == "draft" else "frames")
-            if isinstance(frames, int) and frames not in sweep.frames():
+            if isinstance(frames, int) and frames not in _frames(sweep):
                 found[frames] = str(entry.get("reason"))
     return found
 
@@ -175,8 +119,8 @@ def _left_out(data: ReportData, sweep: Sweep) -> dict[int, str]:
 def _values(sweep: Sweep, sizes: ModelSizes | None, left_out: dict[int, str]) -> Table:
     badge = badge_of(sweep.runs)
     rows = []
-    first = summarize(_read(sweep.at(sweep.frames()[0]), input_length))
-    for frames in sweep.frames():
+    first = summarize(_read(sweep.at(_frames(sweep)[0]), input_length))
+    for frames in _frames(sweep):
         runs = sweep.at(frames)
         expected = None if sizes is None else expected_visual(sizes, frames, runs[0])
         seen = summarize(_read(runs, visual_tokens))
@@ -330,7 +274,7 @@ def _expected(sweep: Sweep, sizes: ModelSizes | None) -> list[Block]:
             text += " Document 002: 576 per frame, about 600, 4,640, 9,260 and 18,500 at 1, 8, 16 and 32 frames."
     context = [
         (frames, limit)
-        for frames in sweep.frames()
+        for frames in _frames(sweep)
         for run in sweep.at(frames)[:1]
         if (model := run.info.models.get(run.info.role)) and (limit := model.context_limit)
         if (input_length(run) or 0) > limit
@@ -353,7 +297,7 @@ def _plot(named: GrowingFigure, sweeps: Sequence[Sweep]) -> ReportPlot | None:
     series: list[PlotSeries] = []
     for sweep in sweeps:
         frames, values, samples = sweep.points(figure.read)
-        shown = [count for count in sweep.frames() if _read(sweep.at(count), figure.read)]
+        shown = [count for count in _frames(sweep) if _read(sweep.at(count), figure.read)]
         if not shown:
             continue
         found = [summarize(_read(sweep.at(count), figure.read)) for count in shown]

@@ -8,6 +8,9 @@ from __future__ import annotations
 GROUP = 64
 """Weights (or cached numbers) that share one scale in nf4 and in the hqq caches."""
 
+RESIDUAL = 2 * GROUP
+"""The latest positions of an hqq cache that wait as they came."""
+
 _INT8_ROW_BYTES = 4
 """int8's scale is float32."""
 

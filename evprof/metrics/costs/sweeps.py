@@ -1,0 +1,243 @@
+"""Runs of one model that differ only in how much they saw: stages over frames or clip lengths, with fitted slopes.
+
+Which runs belong together is decided here for window, report and command line. Intervals at a point know samples and
+engine processes (`evprof.metrics.estimates`), those of slopes samples (`evprof.metrics.arithmetic.scaling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from evprof.core.records import STAGES
+from evprof.core.run_info import FINISHED
+from evprof.core.run_log import RunLog
+from evprof.core.units import number_text
+from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.arithmetic.scaling import FittedLine, fit_line
+from evprof.metrics.configurations.attempts import last_attempts
+from evprof.metrics.configurations.gathering import is_comparable, sample_key, warm_of
+from evprof.metrics.configurations.settings_text import settings_of
+from evprof.metrics.estimates.estimates import Estimate, ProcessSpread, Read, mean_of, observe
+from evprof.metrics.estimates.observations import scene_of
+from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown
+from evprof.metrics.figures.stages import stage_ms
+from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, sizes_of
+from evprof.metrics.limits.workload import Work, works_of
+
+DECODE_STEP = "decode per token"
+"""What grows of decode: the stage itself is as long as the answer."""
+
+
+def _clip_seconds(run: RunLog) -> float | None:
+    lasts = run.info.sample.duration_us
+    return None if lasts is None else lasts / 1e6
+
+
+def _of_one_scene(run: RunLog) -> Hashable:
+    return scene_of(run), run.info.sample.start_us, run.info.sample.prompt
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What runs of a sweep saw more or less of: `noun` is one of it, `group` what runs must share to be of one sample,
+    `ignored` the settings that may differ."""
+
+    key: str
+    noun: str
+    read: Read
+    group: Callable[[RunLog], Hashable]
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def plural(self) -> str:
+        """Several of it."""
+        return f"{self.noun}s"
+
+
+FRAMES = Axis("frames", "frame", frames_shown, sample_key, ("frames",))
+SECONDS = Axis("clip_s", "second", _clip_seconds, _of_one_scene)
+AXES = (FRAMES, SECONDS)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs of one model under one setting that saw different amounts. `name` tells sweeps apart, `model` is the
+    model's."""
+
+    name: str
+    role: str
+    runs: tuple[RunLog, ...]
+    model: str = ""
+    axis: Axis = FRAMES
+
+    def places(self) -> list[float]:
+        """The amounts, ascending."""
+        return sorted({shown for run in self.runs if (shown := self.axis.read(run)) is not None})
+
+    def points(self, read: Read, across: Read | None = None) -> tuple[list[float], list[float], list[Hashable]]:
+        """Amount (or what `across` reads), the figure, and the sample of every run that has them."""
+        found = [((across or self.axis.read)(run), read(run), self.axis.group(run)) for run in self.runs]
+        kept = [(x, value, key) for x, value, key in found if x is not None and value is not None]
+        return [float(x) for x, _, _ in kept], [value for _, value, _ in kept], [key for _, _, key in kept]
+
+    def at(self, place: float) -> list[RunLog]:
+        """The runs that saw so much."""
+        return [run for run in self.runs if self.axis.read(run) == place]
+
+
+def sweeps_of(runs: Iterable[RunLog], axis: Axis = FRAMES) -> list[Sweep]:
+    """Models under equal settings that saw at least two different amounts."""
+    found: dict[tuple[object, ...], list[RunLog]] = {}
+    for run in runs:
+        model = run.info.models.get(run.info.role)
+        if model is None or mode_of(run.info.mode).is_paired or axis.read(run) is None:
+            continue
+        equal = tuple(
+            (setting.key, setting.text)
+            for setting in settings_of(run, run.info.role)
+            if setting.key not in (*axis.ignored, "max_new_tokens")
+        )
+        found.setdefault((model.name, run.info.role, equal), []).append(run)
+    many = {key: together for key, together in found.items() if len({axis.read(run) for run in together}) > 1}
+    names = [str(key[0]) for key in many]
+    return [
+        Sweep(
+            str(key[0]) if names.count(str(key[0])) == 1 else f"{key[0]} ({place})",
+            str(key[1]),
+            tuple(together),
+            str(key[0]),
+            axis,
+        )
+        for place, (key, together) in enumerate(many.items(), start=1)
+    ]
+
+
+@dataclass(frozen=True)
+class RoofShare:
+    """How near its ceiling a stage ran: `figure` is "MFU" or "MBU", `share` None where no ceiling was measured."""
+
+    stage: str
+    figure: str
+    share: float | None
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """All runs that saw `place` of a sweep: stages in ms (of all five those that were measured), and shares of the
+    roof."""
+
+    place: float
+    stages: dict[str, Estimate]
+    run_ids: tuple[int, ...]
+    roof: tuple[RoofShare, ...] = ()
+
+    @property
+    def total_ms(self) -> float:
+        """The stages' means one on top of the other."""
+        return sum(found.value for found in self.stages.values())
+
+
+@dataclass(frozen=True)
+class StageSlope:
+    """How a stage (or DECODE_STEP) grows over a sweep; `sentence` follows from `line` alone."""
+
+    stage: str
+    line: FittedLine
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Ribbon:
+    """A sweep as it is drawn: points in order, one slope per stage."""
+
+    sweep: Sweep
+    points: tuple[SweepPoint, ...]
+    slopes: tuple[StageSlope, ...]
+
+    @property
+    def run_count(self) -> int:
+        """How many runs are behind it."""
+        return len(self.sweep.runs)
+
+
+def ribbons_of(
+    runs: Sequence[RunLog],
+    noted: dict[str, ModelSizes] | None = None,
+    ceilings: Sequence[DeviceCeiling] = (),
+    processes: ProcessSpread | None = None,
+) -> list[Ribbon]:
+    """Every sweep that a session's finished runs hold, over frames first; warm-up and profiled runs stay out, and cold
+    ones wherever there are others."""
+    kept = [run for run in last_attempts(runs) if is_comparable(run) and run.info.status == FINISHED]
+    return [_ribbon(sweep, noted or {}, ceilings, processes) for axis in AXES for sweep in sweeps_of(_warm(kept), axis)]
+
+
+def _warm(runs: Sequence[RunLog]) -> list[RunLog]:
+    """Without the cold ones of every request or cell that has others."""
+    together: dict[object, list[RunLog]] = {}
+    for run in runs:
+        place = (run.info.cell or run.info.group_id, run.info.mode, run.info.role)
+        together.setdefault(place, []).append(run)
+    return [run for some in together.values() for run in warm_of(some)]
+
+
+def _ribbon(
+    sweep: Sweep, noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling], processes: ProcessSpread | None
+) -> Ribbon:
+    points = tuple(_point(sweep.at(place), place, noted, ceilings, processes) for place in sweep.places())
+    slopes = []
+    for stage in (*STAGES[:-1], DECODE_STEP):
+        line = fit_line(*sweep.points(_reader(stage)))
+        if line is not None:
+            slopes.append(StageSlope(stage, line, slope_sentence(line, sweep.axis.noun)))
+    return Ribbon(sweep, points, tuple(slopes))
+
+
+def _reader(stage: str) -> Read:
+    return decode_ms_per_token if stage == DECODE_STEP else lambda run: stage_ms(run, stage)
+
+
+def _point(
+    runs: list[RunLog],
+    place: float,
+    noted: dict[str, ModelSizes],
+    ceilings: Sequence[DeviceCeiling],
+    processes: ProcessSpread | None,
+) -> SweepPoint:
+    stages = {
+        stage: found for stage in STAGES if (found := mean_of(observe(runs, _reader(stage)), processes)) is not None
+    }
+    first = runs[0]
+    sizes = sizes_of(first.info.models.get(first.info.role), noted)
+    roof: tuple[RoofShare, ...] = ()
+    if sizes is not None:
+        ceiling = ceiling_of(first, first.info.role, ceilings)
+        roof = tuple(_roof_share(work, ceiling) for work in works_of(runs, sizes))
+    return SweepPoint(place, stages, tuple(run.run_id for run in runs), roof)
+
+
+def _roof_share(work: Work, ceiling: DeviceCeiling | None) -> RoofShare:
+    """Vision and prefill are judged by their arithmetic, decode by what it reads."""
+    figure = "MBU" if work.stage == "decode" else "MFU"
+    if ceiling is None:
+        return RoofShare(work.stage, figure, None)
+    return RoofShare(work.stage, figure, work.mbu(ceiling) if figure == "MBU" else work.mfu(ceiling))
+
+
+def slope_sentence(line: FittedLine, noun: str, unit: str = "ms") -> str:
+    """`+49.1 ms per extra second (47.8 to 50.4)`, `flat (-0.1 to 0.2 ms per extra frame)`, or that the runs do not
+    tell."""
+    per = f"{unit} per extra {noun}"
+    grows = f"{line.slope:+.3g}" if abs(line.slope) < 1000 else f"{'+' * (line.slope > 0)}{number_text(line.slope)}"
+    if line.slope_interval is None:
+        return f"{grows} {per}, from {line.count} runs: too few to say how sure"
+    low, high = line.slope_interval
+    if high - low <= 1e-9 * max(1.0, abs(line.slope)):
+        return f"{grows} {per}" if line.slope else f"flat (0 {per})"
+    ends = f"{number_text(low, 3)} to {number_text(high, 3)}"
+    if line.is_flat:
+        return f"flat ({ends} {per})"
+    if line.holds_zero:
+        return f"not told apart from flat ({ends} {per}): too few runs, or too scattered ones"
+    return f"{grows} {per} ({ends})"

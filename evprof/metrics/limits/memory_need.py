@@ -1,0 +1,101 @@
+"""What a run takes beside weights, from a model's sizes: its KV cache, and the activations of its largest moments.
+
+Caches are exact up to padding. It knows no device and no setting; `engines.fit.requirements` asks it before every load,
+the capacity planner for what would fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evprof.core.model_shapes import TextShape, VisionShape
+from evprof.core.vocabulary.switches import FORGETFUL_CACHES, LOSSY_CACHES
+from evprof.metrics.limits.packed_sizes import RESIDUAL, cached_bytes
+
+CUDA_WORKSPACE_BYTES = 512 << 20
+"""What CUDA's libraries and the allocator's rounding take besides tensors."""
+
+IN_PLACE = ("auto", "static")
+"""KV caches that are written in place: no step makes a layer of them anew."""
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions of a run's cache by what fills them; `answer` counts a block of drafts beyond the new tokens.
+
+    `spare` are set aside and never filled: a captured step's cache ends where a bucket ends.
+    """
+
+    visual: int
+    text: int
+    answer: int
+    spare: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """What prefill reads."""
+        return self.visual + self.text
+
+    @property
+    def total(self) -> int:
+        """What the cache has room for."""
+        return self.prompt + self.answer + self.spare
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """What a cache's bytes follow from: layers, heads of keys and values, their width, bytes of an element as the model
+    computes it."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    element_bytes: int
+
+    @property
+    def layer_elements(self) -> int:
+        """Keys and values of one position in one layer."""
+        return 2 * self.kv_heads * self.head_dim
+
+    def kept_bytes(self, positions: int, kind: str) -> int:
+        """All layers' keys and values of so many positions, as a cache of that kind keeps them; hqq's latest positions
+        wait as they came."""
+        waiting = min(RESIDUAL, positions) if kind in FORGETFUL_CACHES else 0
+        each = self.layer_elements
+        packed = cached_bytes(kind, each * (positions - waiting), self.element_bytes)
+        return round(self.layers * (packed + each * waiting * self.element_bytes))
+
+    def fresh_bytes(self, positions: int, kind: str) -> int:
+        """One layer as every step makes it anew or unpacks it; nothing where it is written in place."""
+        if kind in IN_PLACE:
+            return 0
+        elements = self.layer_elements * positions
+        # Half of it, the keys or the values, is float32 on the way.
+        return elements * self.element_bytes + (elements // 2 * 4 if kind in LOSSY_CACHES else 0)
+
+
+def vision_bytes(shape: VisionShape, hidden: int, element_bytes: int) -> int:
+    """All of a shape's frames at once, in a layer of the tower (four of its width, three of its MLP's) or in the
+    projector to `hidden`."""
+    tokens = shape.frames * (shape.patches + 1)
+    return tokens * max(4 * shape.width + 3 * shape.intermediate, shape.width + 4 * hidden) * element_bytes
+
+
+def prefill_bytes(
+    shape: TextShape, prompt: int, element_bytes: int, *, chunk: int | None = None, has_scores: bool = False
+) -> int:
+    """The prompt's embeddings, and one layer over all of it or a chunk: its attention, its MLP, or a row of logits.
+
+    Attention holds the residual before and after, queries, keys and values, and what rotating them takes; the MLP all
+    of these once, and gate, up, the activated gate and the product. `has_scores`: attention writes its scores down.
+    """
+    attended, kept = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    at_once = min(chunk, prompt) if chunk else prompt
+    projected = 2 * shape.hidden + attended + 2 * kept
+    rotated = attended + kept
+    attention = at_once * (projected + 3 * rotated) * element_bytes
+    if has_scores:
+        scores = shape.heads * at_once * prompt * max(2 * element_bytes, element_bytes + 4)
+        attention = max(attention, at_once * (projected + rotated) * element_bytes + scores + at_once * prompt)
+    mlp = at_once * (projected + rotated + attended + 4 * shape.intermediate) * element_bytes
+    return prompt * shape.hidden * element_bytes + max(attention, mlp, shape.vocabulary * (element_bytes + 4))

@@ -1,0 +1,36 @@
+"""The long work that the window offers: which commands of the command line, by which names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SUITE_SESSION = "suite.evprof"
+"""The session in a suite's folder."""
+
+
+OVERHEAD = "measure_overhead"
+"""The name of what measures the cost of recording."""
+
+
+@dataclass(frozen=True)
+class WorkOffer:
+    """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
+
+    `result` is what of the place it writes to the window can open, relative to that place; None: nothing.
+    """
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    result: str | None = None
+
+
+OFFERS = (
+    WorkOffer("measure_suite", "Measure a suite", ("suite",), SUITE_SESSION),
+    WorkOffer("convert", "Convert recordings", ("convert",), ""),
+    WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
+    WorkOffer("train_adapter", "Train an adapter", ("adapter", "train")),
+    WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),
+    WorkOffer(OVERHEAD, "Measure the observer effect", ("bench", "overhead")),
+)
+"""In menu order."""

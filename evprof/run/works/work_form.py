@@ -1,0 +1,93 @@
+"""What a command can be asked for, as plain data: a window makes a form of it without knowing the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE, FOLDER, PLACE, WORD = "file", "folder", "place", "word"
+"""Kinds of values: a file that is there, a folder, a place to write to, any other word."""
+
+FLAG, LIST = "flag", "list"
+"""Kinds of fields: nothing but yes or no; several values, a line each."""
+
+ON = "yes"
+"""The value of a flag that is set."""
+
+
+@dataclass(frozen=True)
+class WorkField:
+    """One thing that can be given. `option` is "" for what is told by its place; `choices` () is anything."""
+
+    name: str
+    option: str
+    help: str
+    kind: str = WORD
+    choices: tuple[str, ...] = ()
+    is_required: bool = False
+    default: str = ""
+    group: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a form calls it."""
+        words = (self.option.lstrip("-") or self.name).replace("-", " ").replace("_", " ")
+        return f"{words[:1].upper()}{words[1:]}"
+
+
+@dataclass(frozen=True)
+class WorkForm:
+    """One kind of long work: its name, the words that begin its command, and what it can be asked for.
+
+    `result` is what of the place it writes to can be opened in the window, relative to that place; None: nothing.
+    """
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    text: str
+    fields: tuple[WorkField, ...]
+    result: str | None = None
+
+    def argv(self, values: Mapping[str, str]) -> list[str]:
+        """The command's words for the values given, by field name. What is empty is not given."""
+        words, places = list(self.words), list[str]()
+        for field in self.fields:
+            value = values.get(field.name, "").strip()
+            if not value:
+                continue
+            if not field.option:
+                # A name that begins with a dash is no option.
+                each = value.splitlines() if field.kind == LIST else [value]
+                places += [f"./{word}" if word.startswith("-") else word for word in each]
+            elif field.kind == FLAG:
+                words.append(field.option)
+            else:
+                # In one word: a value may begin with a dash.
+                each = value.splitlines() if field.kind == LIST else [value]
+                long = field.option.startswith("--")
+                words += [w for one in each for w in ([f"{field.option}={one}"] if long else [field.option, one])]
+        return [*self.words, *places, *words[len(self.words) :]]
+
+    def missing(self, values: Mapping[str, str]) -> list[WorkField]:
+        """What has to be given and is not."""
+        return [field for field in self.fields if field.is_required and not values.get(field.name, "").strip()]
+
+    def made(self, values: Mapping[str, str]) -> Path | None:
+        """What the window can open when it is done."""
+        place = values.get("output", "").strip()
+        return None if self.result is None or not place else Path(place) / self.result
+
+
+@dataclass(frozen=True)
+class Works:
+    """What the window needs to have long work done: the forms, and how a program is started that does it.
+
+    `argv` makes the argument list of a process that follows `WorkProgress` lines; `check` says in a sentence why words
+    cannot be meant, "" if they can.
+    """
+
+    forms: Callable[[], Sequence[WorkForm]]
+    argv: Callable[[Sequence[str]], list[str]]
+    check: Callable[[Sequence[str]], str]

@@ -1,0 +1,172 @@
+"""Every action of the table, driven from the keyboard: by its own keys, or found and done in the palette.
+
+What an action does has to be seen: other pixels, another window, a file dialog, a request, or a page that opens. Two
+pictures taken before it must be equal, so that nothing else can be taken for its effect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QDeadlineTimer, QEvent, Qt, QThread
+from PySide6.QtGui import QDesktopServices, QImage, QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageBox
+
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.run.session_writer import SessionWriter
+from ui.state.selection import SpanRef
+from ui.style.theme import ThemeHolder
+from ui.window.actions import ENTRIES, ActionEntry
+from ui.window.main_window import MainWindow
+
+ACTIONS = [entry for entry in ENTRIES if entry is not None]
+REST_MS = 120
+CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+
+
+@dataclass
+class Asked:
+    """What left the window: dialogs, pages and requests. Also the host that never does anything."""
+
+    of: list[str] = field(default_factory=list)
+    is_busy: bool = False
+
+    def submit(self, request: RunRequest) -> None:
+        self.of.append(f"run {request.mode}")
+
+    def stop(self) -> None:
+        self.of.append("stop")
+
+    def attach(self, recording: RecordLog) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Dialogs that would wait for a person are noted instead."""
+    noted = Asked()
+
+    def note(name: str, answer: object) -> Callable[..., object]:
+        return lambda *_, **__: noted.of.append(name) or answer
+
+    for name, answer in (
+        ("getOpenFileName", ("", "")),
+        ("getOpenFileNames", ([], "")),
+        ("getSaveFileName", ("", "")),
+        ("getExistingDirectory", ""),
+    ):
+        monkeypatch.setattr(QFileDialog, name, note(name, answer))
+    monkeypatch.setattr(QInputDialog, "getText", note("getText", ("", False)))
+    monkeypatch.setattr(QMessageBox, "exec", note("question", QMessageBox.StandardButton.Cancel))
+    monkeypatch.setattr(QDesktopServices, "openUrl", note("page", True))
+    return noted
+
+
+@pytest.fixture
+def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
+    path = tmp_path / "scripted.evprof"
+    SessionWriter(scripted_recording, path).close()
+    return path
+
+
+@pytest.fixture
+def window(
+    themes: ThemeHolder, application: QApplication, session_file: Path, asked: Asked, wait_until: Callable[..., None]
+) -> Iterator[MainWindow]:
+    """A window in the midst of work: a session is open, a stage selected, the view zoomed in."""
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.show()
+    made.open_paths([str(session_file)], waits=True)
+    made.start_engine(lambda _: asked)
+    rest(application, made)
+    made.following.show_run(3)
+    run = made.controller.runs[3]
+    stage = run.stage("decode", "target")
+    assert stage is not None
+    made.selection.select(SpanRef(3, stage.span_id))
+    made.timeline.focus_selection()
+    made.activateWindow()
+    wait_until(made.isActiveWindow)
+    made.timeline.setFocus()
+    rest(application, made)
+    asked.of.clear()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def seen(application: QApplication, window: MainWindow, asked: Asked) -> tuple[Any, ...]:
+    """What a person could tell apart: what is open, what it looks like, what was asked, and the clipboard."""
+    rest(application, window)
+    shown = [widget for widget in application.topLevelWidgets() if widget.isVisible()]
+    looks = [(type(widget).__name__, widget.windowTitle(), _pixels(widget)) for widget in shown]
+    return sorted(looks), list(asked.of), application.clipboard().text(), application.clipboard().image().size()
+
+
+def rest(application: QApplication, window: MainWindow) -> None:
+    """Until nothing is read any more and late timers have fired."""
+    late = QDeadlineTimer(REST_MS)
+    while not (late.hasExpired() and window.is_at_rest):
+        application.processEvents()
+        QThread.msleep(2)
+
+
+def _pixels(widget: Any) -> str:
+    # Of other formats some bytes say nothing and may be anything.
+    picture = widget.grab().toImage().convertToFormat(QImage.Format.Format_ARGB32)
+    return hashlib.sha256(picture.constBits()).hexdigest()
+
+
+def busy(window: MainWindow, asked: Asked) -> None:
+    """A run is going on."""
+    asked.is_busy = True
+    window.controller.pull()
+    window.toolbar.set_busy(True)
+
+
+def rearranged(window: MainWindow, _asked: Asked) -> None:
+    """The panels are not as they were at first."""
+    window.body.toggle("left")
+
+
+PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {"stop": busy, "reset_layout": rearranged}
+"""What has to be so before an action can do anything."""
+
+
+def press(window: MainWindow, entry: ActionEntry) -> None:
+    """An action's own keys; of one without any, its words in the palette."""
+    if entry.keys:
+        # QTest.keySequence aborts on keys such as "?".
+        keys: Any = QKeySequence(entry.keys)
+        QTest.keyClick(window, keys[0].key(), keys[0].keyboardModifiers())
+        return
+    QTest.keyClick(window, Qt.Key.Key_P, CONTROL | SHIFT)
+    box = window.finding.box
+    QTest.keyClicks(box.line, entry.text.rstrip("…"))
+    assert box.titles[0] == entry.text
+    QTest.keyClick(box.line, Qt.Key.Key_Return)
+
+
+@pytest.mark.parametrize("entry", ACTIONS, ids=lambda entry: entry.name)
+def test_the_keyboard_does_it(entry: ActionEntry, window: MainWindow, application: QApplication, asked: Asked) -> None:
+    PREPARE.get(entry.name, lambda *_: None)(window, asked)
+    before = seen(application, window, asked)
+    assert seen(application, window, asked) == before
+    press(window, entry)
+    after = seen(application, window, asked)
+    assert after != before, f"nothing came of {entry.keys or entry.text}"
+
+
+def test_no_two_actions_share_their_keys() -> None:
+    keys = [QKeySequence(entry.keys).toString() for entry in ACTIONS if entry.keys]
+    assert len(keys) == len(set(keys))

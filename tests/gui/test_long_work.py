@@ -1,0 +1,186 @@
+"""Long work from the window: forms made of the commands' own options, the queue, and a process that can be stopped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.core.recording import RecordLog
+from evprof.run.works.offers import OFFERS
+from evprof.run.works.work_form import FLAG, ON, PLACE, WorkField, WorkForm, Works
+from ui.state.run_controller import RunController
+from ui.style.theme import ThemeHolder
+from ui.work.queue_dialog import QueueDialog
+from ui.work.work_dialog import WorkDialog
+from ui.work.work_queue import DONE, FAILED, STOPPED, WAITING, WORKING, WorkQueue
+
+_CHILD = """
+import sys, time
+from evprof.run.works.work_progress import WorkProgress
+words = sys.argv[1:]
+print(WorkProgress("counting", 3, 8, "3 of 8 rows · 40 s left").line(), file=sys.stderr, flush=True)
+if "--wait" in words:
+    sys.stdin.readline()
+    print("stopped; go on with --resume", file=sys.stderr)
+    raise SystemExit(130)
+if "--fail" in words:
+    print("evprof: There is no such thing.", file=sys.stderr)
+    raise SystemExit(1)
+print("counted")
+"""
+
+FORM = WorkForm(
+    "count",
+    "Count",
+    ("count",),
+    "Count things.",
+    (
+        WorkField("what", "", "what is counted", is_required=True),
+        WorkField("output", "--output", "where to", kind=PLACE, is_required=True),
+        WorkField("wait", "--wait", "wait for a word", kind=FLAG, group="manners"),
+        WorkField("fail", "--fail", "fail", kind=FLAG, group="manners"),
+        WorkField("resume", "--resume", "go on", kind=FLAG, group="manners"),
+    ),
+    result="",
+)
+
+
+def _argv(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-c", _CHILD, *words]
+
+
+@pytest.fixture
+def queue(application: object) -> Iterator[WorkQueue]:
+    controller = RunController(RecordLog())
+    made = WorkQueue(controller, controller)
+    made.works = Works(lambda: [FORM], _argv, lambda _: "")
+    yield made
+    made.close()
+    controller.close()
+
+
+def test_work_is_done_one_after_the_other_and_tells_how_far_it_is(
+    queue: WorkQueue, wait_until: Callable[..., Any]
+) -> None:
+    told: list[str] = []
+    first = queue.add(FORM, {"what": "a"})
+    second = queue.add(FORM, {"what": "b", "fail": ON})
+    queue.changed.connect(lambda: told.append(first.told()))
+    assert (first.state, second.state) == (WORKING, WAITING)
+    wait_until(lambda: first.is_over)
+    assert first.state == DONE
+    assert "3 of 8 rows · 40 s left" in told
+    assert list(first.lines) == ["counted"]
+    queue._controller.pull()
+    wait_until(lambda: second.is_over)
+    assert second.state == FAILED
+    assert second.told() == "failed · There is no such thing."
+
+
+def test_what_is_stopped_keeps_what_is_done_and_can_go_on(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
+    item = queue.add(FORM, {"what": "a", "wait": ON})
+    wait_until(lambda: item.progress is not None)
+    queue.stop()
+    assert item.told().startswith("stopping")
+    wait_until(lambda: item.is_over)
+    assert item.state == STOPPED
+    assert item.told() == "stopped; go on with --resume"
+    assert FORM.argv(item.again) == ["count", "a", "--wait", "--resume"]
+
+
+def test_a_run_does_not_begin_beside_work_that_measures(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
+    item = queue.add(FORM, {"what": "a", "wait": ON})
+    assert queue._controller._is_held
+    queue.stop()
+    wait_until(lambda: item.is_over)
+    assert not queue._controller._is_held
+
+
+def test_what_waits_can_be_put_first_and_taken_out(queue: WorkQueue) -> None:
+    queue.add(FORM, {"what": "a", "wait": ON})
+    second, third = queue.add(FORM, {"what": "b"}), queue.add(FORM, {"what": "c"})
+    queue.put_first(third)
+    assert queue.items[1:] == [third, second]
+    queue.remove(third)
+    assert queue.items[1:] == [second]
+
+
+def test_a_program_that_is_not_there_is_told(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
+    queue.works = Works(lambda: [FORM], lambda _: ["/nowhere/at/all"], lambda _: "")
+    item = queue.add(FORM, {"what": "a"})
+    wait_until(lambda: item.is_over)
+    assert item.state == FAILED
+    assert "cannot be started" in item.sentence
+
+
+def test_the_queue_lists_what_goes_on_with_what_can_be_done_about_it(
+    queue: WorkQueue, themes: ThemeHolder, wait_until: Callable[..., Any]
+) -> None:
+    dialog = QueueDialog(queue, queue._controller, themes)
+    assert not dialog.empty.isHidden()
+    queue.add(FORM, {"what": "a", "wait": ON})
+    queue.add(FORM, {"what": "b"})
+    wait_until(lambda: queue.items[0].progress is not None)
+    assert [entry.state.text for _, entry in dialog.entries] == ["3 of 8 rows · 40 s left", "waiting"]
+    assert not dialog.entries[0][1].bar.isHidden()
+    assert dialog.entries[0][1].bar.value() == 375
+    dialog.close()
+    dialog.deleteLater()
+
+
+def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application: object, themes: ThemeHolder) -> None:
+    given: list[dict[str, str]] = []
+    dialog = WorkDialog(
+        FORM, lambda words: "" if "a" in words else "Not that.", lambda v: given.append(dict(v)), themes
+    )
+    dialog.start()
+    assert dialog.problem.text == "Say what this is to be: What, Output."
+    dialog.rows["what"].give("b")
+    dialog.rows["output"].give("-x")
+    dialog.start()
+    assert dialog.problem.text == "Not that."
+    dialog.rows["what"].give("a")
+    dialog.rows["wait"].give(ON)
+    assert dialog.command.text() == "evprof count a --output=-x --wait"
+    dialog.search.setText("word")
+    assert [name for name, row in dialog.rows.items() if not row.isHidden()] == ["what", "output", "wait"]
+    dialog.start()
+    assert given[0]["what"] == "a"
+    dialog.deleteLater()
+
+
+def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
+    from evprof.cli.work_forms import check, forms
+
+    found = {form.name: form for form in forms()}
+    assert list(found) == [offer.name for offer in OFFERS]
+    suite = found["measure_suite"]
+    assert {"suite", "output"} == {field.name for field in suite.fields if field.is_required}
+    gamma = next(field for field in suite.fields if field.name == "gamma")
+    assert "draft proposes" in gamma.help
+    words = suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "2"})
+    assert check(words) == ""
+    assert "invalid int value" in check(suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "two"}))
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_real_conversion_goes_through_the_window(
+    queue: WorkQueue, files: dict[str, str], tmp_path: Path, wait_until: Callable[..., Any], is_stopped: bool
+) -> None:
+    from evprof.cli.work_forms import works
+
+    queue.works = works()
+    form = next(form for form in queue.works.forms() if form.name == "convert")
+    item = queue.add(form, {"input": files["events"], "output": str(tmp_path / "out.npz")})
+    if is_stopped:
+        queue.close()
+        assert not (tmp_path / "out.npz").exists()
+        return
+    wait_until(lambda: item.is_over)
+    assert item.state == DONE, item.lines
+    assert item.form.made(item.values) == tmp_path / "out.npz"
+    assert (tmp_path / "out.npz").is_file()

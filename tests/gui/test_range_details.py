@@ -1,0 +1,108 @@
+"""A range of time in the inspector: how many spans, how long together, what share, and the spread of them."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.messages import RunStarted
+from evprof.core.recording import RecordLog
+from evprof.core.records import BEGIN, END, SETTLED, TARGET, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunBook
+from evprof.view.columns import ShownModel
+from evprof.view.lanes import Track
+from ui.runs.inspector import Inspector
+from ui.runs.range_details import range_sections
+from ui.runs.run_details import Detail
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection, TimeRange
+from ui.style.theme import ThemeHolder
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def track() -> Track:
+    """Prefill 0-10 ms, decode 10-100 ms in nine rounds of 10 ms: 4 ms draft, 5 ms verify, two tokens at their ends."""
+    recording = RecordLog()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "speculative", start_ns=0)))
+
+    def span(number: int, parent: int, name: str, start_ms: float, end_ms: float) -> None:
+        for phase in (BEGIN, END, SETTLED):
+            end = -1 if phase == BEGIN else round(end_ms * MS)
+            recording.append(SpanRecord(1, number, parent, phase, TARGET, name, round(start_ms * MS), end))
+
+    span(0, -1, "prefill", 0, 10)
+    span(1, -1, "decode", 10, 100)
+    for place in range(9):
+        begin = 10 + 10 * place
+        span(2 + 2 * place, 1, "draft", begin, begin + 4)
+        span(3 + 2 * place, 1, "verify", begin + 4, begin + 9)
+        recording.append(RoundRecord(1, place, begin * MS, 4 * MS, 5 * MS, MS, 4, place % 3, place % 3 + 1, "", 0))
+        for more, piece in enumerate((" a", " b")):
+            t_ns = (begin + 8 + more) * MS
+            recording.append(TokenRecord(1, TARGET, 2 * place + more, 7, "target", place, t_ns, piece))
+    book = RunBook(recording)
+    book.update()
+    track = Track(ShownModel(book.runs[1], TARGET))
+    track.update()
+    return track
+
+
+def _details(track: Track, start_ms: float, end_ms: float) -> dict[str, dict[str, Detail]]:
+    sections = range_sections([track], round(start_ms * MS), round(end_ms * MS))
+    return {section.head: {detail.name: detail for detail in section.details} for section in sections}
+
+
+def test_sums_and_shares_are_of_the_time_inside(track: Track) -> None:
+    found = _details(track, 5, 45)[TARGET]
+    assert {name: (detail.text, detail.beside) for name, detail in found.items()} == {
+        "prefill": ("5.00 ms", "12%"),
+        "decode": ("35.0 ms", "88%"),
+        "draft × 4": ("16.0 ms", "40%"),
+        "verify × 4": ("16.0 ms", "40%"),
+    }
+
+
+def test_the_spread_is_of_those_that_lie_inside_as_a_whole(track: Track) -> None:
+    found = _details(track, 5, 45)["Each of them"]
+    assert (found["verify × 4"].text, found["verify × 4"].beside) == ("5.00 ms", "5.00 ms")
+    assert (found["time per token"].text, found["time per token"].beside) == ("1.00 ms", "9.00 ms")
+
+
+def test_tokens_rounds_and_words_of_the_range_are_told(track: Track) -> None:
+    found = _details(track, 5, 45)["Tokens and cache"]
+    assert found["tokens"].text == "6"
+    assert found["rounds that begin"].text == "4"
+    assert found["accepted of drafted"].text == "3 of 16 · 19%"
+    assert range_sections([track], 5 * MS, 45 * MS)[-1].note == "“a b a b a b”"
+
+
+def test_a_percentile_needs_twenty_values(track: Track) -> None:
+    heads = [section.heads for section in range_sections([track], 0, 100 * MS) if section.head == "Each of them"]
+    assert heads == [("median", "longest")]
+
+
+def test_a_range_beside_everything_says_so(track: Track) -> None:
+    sections = range_sections([track], 500 * MS, 600 * MS)
+    assert [section.note for section in sections if section.head == TARGET] == ["Nothing of this model in the range."]
+
+
+def test_figures_follow_a_range_that_is_dragged(
+    controller: RunController,
+    selection: Selection,
+    themes: ThemeHolder,
+    application: QApplication,
+    wait_until: object,
+) -> None:
+    inspector = Inspector(selection, controller, themes)
+    selection.set_runs(1, 2)
+    selection.select(TimeRange(0, 5 * MS))
+    told = [section.details for section in inspector.sections]
+    for end in range(6, 12):
+        selection.select(TimeRange(0, end * MS))
+    assert callable(wait_until)
+    wait_until(lambda: [section.details for section in inspector.sections] != told)
+    assert inspector.sections[0].details[2].text == "11.0 ms"
+    inspector.deleteLater()

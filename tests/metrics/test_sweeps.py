@@ -1,0 +1,135 @@
+"""Stages over frames and clip lengths: a planted slope comes back, and what is said follows from the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.arithmetic.scaling import FittedLine
+from evprof.metrics.costs.sweeps import FRAMES, SECONDS, ribbons_of, slope_sentence, sweeps_of
+from evprof.metrics.limits.sizes import DeviceCeiling
+
+
+def grid(
+    cell_runs: ModuleType, frames: tuple[int, ...], slope: float, *, samples: int = 3, scatter: float = 0.0, **more: Any
+) -> list[RunLog]:
+    """One cell per number of frames: prefill = 20 + slope · frames, plus and minus `scatter` from sample to sample."""
+    runs: list[RunLog] = []
+    for place, count in enumerate(frames):
+        for sample in range(samples):
+            deviation = scatter * (-1) ** (place + sample)
+            cell = cell_runs.Cell(
+                name=f"{count} frames",
+                stages={"vision": 5.0, "prefill": 20 + slope * count + deviation, "decode": 50.0},
+                frames=count,
+                prompt=600 * count + 30,
+                settings={"frames": count},
+                is_imported=False,
+                samples=1,
+                **more,
+            )
+            run = cell.runs(1 + 100 * place + sample)[0]
+            run.info.sample = replace(run.info.sample, name=f"sample {sample}")
+            runs.append(run)
+    return runs
+
+
+@given(slope=st.floats(-2, 60), frames=st.lists(st.integers(1, 64), min_size=2, max_size=6, unique=True))
+def test_a_planted_slope_comes_back(cell_runs: ModuleType, slope: float, frames: list[int]) -> None:
+    (ribbon,) = ribbons_of(grid(cell_runs, tuple(frames), slope))
+    found = {entry.stage: entry.line.slope for entry in ribbon.slopes}
+    # Times are whole nanoseconds.
+    assert found["prefill"] == pytest.approx(slope, abs=1e-5)
+    assert found["vision"] == pytest.approx(0, abs=1e-6)
+    assert [point.place for point in ribbon.points] == sorted(map(float, frames))
+    for point in ribbon.points:
+        assert point.total_ms == pytest.approx(75 + slope * point.place, abs=1e-4)
+        assert len(point.run_ids) == 3
+
+
+def test_a_growing_stage_is_told_from_a_flat_one(cell_runs: ModuleType) -> None:
+    (ribbon,) = ribbons_of(grid(cell_runs, (2, 4, 8), 49.0, scatter=1.0))
+    said = {entry.stage: entry.sentence for entry in ribbon.slopes}
+    assert said["prefill"].startswith("+49")
+    assert "ms per extra frame (" in said["prefill"]
+    assert said["vision"].startswith("flat (")
+
+
+def line(slope: float, interval: tuple[float, float] | None, mean: float = 100.0) -> FittedLine:
+    return FittedLine(slope, 1.0, 2 if interval is None else 9, 1.0, 9.0, mean, interval)
+
+
+@pytest.mark.parametrize(
+    ("slope", "interval", "expected"),
+    [
+        (49.0, (47.0, 51.0), "+49 ms per extra second (47 to 51)"),
+        (-3.0, (-4.0, -2.0), "-3 ms per extra second (-4 to -2)"),
+        (0.1, (-0.2, 0.4), "flat (-0.2 to 0.4 ms per extra second)"),
+        (20.0, (-5.0, 45.0), "not told apart from flat (-5 to 45 ms per extra second): too few runs"),
+        (20.0, None, "+20 ms per extra second, from 2 runs: too few to say how sure"),
+        (1500.0, (1500.0, 1500.0), "+1,500 ms per extra second"),
+        (0.0, (0.0, 0.0), "flat (0 ms per extra second)"),
+    ],
+)
+def test_what_is_said_follows_from_the_numbers(
+    slope: float, interval: tuple[float, float] | None, expected: str
+) -> None:
+    assert slope_sentence(line(slope, interval), "second").startswith(expected)
+
+
+@given(
+    slope=st.floats(-100, 100, allow_nan=False),
+    low=st.floats(0, 50, allow_nan=False),
+    high=st.floats(0, 50, allow_nan=False),
+    mean=st.floats(1, 1000),
+)
+def test_growth_is_claimed_only_where_the_interval_leaves_zero_out(
+    slope: float, low: float, high: float, mean: float
+) -> None:
+    fitted = line(slope, (slope - low, slope + high), mean)
+    said = slope_sentence(fitted, "frame")
+    claims = said.startswith(("+", "-"))
+    assert claims == (not fitted.holds_zero) or low + high < 1e-6
+
+
+def test_clips_of_one_scene_are_a_sweep_over_seconds(cell_runs: ModuleType) -> None:
+    runs = grid(cell_runs, (4,), 1.0, samples=6)
+    for place, run in enumerate(runs):
+        seconds = (1, 2, 4)[place % 3]
+        run.info.sample = replace(run.info.sample, name="drive", start_us=0, duration_us=seconds * 1_000_000)
+        run.info.cell, run.info.repeat = f"{seconds} s", place
+    assert sweeps_of(runs, FRAMES) == []
+    (sweep,) = sweeps_of(runs, SECONDS)
+    assert sweep.places() == [1.0, 2.0, 4.0]
+    assert ribbons_of(runs)[0].sweep.axis is SECONDS
+
+
+def test_runs_under_other_settings_are_another_sweep(cell_runs: ModuleType) -> None:
+    runs = grid(cell_runs, (2, 4), 1.0) + grid(cell_runs, (2, 4), 1.0, model={"dtype": "float32"})
+    assert len(sweeps_of(runs)) == 2
+    assert len({sweep.name for sweep in sweeps_of(runs)}) == 2
+
+
+def test_unfinished_and_warm_up_runs_stay_out(cell_runs: ModuleType) -> None:
+    runs = grid(cell_runs, (2, 4), 1.0)
+    runs[0].info.status = "failed"
+    runs[1].info.warmup = True
+    (ribbon,) = ribbons_of(runs)
+    assert ribbon.run_count == len(runs) - 2
+
+
+def test_shares_of_the_roof_need_a_ceiling(cell_runs: ModuleType) -> None:
+    runs = grid(cell_runs, (2, 4), 1.0)
+    ceiling = DeviceCeiling("cpu", "float16", 0, 100e9, 1e12)
+    (without,), (with_one,) = ribbons_of(runs), ribbons_of(runs, ceilings=[ceiling])
+    assert {share.share for point in without.points for share in point.roof} == {None}
+    shares = {share.stage: (share.figure, share.share) for share in with_one.points[0].roof}
+    assert shares["prefill"][0] == "MFU"
+    assert shares["decode"][0] == "MBU"
+    assert all(share is not None and share > 0 for _, share in shares.values())

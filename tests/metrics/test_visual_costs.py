@@ -1,0 +1,101 @@
+"""What frames cost: counted tokens and bytes, shares of times, and nothing left over."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evprof.core.records import FrameRecord
+from evprof.core.run_info import LengthFacts
+from evprof.core.run_log import RunLog
+from evprof.metrics.costs.cache_map import cache_map
+from evprof.metrics.costs.visual_costs import VisualCosts, pruned_runs, pruning, visual_costs
+from evprof.metrics.figures.kv_cache import bytes_by_origin
+from evprof.metrics.limits.sizes import ModelSizes, sizes_of
+
+STAGES = {"load": 10.0, "vision": 30.0, "prefill": 500.0, "decode": 140.0}
+
+
+def run_of(cell_runs: ModuleType, **changes: Any) -> RunLog:
+    settings = {"frames": 2, "prompt": 1200, "is_imported": False, "samples": 1, "stages": STAGES}
+    made: RunLog = cell_runs.Cell(**(settings | changes)).runs()[0]
+    return made
+
+
+def costs_of(run: RunLog) -> tuple[VisualCosts, ModelSizes]:
+    sizes = sizes_of(run.info.models["target"], {})
+    assert sizes is not None
+    found = visual_costs(run, sizes=sizes)
+    assert found is not None
+    return found, sizes
+
+
+@given(
+    own=st.lists(st.integers(1, 600), min_size=1, max_size=12),
+    shared=st.integers(0, 577),
+    text=st.integers(1, 60),
+)
+def test_frames_and_what_they_share_add_up(cell_runs: ModuleType, own: list[int], shared: int, text: int) -> None:
+    run = run_of(cell_runs)
+    visual = sum(own) + shared
+    run.info.lengths = {"target": LengthFacts(visual + text, 0, text, visual, own)}
+    found, _ = costs_of(run)
+    parts = [*(frame.cost for frame in found.frames), found.shared]
+    assert [frame.cost.tokens for frame in found.frames] == own
+    assert sum(part.tokens for part in parts) == visual == found.whole.tokens
+    assert sum(part.kv_bytes for part in parts) == found.whole.kv_bytes == bytes_by_origin(run)["visual"]
+    assert sum(part.vision_ms or 0 for part in parts) == pytest.approx(30)
+    assert found.whole.prefill_ms == pytest.approx(500 * visual / (visual + text))
+    assert found.whole.decode_ms is not None
+    assert 0 < found.whole.decode_ms < 140
+    assert found.first_token_ms
+    assert found.share_of_first_token == pytest.approx((30 + (found.whole.prefill_ms or 0)) / found.first_token_ms)
+
+
+@given(st.integers(0, 1152), st.integers(0, 1152))
+def test_fewer_tokens_save_more(cell_runs: ModuleType, one: int, other: int) -> None:
+    run = run_of(cell_runs)
+    (found, sizes), held = costs_of(run), cache_map(run)
+    assert held is not None
+    few, many = (pruning(run, found, held, kept, sizes) for kept in sorted((one, other)))
+    assert few.kv_bytes >= many.kv_bytes >= 0
+    assert few.prefill_ms is not None
+    assert many.prefill_ms is not None
+    assert 500 > few.prefill_ms >= many.prefill_ms >= 0
+    nothing = pruning(run, found, held, found.whole.tokens, sizes)
+    assert (nothing.kv_bytes, nothing.prefill_ms, nothing.decode_ms) == (0, 0, 0)
+    everything = pruning(run, found, held, 0, sizes)
+    assert everything.kv_bytes == pytest.approx(found.whole.kv_bytes, abs=2)
+
+
+def test_frames_keep_their_sensor_time(cell_runs: ModuleType) -> None:
+    run = run_of(cell_runs)
+    for index in range(2):
+        run.absorb(FrameRecord(1, "target", index, 1000 * index, 1000 * index + 900, f"slice {index}", b""))
+    found, _ = costs_of(run)
+    assert [(frame.label, frame.start_us) for frame in found.frames] == [("slice 0", 0), ("slice 1", 1000)]
+    assert found.sensor_s == pytest.approx(0.0019)
+
+
+def test_what_is_not_known_is_told_and_not_guessed(cell_runs: ModuleType) -> None:
+    run = run_of(cell_runs, stages={"vision+prefill": 500.0, "decode": 140.0}, model={"layers": 2})
+    found = visual_costs(run)
+    assert found is not None
+    assert found.whole.vision_ms is None
+    assert found.whole.decode_ms is None
+    assert any("Vision was not timed apart" in sentence for sentence in found.why)
+    assert any("the model's sizes" in sentence for sentence in found.why)
+
+
+def test_pruned_runs_are_those_that_differ_in_nothing_else(cell_runs: ModuleType) -> None:
+    whole = run_of(cell_runs)
+    half = run_of(cell_runs, settings={"switches": {"visual_keep": 0.5}})
+    other = run_of(cell_runs, settings={"switches": {"attention": "eager"}}, model={"attention": "eager"})
+    assert [(entry.share, len(entry.runs)) for entry in pruned_runs(whole, [whole, half, other])] == [
+        (1.0, 1),
+        (0.5, 1),
+    ]

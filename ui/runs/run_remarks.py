@@ -1,0 +1,87 @@
+"""What a person says of runs: names, notes, the runs they are weighed against, and that they are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtWidgets import QInputDialog, QWidget
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.configurations.baselines import runs_text
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+
+Post = Callable[[str, str, str, Callable[[], None] | None], None]
+"""Tells a sentence of a kind, with the word of what can be done about it and that (see `MessageBar.post`)."""
+
+
+class RunRemarks:
+    """Writes them into the session, and asks for what has to be typed. `post` is where deletions are told."""
+
+    def __init__(self, controller: RunController, selection: Selection, window: QWidget) -> None:
+        self._controller = controller
+        self._selection = selection
+        self._window = window
+        self.post: Post = lambda *_: None
+
+    def ask_name(self, run_ids: Sequence[int]) -> None:
+        """Asks what runs are to be called; nothing gives them their mode's name back."""
+        if not run_ids:
+            return
+        name, is_given = QInputDialog.getText(
+            self._window, "Rename", f"Name of {runs_text(run_ids)}:", text=self._told(run_ids, "name")
+        )
+        if is_given:
+            self.rename(run_ids, name)
+
+    def rename(self, run_ids: Sequence[int], name: str) -> None:
+        """Calls runs something."""
+        self._say(run_ids, name=" ".join(name.split()))
+
+    def ask_note(self, run_ids: Sequence[int]) -> None:
+        """Asks for a note on runs."""
+        if not run_ids:
+            return
+        note, is_given = QInputDialog.getMultiLineText(
+            self._window, "Note", f"Note on {runs_text(run_ids)}:", self._told(run_ids, "note")
+        )
+        if is_given:
+            self.write_note(run_ids, note)
+
+    def write_note(self, run_ids: Sequence[int], note: str) -> None:
+        """Keeps a note on runs."""
+        self._say(run_ids, note=note.strip())
+
+    def weigh_against(self, runs: Sequence[RunLog], baseline: Sequence[int]) -> None:
+        """Chooses the baseline of repeats; with none of them the rule chooses again."""
+        self._say([run.run_id for run in runs], chosen_baseline=sorted(baseline))
+
+    def delete(self, run_ids: Sequence[int]) -> None:
+        """Takes runs out of every list and figure. They stay in the file, marked, so that this can be undone."""
+        over = [run_id for run_id in run_ids if (run := self._controller.run(run_id)) and run.info.is_over]
+        if not over:
+            return
+        shown = self._selection.runs
+        self._say(over, is_deleted=True)
+        a, b = (None if run_id in over else run_id for run_id in shown)
+        self._selection.set_runs(a, b)
+        what = runs_text(over)
+        self.post(f"{what[0].upper()}{what[1:]} deleted.", "info", "Undo", partial(self._undo, over, shown, (a, b)))
+
+    def restore(self, run_ids: Sequence[int]) -> None:
+        """Brings deleted runs back."""
+        self._say(run_ids, is_deleted=False)
+
+    def _undo(self, run_ids: Sequence[int], shown: tuple[int | None, int | None], left: tuple[object, object]) -> None:
+        self.restore(run_ids)
+        if self._selection.runs == left:
+            self._selection.set_runs(*shown)
+
+    def _told(self, run_ids: Sequence[int], field: str) -> str:
+        """What all of these runs are told alike; "" where they differ."""
+        found = {getattr(run.info, field) for run_id in run_ids if (run := self._controller.run(run_id))}
+        return str(found.pop()) if len(found) == 1 else ""
+
+    def _say(self, run_ids: Sequence[int], **facts: object) -> None:
+        self._controller.describe(dict.fromkeys(run_ids, facts))

@@ -1,0 +1,73 @@
+"""The marks of the session on show: set, noted and deleted by a person, kept by whoever listens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from evprof.session.marks import LONGEST_NOTE, MOST_MARKS, Mark, marks_of
+
+
+class MarkBook(QObject):
+    """Marks in order of run and time.
+
+    Signals:
+        changed(): there are other marks than before, for whatever reason.
+        edited(object): a person changed them; plain values for the session's facts.
+        deleted(object): a Mark was deleted; `put_back` undoes it.
+    """
+
+    changed = Signal()
+    edited = Signal(object)
+    deleted = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.marks: list[Mark] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more are kept."""
+        return len(self.marks) >= MOST_MARKS
+
+    def read(self, facts: Mapping[str, Any]) -> None:
+        """Takes the marks of a session that was opened."""
+        self.marks = marks_of(facts)
+        self.changed.emit()
+
+    def add(self, mark: Mark) -> None:
+        """Sets a mark; one that is there already is not set twice."""
+        if not self.is_full and all(_place(mark) != _place(other) for other in self.marks):
+            self._put([*self.marks, mark])
+
+    def put_back(self, mark: Mark) -> None:
+        """Undoes a deletion."""
+        self.add(mark)
+
+    def delete(self, mark: Mark) -> None:
+        """Takes a mark away."""
+        if mark in self.marks:
+            self._put([other for other in self.marks if other != mark])
+            self.deleted.emit(mark)
+
+    def write_note(self, mark: Mark, note: str) -> None:
+        """Writes on a mark, in place of what stood there."""
+        noted = replace(mark, note=" ".join(note.split())[:LONGEST_NOTE])
+        if mark in self.marks and noted != mark:
+            self._put([noted if other == mark else other for other in self.marks])
+
+    def of_runs(self, run_ids: set[int]) -> list[Mark]:
+        """The marks of some runs."""
+        return [mark for mark in self.marks if mark.run_id in run_ids]
+
+    def _put(self, marks: list[Mark]) -> None:
+        self.marks = sorted(marks, key=_place)
+        self.changed.emit()
+        self.edited.emit([mark.to_json() for mark in self.marks])
+
+
+def _place(mark: Mark) -> tuple[int, int, int]:
+    return mark.run_id, mark.start_ns, mark.end_ns

@@ -1,0 +1,113 @@
+"""What leads to what in a round of speculation: drafting, verifying, rolling back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from evprof.view.lanes import VERIFY, Track
+from ui.state.selection import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
+
+DRAFTING, ROLLING_BACK = "draft", "roll-back"
+
+
+class FlowStep(NamedTuple):
+    """One step of a round: its name, its time from the run's zero, and the measured part of a stage, where one is.
+
+    `column` is whose lane holds that part; None: the lane of rounds alone draws the step.
+    """
+
+    name: str
+    range: TimeRange
+    column: int | None = None
+    span: SpanRef | None = None
+
+
+def flow_of(shown: Sequence[tuple[int, Track]], chosen: RoundRef) -> list[FlowStep]:
+    """The steps of a round in order; none where the run or the round is not shown."""
+    track = next((one for _, one in shown if one.run.run_id == chosen.run_id and one.is_answer), None)
+    if track is None:
+        return []
+    starts, drafts, verifies, ends, _, _, numbers, begins = track.rounds()
+    places = np.flatnonzero(numbers == chosen.round_index)
+    if not len(places):
+        return []
+    draft_from, draft_to, verify_from, verify_to, end = (
+        int(column[places[0]]) for column in (starts, drafts, begins, verifies, ends)
+    )
+    steps = []
+    if draft_to > draft_from:
+        steps.append(_step(shown, chosen.run_id, DRAFTING, TimeRange(draft_from, draft_to)))
+    if verify_to > verify_from:
+        steps.append(_step(shown, chosen.run_id, VERIFY, TimeRange(verify_from, verify_to)))
+    if end > verify_to:
+        steps.append(FlowStep(ROLLING_BACK, TimeRange(verify_to, end)))
+    return steps
+
+
+def _step(shown: Iterable[tuple[int, Track]], run_id: int, name: str, when: TimeRange) -> FlowStep:
+    """The part of that name that shares most time with the step, of either model."""
+    best: tuple[int, FlowStep] = (0, FlowStep(name, when))
+    for column, track in shown:
+        if track.run.run_id != run_id or name not in track.parts.names:
+            continue
+        row = track.parts.rows(track.zero_ns, track.latest_ns)
+        low, high = int(np.searchsorted(row.ends, when[0])), int(np.searchsorted(row.starts, when[1], side="right"))
+        code = track.parts.names.index(name)
+        for index in range(low, high):
+            common = min(int(row.ends[index]), when[1]) - max(int(row.starts[index]), when[0])
+            if int(row.names[index]) == code and common > best[0]:
+                found = TimeRange(int(row.starts[index]), int(row.ends[index]))
+                best = common, FlowStep(name, found, column, SpanRef(run_id, int(row.ids[index])))
+    return best[1]
+
+
+def round_of(tracks: Iterable[Track], chosen: Chosen | None) -> RoundRef | None:
+    """The round that a selection is, or lies in; None where there is none."""
+    if isinstance(chosen, RoundRef):
+        return chosen
+    if chosen is None or isinstance(chosen, TimeRange):
+        return None
+    for track in tracks:
+        if track.run.run_id != chosen.run_id or not track.is_answer:
+            continue
+        run = track.run
+        if isinstance(chosen, TokenRef):
+            token = next((one for one in run.tokens if one.position == chosen.position), None)
+            return None if token is None or token.round_index < 0 else RoundRef(run.run_id, token.round_index)
+        span = run.spans.get(chosen.span_id)
+        if span is None or span.name not in (DRAFTING, VERIFY):
+            return None
+        starts, _, _, ends, _, _, numbers, _ = track.rounds()
+        middle = (span.start_ns + (span.end_ns or span.start_ns)) // 2 - track.zero_ns
+        place = int(np.searchsorted(starts, middle, side="right")) - 1
+        return RoundRef(run.run_id, int(numbers[place])) if place >= 0 and middle <= ends[place] else None
+    return None
+
+
+def next_along(shown: Sequence[tuple[int, Track]], chosen: Chosen | None, by: int) -> SpanRef | None:
+    """The measured step after (`by` 1) or before (-1) a selection, over the ends of rounds; None at the last one."""
+    here = round_of([track for _, track in shown], chosen)
+    if here is None:
+        return None
+    steps = _spans(shown, here)
+    place = 0 if by > 0 else -1
+    if isinstance(chosen, SpanRef) and chosen in steps:
+        place = steps.index(chosen) + by
+    if 0 <= place < len(steps):
+        return steps[place]
+    track = next(one for _, one in shown if one.run.run_id == here.run_id and one.is_answer)
+    numbers = track.rounds()[6].tolist()
+    index = numbers.index(here.round_index) + by if here.round_index in numbers else -1
+    while 0 <= index < len(numbers):
+        steps = _spans(shown, RoundRef(here.run_id, numbers[index]))
+        if steps:
+            return steps[0 if by > 0 else -1]
+        index += by
+    return None
+
+
+def _spans(shown: Sequence[tuple[int, Track]], chosen: RoundRef) -> list[SpanRef]:
+    return [step.span for step in flow_of(shown, chosen) if step.span is not None]

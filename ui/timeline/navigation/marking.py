@@ -1,0 +1,147 @@
+"""Marks on the time axis, at the hands of a person: set, noted, gone to, deleted."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QLineEdit, QWidget
+
+from evprof.session.marks import LONGEST_NOTE, Mark
+from evprof.view.columns import pair_for
+from ui.state.mark_book import MarkBook
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection, TimeRange
+from ui.timeline.scene import GUTTER_PX, TimelineScene
+
+_NOTE_PX = 240
+
+
+class NoteEditor(QLineEdit):
+    """A field that opens over a mark: Enter or a click elsewhere keeps what was written, Esc does not.
+
+    Signals:
+        written(str): the note as it is to be kept.
+    """
+
+    written = Signal(str)
+
+    def __init__(self, note: str, parent: QWidget) -> None:
+        super().__init__(note, parent)
+        self.setMaxLength(LONGEST_NOTE)
+        self.setPlaceholderText("Note on this mark")
+        self.setAccessibleName("Note on this mark")
+        self.setFixedWidth(_NOTE_PX)
+        self.selectAll()
+        self.editingFinished.connect(self._finish)
+
+    def _finish(self) -> None:
+        self.editingFinished.disconnect(self._finish)
+        self.written.emit(self.text())
+        self.deleteLater()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Esc leaves the note as it was."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.editingFinished.disconnect(self._finish)
+            self.deleteLater()
+            return
+        super().keyPressEvent(event)
+
+
+class Marking(QObject):
+    """What keys, flags and menus do to marks."""
+
+    def __init__(self, scene: TimelineScene, controller: RunController, selection: Selection, ground: QWidget) -> None:
+        super().__init__(ground)
+        self._scene = scene
+        self._controller = controller
+        self._selection = selection
+        self._ground = ground
+
+    @property
+    def book(self) -> MarkBook:
+        """The session's marks."""
+        return self._controller.marks
+
+    def _place(self) -> Mark | None:
+        """Where a new mark goes: what is selected, else the pointer's moment."""
+        chosen = self._selection.chosen
+        when = self._scene.range_of(chosen)
+        if when is None and self._scene.pointer_px is not None:
+            t_ns = self._scene.scale.t(self._scene.pointer_px)
+            when = TimeRange(t_ns, t_ns)
+        shown = [track.run.run_id for _, track in self._scene.shown]
+        if when is None or not shown:
+            return None
+        run_id = shown[-1] if chosen is None or isinstance(chosen, TimeRange) else chosen.run_id
+        return Mark(run_id, when.start_ns, when.end_ns)
+
+    def mark(self) -> None:
+        """Marks what is selected, or the moment under the pointer."""
+        place = self._place()
+        if place is not None:
+            self.book.add(place)
+
+    def mark_at(self, t_ns: int) -> None:
+        """Marks a moment of the run whose answer is shown."""
+        shown = [track.run.run_id for _, track in self._scene.shown]
+        if shown:
+            self.book.add(Mark(shown[-1], t_ns, t_ns))
+
+    def write(self) -> None:
+        """Writes a note on what is selected or pointed at, which is marked first, if need be."""
+        place = self._place()
+        if place is None:
+            return
+        self.book.add(place)
+        found = next((mark for mark in self.book.marks if _same(mark, place)), None)
+        if found is not None:
+            self.note(found)
+
+    def note(self, mark: Mark) -> None:
+        """Opens the field for a mark's note beside its flag."""
+        editor = NoteEditor(mark.note, self._ground)
+        editor.written.connect(lambda note: self.book.write_note(mark, note))
+        x = GUTTER_PX + round(self._scene.scale.x(mark.start_ns))
+        editor.move(QPoint(min(max(x, 4), max(4, self._ground.width() - _NOTE_PX - 8)), 30))
+        editor.show()
+        editor.raise_()
+        # A menu that is closing would take the focus back.
+        QTimer.singleShot(0, editor, editor.setFocus)
+
+    def go_to(self, mark: Mark) -> None:
+        """Shows a mark, and its run if need be; a stretch is selected."""
+        runs = self._controller.runs
+        if mark.run_id in runs and mark.run_id not in self._selection.runs:
+            self._selection.set_runs(*pair_for(runs, mark.run_id))
+        when = TimeRange(mark.start_ns, mark.end_ns)
+        view = self._selection.view_range
+        if when.end_ns > when.start_ns:
+            self._selection.select(when)
+        elif view is not None and not view.start_ns <= when.start_ns <= view.end_ns:
+            half = (view.end_ns - view.start_ns) // 2
+            self._selection.set_view_range((when.start_ns - half, when.start_ns + half))
+
+    def step(self, by: int) -> None:
+        """Goes to the mark after (`by` 1) or before (-1) the middle of the view."""
+        marks = sorted(self._scene.marks, key=lambda mark: mark.start_ns)
+        chosen = self._selection.time_range
+        at = chosen.start_ns if chosen else (self._scene.scale.start_ns + self._scene.scale.end_ns) // 2
+        ahead = [mark for mark in marks if (mark.start_ns - at) * by > 0]
+        if ahead:
+            self.go_to(ahead[0 if by > 0 else -1])
+
+    def delete(self) -> None:
+        """Deletes the mark of what is selected, or the one nearest to the pointer within a few px."""
+        place = self._place()
+        if place is None:
+            return
+        reach = 8 * self._scene.scale.ns_per_px
+        near = [(abs(mark.start_ns - place.start_ns), mark) for mark in self._scene.marks]
+        distance, found = min(near, key=lambda entry: entry[0], default=(0, None))
+        if found is not None and distance <= reach:
+            self.book.delete(found)
+
+
+def _same(mark: Mark, other: Mark) -> bool:
+    return (mark.run_id, mark.start_ns, mark.end_ns) == (other.run_id, other.start_ns, other.end_ns)

@@ -1,0 +1,190 @@
+"""The whole of the runs in a strip over the axis, and the window that the view is in it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from evprof.view.decimate import merged_bars
+from evprof.view.labels import is_drafting, stages_in
+from evprof.view.lanes import Track
+from evprof.view.timescale import Timescale, fitted
+from ui.state.selection import TimeRange
+from ui.style.theme import SMALL_PX
+from ui.timeline.scene import GUTTER_PX, TimelineScene
+from ui.widgets.pace import Pace
+
+HEIGHT_PX = 24
+_TOP, _BAR_PX, _GAP_PX = 5.0, 5.0, 3.0
+_EDGE_PX = 5.0
+_LEAST_PX = 6.0
+"""A window narrower than this is drawn this wide, so that it can be taken hold of."""
+
+_PICTURE_MS = 250
+
+
+class Minimap(QWidget):
+    """Drag the window to pan, its edges to zoom; a click beside it goes there; a double-click shows everything.
+
+    Signals:
+        moved(object): the TimeRange to look at.
+        fit_asked(): everything is to be seen.
+    """
+
+    moved = Signal(object)
+    fit_asked = Signal()
+
+    def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.scene = scene
+        self._picture: QPixmap | None = None
+        self._drag: tuple[str, float, TimeRange] | None = None
+        self._later = Pace(_PICTURE_MS, self._redraw, self)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setMouseTracking(True)
+        self.setAccessibleName("Overview of the runs and the part of them in view")
+
+    def sizeHint(self) -> QSize:
+        """As wide as it may be."""
+        return QSize(600, HEIGHT_PX)
+
+    def show_news(self) -> None:
+        """The runs have grown; the picture follows a few times a second."""
+        self._later.follow()
+
+    def _redraw(self) -> None:
+        self._later.begin()
+        self._picture = None
+        self.update()
+
+    def restart(self) -> None:
+        """Other runs, or other colours."""
+        self._picture = None
+        self.update()
+
+    @property
+    def whole(self) -> Timescale:
+        """The scale of the strip: everything."""
+        return fitted(self.scene.extent(), max(1.0, float(self.width() - GUTTER_PX)))
+
+    def view_box(self) -> QRectF:
+        """Where the view is, in canvas coordinates; within the strip and never too narrow to be taken hold of."""
+        scale, view = self.whole, self.scene.scale
+        x0 = min(max(scale.x(view.start_ns), 0.0), scale.width_px - _LEAST_PX)
+        x1 = max(min(scale.x(view.end_ns), scale.width_px), x0 + _LEAST_PX)
+        return QRectF(x0, 1, x1 - x0, self.height() - 3)
+
+    # Painting.
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The picture of everything, dimmed outside the view."""
+        painter = QPainter(self)
+        theme = self.scene.theme
+        ratio = self.devicePixelRatioF()
+        if self._picture is None or self._picture.size() != self.size() * ratio:
+            self._picture = self._drawn(ratio)
+        painter.drawPixmap(0, 0, self._picture)
+        box = self.view_box().translated(GUTTER_PX, 0)
+        dim = theme.alpha(theme.window, 0.62)
+        painter.fillRect(QRectF(GUTTER_PX, 0, box.left() - GUTTER_PX, self.height() - 1), dim)
+        painter.fillRect(QRectF(box.right(), 0, self.width() - box.right(), self.height() - 1), dim)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.accent, 1))
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), 2, 2)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.accent)
+        for x in (box.left() + 0.5, box.right() - 0.5):
+            painter.drawRoundedRect(QRectF(x - 1.5, box.center().y() - 4, 3, 8), 1.5, 1.5)
+        painter.end()
+
+    def _drawn(self, ratio: float) -> QPixmap:
+        picture = QPixmap(self.size() * ratio)
+        picture.setDevicePixelRatio(ratio)
+        theme = self.scene.theme
+        picture.fill(theme.panel)
+        painter = QPainter(picture)
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
+        painter.drawLine(QPointF(GUTTER_PX - 0.5, 0), QPointF(GUTTER_PX - 0.5, self.height()))
+        painter.setFont(theme.font(SMALL_PX))
+        painter.setPen(theme.text_dim)
+        painter.drawText(QRectF(16, 0, GUTTER_PX - 24, self.height() - 1), Qt.AlignmentFlag.AlignVCenter, "Overview")
+        painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
+        painter.translate(GUTTER_PX, 0)
+        shown = self.scene.shown
+        top = _TOP if len(shown) > 1 else (self.height() - 1 - _BAR_PX) / 2
+        for place, (_, track) in enumerate(shown):
+            self._draw_track(painter, track, top + place * (_BAR_PX + _GAP_PX))
+        self._draw_marks(painter)
+        painter.end()
+        return picture
+
+    def _draw_track(self, painter: QPainter, track: Track, top: float) -> None:
+        row = track.stages.rows(track.zero_ns, track.now(self.scene.clock_ns))
+        bars = merged_bars(row.starts, row.ends, self.whole)
+        for x0, x1, index in zip(bars.x0.tolist(), bars.x1.tolist(), bars.rows.tolist(), strict=True):
+            name = track.stages.names[int(row.names[index])]
+            drafts = is_drafting(track.run, track.role, name)
+            color = self.scene.theme.stage("draft" if drafts else stages_in(name)[-1])
+            painter.fillRect(QRectF(x0, top, max(1.0, x1 - x0), _BAR_PX), color)
+
+    def _draw_marks(self, painter: QPainter) -> None:
+        for mark in self.scene.marks:
+            x = round(self.whole.x(mark.start_ns))
+            painter.fillRect(QRectF(x, 1, 2, self.height() - 3), self.scene.theme.warn)
+
+    # The mouse.
+
+    def _part_at(self, x: float) -> str:
+        box = self.view_box()
+        # Edges reach outwards: a narrow window is still there to be moved.
+        reach = min(_EDGE_PX, box.width() / 4)
+        if -_EDGE_PX <= x - box.left() <= reach:
+            return "left"
+        if -reach <= x - box.right() <= _EDGE_PX:
+            return "right"
+        return "inside" if box.left() < x < box.right() else ""
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Takes hold of the window or of an edge; beside it the window comes to the pointer first."""
+        x = event.position().x() - GUTTER_PX
+        if event.button() != Qt.MouseButton.LeftButton or x < 0:
+            return
+        part = self._part_at(x)
+        view = TimeRange(self.scene.scale.start_ns, self.scene.scale.end_ns)
+        if not part:
+            half = (view.end_ns - view.start_ns) // 2
+            middle = self.whole.t(x)
+            view, part = TimeRange(middle - half, middle + half), "inside"
+            self.moved.emit(view)
+        self._drag = part, x, view
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Moves the window or one of its edges."""
+        x = event.position().x() - GUTTER_PX
+        if self._drag is None:
+            part = self._part_at(x)
+            shapes = {"inside": Qt.CursorShape.OpenHandCursor, "": Qt.CursorShape.PointingHandCursor}
+            self.setCursor(shapes.get(part, Qt.CursorShape.SplitHCursor))
+            return
+        part, from_x, view = self._drag
+        by = round((x - from_x) * self.whole.ns_per_px)
+        least = round(_LEAST_PX / 4 * self.whole.ns_per_px)
+        match part:
+            case "left":
+                view = TimeRange(min(view.start_ns + by, view.end_ns - least), view.end_ns)
+            case "right":
+                view = TimeRange(view.start_ns, max(view.end_ns + by, view.start_ns + least))
+            case _:
+                view = TimeRange(view.start_ns + by, view.end_ns + by)
+        self.moved.emit(view)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Lets go."""
+        self._drag = None
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Everything."""
+        self._drag = None
+        self.fit_asked.emit()

@@ -1,0 +1,144 @@
+"""The menus of the timeline: what can be done with what lies under the pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QObject, QPoint, Qt, Signal
+from PySide6.QtWidgets import QMenu, QWidget
+
+from evprof.core.vocabulary.modes import mode_of
+from evprof.session.marks import Mark
+from evprof.view.timescale import time_text
+from ui.state.selection import Selection, TimeRange
+from ui.timeline.lane import Lane
+from ui.timeline.lane_stack import LaneStack
+from ui.timeline.navigation.copying import FORMATS, Line, copy_picture, copy_table
+from ui.timeline.navigation.marking import Marking
+from ui.timeline.scene import Hit, TimelineScene
+from ui.widgets.elided import literal
+
+
+class Offers(QObject):
+    """Makes and opens the menus.
+
+    Signals:
+        zoom_asked(object): a TimeRange is to be seen.
+        fit_asked(): everything is.
+        measure_asked(object): the ruler is to follow the pointer from a moment in ns; None takes it away.
+        clinic_asked(): the acceptance clinic is to open.
+    """
+
+    zoom_asked = Signal(object)
+    fit_asked = Signal()
+    measure_asked = Signal(object)
+    clinic_asked = Signal()
+
+    def __init__(
+        self, scene: TimelineScene, selection: Selection, stack: LaneStack, marking: Marking, ground: QWidget
+    ) -> None:
+        super().__init__(ground)
+        self._scene = scene
+        self._selection = selection
+        self._stack = stack
+        self._marking = marking
+        self._ground = ground
+        self.menu: QMenu | None = None
+
+    def show_lane(self, lane: Lane | None, hit: Hit | None, place: QPoint) -> None:
+        """For a lane and what was hit in it; over its name: for the lane alone."""
+        menu = self._begin()
+        if self._scene.pointer_px is not None:
+            self._offer_hit(menu, hit)
+            self._offer_moment(menu, self._scene.scale.t(self._scene.pointer_px))
+            self._offer_copies(menu, hit)
+            menu.addSeparator()
+        if lane is not None:
+            self._offer_lane(menu, lane)
+        menu.popup(place)
+
+    def show_head(self, mark: Mark | None, place: QPoint) -> None:
+        """For a mark's flag, or the axis."""
+        menu = self._begin()
+        if mark is not None:
+            self._add(menu, "Go to it", partial(self._marking.go_to, mark))
+            self._add(menu, "Write a note…", partial(self._marking.note, mark))
+            self._add(menu, "Delete the mark", partial(self._marking.book.delete, mark))
+            menu.addSeparator()
+        self._add(menu, "Show everything", self.fit_asked.emit)
+        self._offer_pictures(menu)
+        menu.popup(place)
+
+    def _begin(self) -> QMenu:
+        self.menu = QMenu(self._ground)
+        self.menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        return self.menu
+
+    @staticmethod
+    def _add(menu: QMenu, text: str, work: Callable[[], object]) -> None:
+        # Qt hands `checked` to whoever takes an argument.
+        menu.addAction(text).triggered.connect(lambda _=False: work())
+
+    def _offer_hit(self, menu: QMenu, hit: Hit | None) -> None:
+        when = hit.range if hit is not None else None
+        if when is not None:
+            self._add(menu, "Zoom to it", partial(self.zoom_asked.emit, when))
+            self._add(menu, "Select its range", partial(self._selection.select, when))
+            self._add(menu, "Measure it", partial(self._stack.measured.emit, when))
+        chosen = self._selection.time_range
+        if chosen is not None:
+            self._add(menu, "Zoom to the range", partial(self.zoom_asked.emit, chosen))
+        if any(mode_of(track.run.info.mode).drafts for _, track in self._scene.shown):
+            self._add(menu, "Show in the clinic", partial(self._show_in_clinic, hit))
+        self._add(menu, "Show everything", self.fit_asked.emit)
+        menu.addSeparator()
+
+    def _show_in_clinic(self, hit: Hit | None) -> None:
+        if hit is not None and hit.chosen is not None:
+            self._selection.select(hit.chosen)
+        self.clinic_asked.emit()
+
+    def _offer_moment(self, menu: QMenu, t_ns: int) -> None:
+        self._add(menu, "Measure from here", partial(self.measure_asked.emit, t_ns))
+        if self._scene.ruler is not None:
+            self._add(menu, "Take the ruler away", partial(self.measure_asked.emit, None))
+        self._add(menu, "Mark here", partial(self._marking.mark_at, t_ns))
+        menu.addSeparator()
+
+    def _offer_copies(self, menu: QMenu, hit: Hit | None) -> None:
+        lines = self.lines_of(hit)
+        if lines:
+            for form in FORMATS:
+                self._add(menu, f"Copy as {form}", partial(copy_table, lines, form))
+        self._offer_pictures(menu)
+
+    def _offer_pictures(self, menu: QMenu) -> None:
+        for form in ("PNG", "SVG"):
+            self._add(menu, f"Copy the timeline as {form}", partial(copy_picture, self._ground, form))
+
+    def lines_of(self, hit: Hit | None) -> list[Line]:
+        """What was hit as lines for a table, else the selected range; maybe none."""
+        if hit is not None:
+            return [(hit.title, ""), *hit.facts, *([("note", hit.note)] if hit.note else [])]
+        chosen: TimeRange | None = self._selection.time_range
+        if chosen is None:
+            return []
+        length = chosen.end_ns - chosen.start_ns
+        named = (("from", chosen.start_ns), ("to", chosen.end_ns), ("length", length))
+        return [("Selected range", ""), *((name, time_text(t_ns)) for name, t_ns in named)]
+
+    def _offer_lane(self, menu: QMenu, lane: Lane) -> None:
+        stack = self._stack
+        name = lane.names()[0]
+        shown = stack.in_sight()
+        place = shown.index(lane)
+        self._add(menu, f"{'Open' if lane.is_folded else 'Collapse'} {literal(name)}", partial(stack.toggle_fold, lane))
+        is_pinned = lane.key in stack.order.pinned
+        self._add(menu, "Let it scroll" if is_pinned else "Keep it at the top", partial(stack.toggle_pin, lane))
+        if place > 0:
+            self._add(menu, "Move it up", partial(stack.move_lane, lane, shown[place - 1]))
+        if place + 1 < len(shown):
+            after = shown[place + 2] if place + 2 < len(shown) else None
+            self._add(menu, "Move it down", partial(stack.move_lane, lane, after))
+        self._add(menu, "All lanes as at first", stack.reset_lanes)

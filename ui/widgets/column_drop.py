@@ -1,0 +1,80 @@
+"""Where runs can be dropped: on the columns, the left half for A and the right half for B."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, QRect, Qt
+from PySide6.QtGui import QDragMoveEvent, QDropEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
+
+from ui.state.run_controller import RunController
+from ui.state.run_drag import put_run, runs_dragged
+from ui.state.selection import Selection
+from ui.style.theme import GRID, RADIUS, ThemeHolder
+
+
+class ColumnDrop(QObject):
+    """Lets runs be dropped on a widget whose left half is column A and whose right half is column B."""
+
+    def __init__(self, place: QWidget, controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
+        super().__init__(place)
+        self._place = place
+        self._controller = controller
+        self._selection = selection
+        self._mark = _DropMark(themes, place)
+        place.setAcceptDrops(True)
+        place.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
+        """Qt's hook; keeps what concerns runs, and lets files through to the window."""
+        match event.type():
+            case QEvent.Type.DragEnter | QEvent.Type.DragMove if isinstance(event, QDragMoveEvent):
+                if not runs_dragged(event.mimeData()):
+                    return False
+                self._mark.show_side(self._side(event))
+                event.acceptProposedAction()
+                return True
+            case QEvent.Type.DragLeave:
+                self._mark.hide()
+            case QEvent.Type.Drop if isinstance(event, QDropEvent):
+                self._mark.hide()
+                found = runs_dragged(event.mimeData())
+                if found:
+                    put_run(self._selection, self._controller.runs, found, self._side(event))
+                    event.acceptProposedAction()
+                    return True
+        return False
+
+    def _side(self, event: QDropEvent) -> int:
+        return int(event.position().x() >= self._place.width() / 2)
+
+
+class _DropMark(QWidget):
+    """The half of the columns that a run would go to."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._side = 0
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def show_side(self, side: int) -> None:
+        """Marks A (0) or B (1)."""
+        self._side = side
+        whole = self.parentWidget().rect()
+        half = whole.width() // 2
+        self.setGeometry(QRect(side * half, 0, half, whole.height()).adjusted(GRID, GRID, -GRID, -GRID))
+        self.raise_()
+        self.show()
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        theme = self._themes.theme
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.accent, 2, Qt.PenStyle.DashLine))
+        painter.setBrush(theme.alpha(theme.accent, 0.1))
+        painter.drawRoundedRect(self.rect().adjusted(1, 1, -1, -1), RADIUS, RADIUS)
+        painter.setPen(theme.text)
+        painter.setFont(theme.font(3 * GRID))
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, "AB"[self._side])

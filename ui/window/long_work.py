@@ -1,0 +1,115 @@
+"""Long work in the window: its forms, its queue, and the word when it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from PySide6.QtWidgets import QWidget
+
+from evprof.run.works.work_form import WorkForm, Works
+from ui.state.run_controller import RunController
+from ui.style.theme import ThemeHolder
+from ui.widgets.message_bar import FAILURE, INFO, WARNING, MessageBar
+from ui.window.notifier import LEAST_S, Notifier
+from ui.work.work_queue import FAILED, STOPPED, WorkItem, WorkQueue
+
+
+class LongWork:
+    """Opens the forms and the queue, each once. Without `works` (pictures, tests) it says that there is none."""
+
+    def __init__(
+        self,
+        window: QWidget,
+        controller: RunController,
+        holder: ThemeHolder,
+        messages: MessageBar,
+        *,
+        open_paths: Callable[[Sequence[str]], None],
+        show: Callable[[str, float | None], object],
+    ) -> None:
+        """`show` takes what is at work, in words, and how much of it is done."""
+        self._window = window
+        self._controller = controller
+        self._holder = holder
+        self._messages = messages
+        self._open_paths = open_paths
+        self._forms: dict[str, WorkForm] = {}
+        self.queue = WorkQueue(controller, window)
+        self.queue.ended.connect(self._tell)
+        self.queue.changed.connect(self._show)
+        self._show_text = show
+        self.notifier = Notifier(window)
+        self._busy_since = time.monotonic()
+        controller.busy_changed.connect(self._note_busy)
+
+    def offer(self, works: Works) -> None:
+        """From now on this can be done."""
+        self.queue.works = works
+
+    def form(self, name: str) -> WorkForm | None:
+        """The form of a kind of work."""
+        if not self._forms and self.queue.works is not None:
+            self._forms = {form.name: form for form in self.queue.works.forms()}
+        return self._forms.get(name)
+
+    def ask(self, name: str, given: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Asks what a kind of work is to do, and has it done; `given` stands in its fields at first."""
+        from ui.work.work_dialog import WorkDialog
+
+        form, works = self.form(name), self.queue.works
+        if form is None or works is None:
+            self._messages.post("Long work is started from the program's own window; run evprof.", WARNING)
+            return
+        dialog = WorkDialog(form, works.check, lambda values: self.begin(form, values), self._holder, self._window)
+        for field, value in given.items():
+            dialog.rows[field].give(value)
+        dialog.show()
+
+    def begin(self, form: WorkForm, values: Mapping[str, str]) -> None:
+        """Puts it into the queue, and shows that."""
+        self.queue.add(form, values)
+        self.show_queue()
+
+    def show_queue(self) -> None:
+        """What goes on and what waits."""
+        from ui.work.queue_dialog import QueueDialog
+
+        shown = next((found for found in self._window.findChildren(QueueDialog) if found.isVisible()), None)
+        if shown is None:
+            shown = QueueDialog(self.queue, self._controller, self._holder, self._window)
+            shown.open_asked.connect(lambda path: self._open_paths([path]))
+        shown.show()
+        shown.activateWindow()
+
+    def _tell(self, item: WorkItem) -> None:
+        made = item.form.made(item.values)
+        kind = {FAILED: FAILURE, STOPPED: WARNING}.get(item.state, INFO)
+        reason = f": {item.sentence}" if item.state == FAILED and item.sentence else "."
+        sentence = f"{item.title}: {item.state}{reason}"
+        if item.state != FAILED and made is not None and made.exists():
+            self._messages.post(sentence, kind, "Open", lambda: self._open_paths([str(made)]))
+        else:
+            self._messages.post(sentence, kind, "Queue", self.show_queue)
+
+        self.notifier.tell(sentence)
+
+    def _show(self) -> None:
+        item = self.queue.at_work
+        share = item.progress.share if item is not None and item.progress is not None else None
+        self._show_text("" if item is None else f"{item.title} · {item.told()}", share)
+
+    def _note_busy(self, is_busy: bool) -> None:
+        """Tells of runs that took long, when the last of them is over."""
+        now = time.monotonic()
+        if is_busy:
+            self._busy_since = now
+        elif now - self._busy_since >= LEAST_S and not self._controller.waiting and self._controller.runs:
+            last = self._controller.runs[max(self._controller.runs)]
+            self.notifier.tell(f"Run {last.run_id} {last.info.status}.")
+
+    def close(self) -> None:
+        """Ends what is at work."""
+        self.queue.close()
+        self.notifier.close()

@@ -1,0 +1,127 @@
+"""Asks what long work is to do: what a command needs first, everything else it can be told folded below."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QLabel, QLineEdit, QPushButton, QWidget
+
+from evprof.run.works.work_form import WorkForm
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.label import Label
+from ui.widgets.panel_parts import ToneLabel, scrolling, section_head
+from ui.work.work_fields import WorkFieldRow
+
+
+class WorkDialog(QDialog):
+    """A form of one command. `start` takes the values when they can be meant; `check` says why they cannot.
+
+    The command line that does the same stands below, to be copied. Does not block the window.
+    """
+
+    def __init__(
+        self,
+        form: WorkForm,
+        check: Callable[[list[str]], str],
+        start: Callable[[Mapping[str, str]], object],
+        themes: ThemeHolder,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.form = form
+        self._check, self._start = check, start
+        self.setWindowTitle(form.title)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setMinimumSize(520, 400)
+        self.resize(680, 560)
+        self.rows = {field.name: WorkFieldRow(field, themes) for field in form.fields}
+        self._heads: dict[str, QLabel] = {}
+        text = in_role(Label(form.text), "dim")
+        text.setWordWrap(True)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Find an option")
+        self.search.setAccessibleName("Find an option")
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(self._show_rows)
+        self.more = in_role(QPushButton(), "link")
+        self.more.setCheckable(True)
+        self.more.toggled.connect(self._show_rows)
+        self.problem = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
+        self.command = in_role(Label(), "small")
+        self.command.setWordWrap(True)
+        self.command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.start_button = in_role(QPushButton("Start"), "primary")
+        self.start_button.setDefault(True)
+        self.start_button.clicked.connect(self.start)
+        ground = in_role(QWidget(), "panel")
+        ground.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._fill(ground)
+        area = scrolling(ground)
+        below = beside((self.command, 1), self.start_button, spacing=2 * GRID)
+        margins = (2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
+        stacked(text, (area, 1), self.problem, below, on=self, margins=margins, spacing=GRID)
+        for row in self.rows.values():
+            row.changed.connect(self._show_command)
+        self._show_rows()
+        self._show_command()
+
+    def _fill(self, ground: QWidget) -> None:
+        column = stacked(on=ground, margins=(2 * GRID, GRID, 2 * GRID, GRID), spacing=GRID + 4)
+        first = sorted((row for row in self.rows.values() if not row.field.group), key=_comes_later)
+        for row in first:
+            column.addWidget(row)
+        if len(first) < len(self.rows):
+            column.addLayout(beside(self.more, None, (self.search, 1)))
+        for row in self.rows.values():
+            group = row.field.group
+            if group and group not in self._heads:
+                self._heads[group] = section_head(group)
+                column.addWidget(self._heads[group])
+            if group:
+                column.addWidget(row)
+        column.addStretch(1)
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What was given, by field."""
+        return {name: row.value for name, row in self.rows.items()}
+
+    def _show_rows(self, *_: object) -> None:
+        words = self.search.text()
+        is_open = self.more.isChecked()
+        inner = [row for row in self.rows.values() if row.field.group]
+        self.more.setText(f"{'▾' if is_open else '▸'} {len(inner)} more options")
+        shown = set()
+        for row in inner:
+            is_shown = row.fits(words) if words.strip() else is_open
+            row.setVisible(is_shown)
+            if is_shown:
+                shown.add(row.field.group)
+        for group, head in self._heads.items():
+            head.setVisible(group in shown)
+
+    def _show_command(self) -> None:
+        self.command.setText(f"evprof {shlex.join(self.form.argv(self.values))}")
+        self.problem.say("", "bad")
+
+    def start(self) -> None:
+        """Starts it, or says what is missing."""
+        values = self.values
+        missing = self.form.missing(values)
+        if missing:
+            self.problem.say(f"Say what this is to be: {', '.join(field.title for field in missing)}.", "bad")
+            self.rows[missing[0].name].editor.setFocus()
+            return
+        if problem := self._check(self.form.argv(values)):
+            self.problem.say(problem, "bad")
+            return
+        self._start(values)
+        self.close()
+
+
+def _comes_later(row: WorkFieldRow) -> bool:
+    """What must be given stands first."""
+    return not row.field.is_required

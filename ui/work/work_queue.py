@@ -1,0 +1,155 @@
+"""Long work in the order it was asked for: one at a time, and never beside a run that is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from PySide6.QtCore import QObject, Signal
+
+from evprof.core.errors import CANCELLED
+from evprof.run.works.work_form import ON, WorkForm, Works
+from evprof.run.works.work_progress import WorkProgress
+from ui.state.run_controller import RunController
+from ui.work.work_process import WorkProcess
+
+WAITING, WORKING, STOPPING, DONE, STOPPED, FAILED = "waiting", "working", "stopping", "done", "stopped", "failed"
+"""States of a piece of work."""
+
+_OVER = (DONE, STOPPED, FAILED)
+
+
+@dataclass(eq=False)
+class WorkItem:
+    """One piece of work. `sentence` is what it said last, or why it failed."""
+
+    form: WorkForm
+    values: Mapping[str, str]
+    state: str = WAITING
+    progress: WorkProgress | None = None
+    sentence: str = ""
+    lines: Sequence[str] = field(default=())
+
+    @property
+    def title(self) -> str:
+        """What is done to what: "Measure a suite · stages"."""
+        first = next((self.values.get(entry.name, "") for entry in self.form.fields if not entry.option), "")
+        return " · ".join(part for part in (self.form.title, first.strip()) if part)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it will change no more."""
+        return self.state in _OVER
+
+    def told(self) -> str:
+        """Its state in a few words: "3 of 8 rows · 40 s left"."""
+        if self.state in (WORKING, STOPPING):
+            known = self.progress.state if self.progress is not None else self.sentence or "starting"
+            return f"stopping · {known}" if self.state == STOPPING else known
+        if self.state == STOPPED and self.sentence.startswith(STOPPED):
+            return self.sentence
+        return self.state if self.state in (WAITING, DONE) else f"{self.state} · {self.sentence}".rstrip(" ·")
+
+    @property
+    def again(self) -> Mapping[str, str]:
+        """What is given to go on where it was stopped."""
+        can_resume = any(entry.name == "resume" for entry in self.form.fields)
+        return {**self.values, "resume": ON} if can_resume else self.values
+
+
+class WorkQueue(QObject):
+    """Starts the next piece of work when the engine rests and no run waits; holds the engine back meanwhile.
+
+    Signals:
+        changed(): something is to be shown anew.
+        ended(object): a WorkItem is over.
+    """
+
+    changed = Signal()
+    ended = Signal(object)
+
+    def __init__(self, controller: RunController, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._controller = controller
+        self.works: Works | None = None
+        self.items: list[WorkItem] = []
+        self._process: WorkProcess | None = None
+        controller.ticked.connect(self._begin_next)
+
+    @property
+    def at_work(self) -> WorkItem | None:
+        """What is being done."""
+        return next((item for item in self.items if item.state in (WORKING, STOPPING)), None)
+
+    def add(self, form: WorkForm, values: Mapping[str, str]) -> WorkItem:
+        """Puts a piece of work last."""
+        item = WorkItem(form, dict(values))
+        self.items.append(item)
+        self._begin_next()
+        self.changed.emit()
+        return item
+
+    def stop(self) -> None:
+        """Asks what is at work to end and to keep what is done; asked again, it is broken off."""
+        item = self.at_work
+        if item is not None and self._process is not None:
+            item.state = STOPPING
+            self._process.stop()
+            self.changed.emit()
+
+    def remove(self, item: WorkItem) -> None:
+        """Takes out what waits or is over."""
+        if item in self.items and item is not self.at_work:
+            self.items.remove(item)
+            self.changed.emit()
+
+    def put_first(self, item: WorkItem) -> None:
+        """Makes what waits the next."""
+        if item.state == WAITING:
+            self.items.remove(item)
+            waiting = (place for place, other in enumerate(self.items) if other.state == WAITING)
+            self.items.insert(next(waiting, len(self.items)), item)
+            self.changed.emit()
+
+    def close(self) -> None:
+        """Ends what is at work; what waits is forgotten."""
+        self.items = []
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def _begin_next(self) -> None:
+        controller = self._controller
+        if self._process is not None or self.works is None or controller.is_busy or controller.waiting:
+            return
+        item = next((item for item in self.items if item.state == WAITING), None)
+        if item is None:
+            return
+        controller.hold(True)
+        item.state = WORKING
+        self._process = WorkProcess(self.works.argv(item.form.argv(item.values)), self)
+        self._process.progressed.connect(lambda progress: self._progress(item, progress))
+        self._process.said.connect(lambda line: self._hear(item, line))
+        self._process.ended.connect(lambda code: self._end(item, code))
+        self.changed.emit()
+
+    def _progress(self, item: WorkItem, progress: WorkProgress) -> None:
+        item.progress = progress
+        self.changed.emit()
+
+    def _hear(self, item: WorkItem, line: str) -> None:
+        item.sentence = line.removeprefix("evprof: ")
+        self.changed.emit()
+
+    def _end(self, item: WorkItem, code: int) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        item.lines = list(process.lines)
+        item.state = STOPPED if code == CANCELLED or item.state == STOPPING else DONE if code == 0 else FAILED
+        if not item.sentence and item.lines:
+            item.sentence = item.lines[-1]
+        process.deleteLater()
+        self._controller.hold(False)
+        self.changed.emit()
+        self.ended.emit(item)
