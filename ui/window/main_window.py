@@ -63,8 +63,8 @@ from ui.window.panels import PANELS
 from ui.window.results import Results
 from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
-from ui.window.window_dialogs import WindowDialogs
 from ui.window.ui_scale import UiScale
+from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 from ui.window.window_palette import WindowPalette
 from ui.work.long_work import LongWork
@@ -262,6 +262,10 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "align_start": self.timeline.aligning.at_start,
+            "align_first_token": self.timeline.aligning.at_first_token,
+            "align_span": self.timeline.aligning.at_span,
+            "align_by": self.timeline.aligning.ask,
             "queue": self.long_work.show_queue,
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
             OVERHEAD: self.measure_overhead,

@@ -146,9 +146,7 @@ class ColumnCanvas:
             place = self._left + min(last.left + last.width, self._width - 20), _TEXT_TOP + last.line * line_px
             draw.text(place, CUT, font=font(size), fill=GROUND_DARK["text_dim"])
 
-    def _paint_origin(
-        self, draw: ImageDraw.ImageDraw, one: PlacedText, place: tuple[float, float], size: int
-    ) -> None:
+    def _paint_origin(self, draw: ImageDraw.ImageDraw, one: PlacedText, place: tuple[float, float], size: int) -> None:
         """Accepted tokens are underlined, the target's own in a round dotted, as in the window."""
         begin = place[0] + (font(size).getlength(" ") if one.text.startswith(" ") else 0)
         end, y = place[0] + one.width, place[1] + size * 1.22

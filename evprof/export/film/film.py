@@ -128,7 +128,9 @@ def _counted(film: Film, reached: Reached | None, stop: StopFlag | None) -> Iter
 def _write_gif(path: Path, pictures: Iterator[Image.Image], rate: int) -> None:
     """Each picture with colours of its own; equal ones that follow one another become one that lasts longer."""
     small = (
-        picture.resize(_GIF_SIZE, Image.Resampling.LANCZOS).quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        picture.resize(_GIF_SIZE, Image.Resampling.LANCZOS).quantize(
+            256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+        )
         for picture in pictures
     )
     with whole_path(path) as unfinished, unfinished.open("wb") as stream:
