@@ -34,7 +34,7 @@ from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import scrolling, section_head
 
-_LEAST_PX = 420
+_LEAST_PX = 360
 """Least width of one sweep; where there is less, they stand below one another."""
 
 

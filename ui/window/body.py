@@ -68,10 +68,11 @@ class Body(QMainWindow):
         for entry in PANELS:
             dock = self._docks[entry.name]
             self.addDockWidget(entry.area, dock)
+            # Hidden before it becomes a tab: Qt would leave the tabs of a moment lying about.
+            dock.setVisible(entry.make is None)
             first = next(other for other in PANELS if other.area == entry.area)
             if first is not entry:
                 self.tabifyDockWidget(self._docks[first.name], dock)
-            dock.setVisible(entry.make is None)
 
     def _fill(self, entry: PanelEntry) -> None:
         dock = self._docks[entry.name]
