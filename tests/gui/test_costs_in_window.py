@@ -1,0 +1,98 @@
+"""The panels on token costs inside the real window: opened by their keys, as tabs beside the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import RecordLog
+from evprof.run.session_writer import SessionWriter
+from ui.costs.kv_panel import KvPanel
+from ui.costs.scaling_panel import ScalingPanel
+from ui.costs.visual_panel import VisualPanel
+from ui.style.theme import ThemeHolder
+from ui.widgets.following_panel import FollowingPanel
+from ui.window.main_window import MainWindow
+from ui.window.panels import PANELS
+
+
+@pytest.fixture
+def window(
+    themes: ThemeHolder, application: QApplication, tmp_path: Path, scripted_recording: RecordLog
+) -> Iterator[MainWindow]:
+    """A window without an engine that shows the scripted runs."""
+    path = tmp_path / "scripted.evprof"
+    SessionWriter(scripted_recording, path).close()
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.show()
+    made.session.read(path)
+    made.controller.pull()
+    made.selection.set_runs(1, 2)
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def press(window: MainWindow, keys: str) -> None:
+    (combination,) = (QKeySequence(keys)[place] for place in range(1))
+    QTest.keyClick(window, combination.key(), combination.keyboardModifiers())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("kv", KvPanel), ("visual", VisualPanel), ("scaling", ScalingPanel)])
+def test_keys_bring_a_panel_into_sight(
+    window: MainWindow,
+    application: QApplication,
+    wait_until: Callable[..., Any],
+    name: str,
+    kind: type[FollowingPanel],
+) -> None:
+    assert window.body.panel(name) is None, "nothing is made before it is asked for"
+    entry = next(entry for entry in PANELS if entry.name == name)
+    press(window, entry.keys)
+    application.processEvents()
+    panel = window.body.panel(name)
+    assert isinstance(panel, kind)
+    assert panel.isVisible()
+    wait_until(lambda: not panel.is_busy)
+    # Nothing scrolls sideways at the smallest size.
+    assert panel.width() <= window.width()
+    (bar,) = [bar for bar in window.body.tab_bars() if bar.isVisible() and bar.count() > 1]
+    assert [bar.tabText(place) for place in range(bar.count())] == ["Timeline", entry.title]
+
+
+def test_a_click_in_the_kv_view_selects_in_the_timeline(window: MainWindow, application: QApplication) -> None:
+    window.body.show_panel("kv")
+    application.processEvents()
+    panel = window.body.panel("kv")
+    assert isinstance(panel, KvPanel)
+    piece = next(piece for piece in panel.picture.pieces() if piece.origin == "text")
+    QTest.mouseClick(panel.picture, Qt.MouseButton.LeftButton, pos=piece.box.center().toPoint())
+    assert window.selection.span is not None
+    run = window.controller.runs[window.selection.span.run_id]
+    assert run.spans[window.selection.span.span_id].name == "prefill"
+
+
+def test_an_empty_panel_runs_the_demo(
+    window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(MainWindow, "submit", lambda *requests: asked.append(len(requests)))
+    window.body.show_panel("kv")
+    application.processEvents()
+    window.session.start_new()
+    application.processEvents()
+    panel = window.body.panel("kv")
+    assert isinstance(panel, KvPanel)
+    assert panel.empty.isVisible()
+    panel.empty.activated.emit()
+    assert asked
