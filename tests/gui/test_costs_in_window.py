@@ -13,6 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
 from ui.costs.kv_panel import KvPanel
 from ui.costs.scaling_panel import ScalingPanel
@@ -43,11 +44,6 @@ def window(
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
-def press(window: MainWindow, keys: str) -> None:
-    (combination,) = (QKeySequence(keys)[place] for place in range(1))
-    QTest.keyClick(window, combination.key(), combination.keyboardModifiers())
-
-
 @pytest.mark.parametrize(("name", "kind"), [("kv", KvPanel), ("visual", VisualPanel), ("scaling", ScalingPanel)])
 def test_keys_bring_a_panel_into_sight(
     window: MainWindow,
@@ -58,7 +54,7 @@ def test_keys_bring_a_panel_into_sight(
 ) -> None:
     assert window.body.panel(name) is None, "nothing is made before it is asked for"
     entry = next(entry for entry in PANELS if entry.name == name)
-    press(window, entry.keys)
+    QTest.keySequence(window, QKeySequence(entry.keys))
     application.processEvents()
     panel = window.body.panel(name)
     assert isinstance(panel, kind)
@@ -96,3 +92,22 @@ def test_an_empty_panel_runs_the_demo(
     assert panel.empty.isVisible()
     panel.empty.activated.emit()
     assert asked
+
+
+def test_the_empty_ribbon_offers_runs_that_fill_it(
+    window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., Any]
+) -> None:
+    asked: list[RunRequest] = []
+    monkeypatch.setattr(MainWindow, "submit", lambda _, *requests: asked.extend(requests))
+    window.body.show_panel("scaling")
+    application.processEvents()
+    panel = window.body.panel("scaling")
+    assert isinstance(panel, ScalingPanel)
+    wait_until(lambda: not panel.is_busy)
+    assert panel.empty.isVisible()
+    window.toolbar.choose_mode("speculative")
+    panel.empty.activated.emit()
+    assert [request.settings.frames for request in asked] == [2, 4, 8]
+    assert {(request.mode, request.repeat) for request in asked} == {("side-by-side", 3)}
+    for request in asked:
+        request.validate()
