@@ -71,7 +71,7 @@ def test_a_click_in_the_kv_view_selects_in_the_timeline(window: MainWindow, appl
     application.processEvents()
     panel = window.body.panel("kv")
     assert isinstance(panel, KvPanel)
-    piece = next(piece for piece in panel.picture.pieces() if piece.origin == "text")
+    piece = next(piece for piece in panel.picture.places() if piece.origin == "text")
     QTest.mouseClick(panel.picture, Qt.MouseButton.LeftButton, pos=piece.box.center().toPoint())
     assert window.selection.span is not None
     run = window.controller.runs[window.selection.span.run_id]

@@ -15,7 +15,6 @@ from evprof.metrics.costs.sweeps import (
     UNCLEAR,
     Ribbon,
     RoofShare,
-    SweepPoint,
     ends_text,
     ribbons_of,
     slope_text,
@@ -24,7 +23,7 @@ from evprof.metrics.costs.sweeps import (
 from evprof.metrics.limits.sizes import read_ceilings, read_models
 from evprof.view.columns import pair_for
 from evprof.view.decimate import nice_ceiling
-from ui.costs.ribbon_chart import RibbonChart
+from ui.costs.ribbon_chart import RibbonChart, StackPart
 from ui.costs.sweep_requests import SWEEP_FRAMES, SWEEP_REPEATS
 from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
@@ -170,8 +169,8 @@ class ScalingPanel(FollowingPanel):
         for column in range(self._grid.columnCount()):
             self._grid.setColumnStretch(column, int(column < columns))
 
-    def _pick(self, point: SweepPoint) -> None:
-        run_id = point.run_ids[0]
+    def _pick(self, part: StackPart) -> None:
+        run_id = part.point.run_ids[0]
         if run_id in self._controller.runs:
             self._selection.set_runs(*pair_for(self._controller.runs, run_id))
 

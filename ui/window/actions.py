@@ -118,6 +118,7 @@ MOUSE = (
     ("right-click", "what can be done with it: zoom, copy, measure, mark, arrange lanes"),
     ("drag a lane's name", "move the lane; a click on its arrow collapses it"),
     ("overview", "drag the window or its edges; a click beside it goes there"),
+    ("click a bar, an area", "KV cache, Visual tokens: select the stage that made it; ← → and Enter do the same"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
