@@ -214,6 +214,8 @@ class TimelineView(QWidget):
             return
         self.scene.clock_ns = self._clock()
         self.minimap.show_news()
+        if ended:
+            self.stack.fold_lanes()
         if self._take_scale() or ended:
             self._repaint_lanes()
             return
@@ -255,6 +257,7 @@ class TimelineView(QWidget):
         self.minimap.restart()
         self._show_marks()
         self._show_wanted()
+        self.stack.fold_lanes()
         self._rescale()
 
     def _forget(self) -> None:
@@ -282,7 +285,6 @@ class TimelineView(QWidget):
             wanted = lane.is_wanted()
             if lane.isHidden() == wanted:
                 lane.setVisible(wanted)
-        self.stack.fold_lanes()
 
     # The scale.
 
