@@ -250,6 +250,10 @@ class LaneStack(QWidget):
 
     def leaveEvent(self, event: QEvent) -> None:
         """Nothing is pointed at any more."""
+        self.point_nowhere()
+
+    def point_nowhere(self) -> None:
+        """Forgets what lay under the pointer."""
         self.overlay.set_pointer(None)
         self._hover(None, None, QPointF())
         self.pointer_moved.emit()
@@ -321,6 +325,7 @@ class LaneStack(QWidget):
         """What can be done with what lies there."""
         pos = QPointF(event.pos())
         lane, hit = self.hit_at(pos)
+        self._hover(None, None, pos)
         self.overlay.set_pointer(pos.x() - GUTTER_PX if pos.x() >= GUTTER_PX else None)
         self.menu_asked.emit(lane, hit, event.globalPos())
 

@@ -262,6 +262,7 @@ class TimelineView(QWidget):
         self.scene.clock_ns = self._clock()
         self.aligning.resolve()
         self.scene.ruler = None
+        self.stack.point_nowhere()
         view = self.selection.view_range
         if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):
             self.selection.set_view_range(None)
