@@ -88,6 +88,7 @@ class TimelineView(QWidget):
         self._owed: set[Lane] = set()
         self._turn = 0
         self._marked_rows = False
+        self._moves_to_chosen = True
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
@@ -148,7 +149,7 @@ class TimelineView(QWidget):
         stack.zoomed.connect(self.zoom)
         stack.panned.connect(self.pan)
         stack.pointer_moved.connect(head.update)
-        stack.range_dragged.connect(self.selection.select_range)
+        stack.range_dragged.connect(self._select_here)
         stack.measured.connect(self._measure)
         stack.clicked.connect(self._click)
         stack.double_clicked.connect(self._double_click)
@@ -383,17 +384,26 @@ class TimelineView(QWidget):
             self.head.update()
             self.arrow.show_side(self._arrow_y())
         self._marked_rows = marks_rows
-        self._bring_into_view()
+        if self._moves_to_chosen:
+            self._bring_into_view()
 
     def _bring_into_view(self) -> None:
-        """Moves a zoomed view to what was selected elsewhere, as far as it must."""
+        """Moves a zoomed view to what was selected elsewhere, as far as it must; what fills the view is in sight."""
         chosen, view = self.scene.range_of(self.selection.chosen), self.selection.view_range
-        if chosen is not None and view is not None and (moved := around(chosen, view)) is not None:
+        if chosen is None or view is None or (chosen.start_ns <= view.start_ns and view.end_ns <= chosen.end_ns):
+            return
+        if (moved := around(chosen, view)) is not None:
             self.selection.set_view_range(moved)
 
     def _click(self, hit: Hit | None) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
-        self.selection.select(hit.chosen if hit else None)
+        self._select_here(hit.chosen if hit else None)
+
+    def _select_here(self, chosen: Chosen | None) -> None:
+        """Selects what lies under the mouse: the view stays under it."""
+        self._moves_to_chosen = False
+        self.selection.select(chosen)
+        self._moves_to_chosen = True
 
     def _double_click(self, hit: Hit | None) -> None:
         if hit is not None and hit.range is not None:

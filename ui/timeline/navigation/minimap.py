@@ -132,8 +132,8 @@ class Minimap(QWidget):
             painter.fillRect(QRectF(x0, band[0], max(1.0, x1 - x0), band[1]), color)
 
     def _draw_marks(self, painter: QPainter) -> None:
-        for mark in self.scene.marks:
-            x = round(self.whole.x(mark.start_ns))
+        for _, when in self.scene.placed_marks():
+            x = round(self.whole.x(when.start_ns))
             painter.fillRect(QRectF(x, 1, 2, self.height() - 3), self.scene.theme.warn)
 
     # The mouse.
