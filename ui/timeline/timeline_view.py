@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.clock import Clock, monotonic_ns
@@ -457,6 +457,11 @@ class TimelineView(QWidget):
     def release_key(self, event: QKeyEvent) -> bool:
         """Takes note of a released key; False when it means nothing here."""
         return self._held.release(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Over the overview, and wherever nothing has a menu of its own."""
+        if self.scene.shown:
+            self.offers.show_head(None, event.globalPos())
 
     def changeEvent(self, event: QEvent) -> None:
         """A window that loses the keyboard never sees the key released."""

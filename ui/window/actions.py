@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -135,8 +135,11 @@ class WindowActions(QObject):
             if entry is None:
                 continue
             action = QAction(entry.text, window)
-            if entry.keys and not entry.is_held:
+            if entry.keys:
                 action.setShortcut(QKeySequence(entry.keys))
+            if entry.is_held:
+                # Menus show the key; it is the timeline's while it is held.
+                action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             window.addAction(action)
             self.by_name[entry.name] = action
 
