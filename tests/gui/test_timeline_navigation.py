@@ -19,9 +19,9 @@ from ui.state.mark_book import go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
+from ui.timeline.ground.flows import flow_of
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.navigation.copying import svg_of, table_text
-from ui.timeline.navigation.flows import flow_of
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QWidget
 from evprof.view.timescale import time_text
 from ui.state.selection import TimeRange
 from ui.style.theme import SMALL_PX
+from ui.timeline.ground.flows import FlowStep, flow_of, round_of
 from ui.timeline.lane import Lane
-from ui.timeline.navigation.flows import FlowStep, flow_of, round_of
 from ui.timeline.round_lane import BAR_HEIGHT as ROUND_HEIGHT
 from ui.timeline.round_lane import BAR_TOP as ROUND_TOP
 from ui.timeline.round_lane import RoundLane

@@ -14,7 +14,7 @@ from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
-from ui.timeline.navigation.places import range_of
+from ui.timeline.ground.places import range_of
 
 PLACES = (2, 0, 3, 1)
 """The places of tracks in the order of their lanes."""

@@ -21,6 +21,7 @@ from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
 from ui.timeline.empty_state import EmptyTimeline
+from ui.timeline.ground.lane_order import LaneOrder
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.latency_lane import LatencyLane
@@ -28,7 +29,6 @@ from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.navigation.choosing import Choosing
 from ui.timeline.navigation.edge_arrow import EdgeArrow
 from ui.timeline.navigation.held_keys import HeldKeys
-from ui.timeline.navigation.lane_order import LaneOrder
 from ui.timeline.navigation.marking import Marking
 from ui.timeline.navigation.minimap import Minimap
 from ui.timeline.navigation.offers import Offers

@@ -6,7 +6,7 @@ import numpy as np
 
 from evprof.view.lanes import Ints, Track
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
-from ui.timeline.navigation.flows import next_along
+from ui.timeline.ground.flows import next_along
 from ui.timeline.scene import TimelineScene
 
 
