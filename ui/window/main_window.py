@@ -126,6 +126,7 @@ class MainWindow(QMainWindow):
         self.comparison = ComparisonPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
+        self.timeline.offers.range_lines = self.inspector.lines
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)

@@ -42,10 +42,12 @@ class ShowCommand(Command):
         from evprof.cli.run.recorded_session import saved_runs
         from evprof.cli.run.text import print_runs
         from evprof.cli.sessions.cost_lines import print_costs
+        from evprof.cli.sessions.mark_lines import print_marks
         from evprof.metrics.costs.document import scaling_document
         from evprof.metrics.document import session_document
         from evprof.run.kept_repeatability import spread_among
         from evprof.session.batches import read_batches
+        from evprof.session.marks import marks_of
         from evprof.session.reading import load_session
 
         session = load_session(Path(options.session))
@@ -61,6 +63,7 @@ class ShowCommand(Command):
         elif runs:
             print_runs(runs, console, has_rounds=options.rounds, processes=processes)
             print_batches(batches, console)
+            print_marks(marks_of(session.facts), console)
         else:
             console.print("The session holds no runs.")
         return 0
