@@ -25,6 +25,8 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
+from ui.costs.scaling_panel import ScalingPanel
+from ui.costs.sweep_requests import sweep_requests
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -473,6 +475,20 @@ class MainWindow(QMainWindow):
     def _take_panel(self, panel: QWidget) -> None:
         if isinstance(panel, FollowingPanel):
             panel.demo_asked.connect(self.run_demo)
+        if isinstance(panel, ScalingPanel):
+            panel.sweep_asked.connect(self.run_sweep)
+
+    def run_sweep(self) -> None:
+        """Runs the sample that is open with several numbers of frames, with everything else as it stands."""
+        if problem := self.toolbar.form.problem:
+            self.messages.post(problem)
+            return
+        try:
+            requests = sweep_requests(self.toolbar.form.request())
+        except UserError as error:
+            self.messages.post(error.sentence)
+            return
+        self.submit(*requests)
 
     # Qt's own.
 
