@@ -15,6 +15,7 @@ from ui.widgets.drawn import show_tip
 from ui.widgets.elided import elided_text
 
 HEIGHT_PX = 30
+_UNIT_PX = 40
 
 
 _FLAG_PX = 7.0
@@ -45,6 +46,11 @@ class AxisHead(QWidget):
         self.chip.setCursor(Qt.CursorShape.PointingHandCursor)
         self.chip.hide()
         beside(None, self.chip, on=self, margins=(0, 0, 8, 0))
+
+    def hold(self, chip: QPushButton) -> None:
+        """Takes a chip in beside the unit."""
+        chip.setParent(self)
+        chip.setGeometry(_UNIT_PX, (HEIGHT_PX - 20) // 2, GUTTER_PX - _UNIT_PX - 8, 20)
 
     def sizeHint(self) -> QSize:
         """As wide as it may be."""

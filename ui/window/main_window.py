@@ -38,11 +38,16 @@ from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
+from ui.status.machine_note import MachineNote
+from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
+from ui.welcome.tour import Tour
+from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
+from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
@@ -53,16 +58,16 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
-from ui.window.long_work import LongWork
-from ui.window.machine_note import MachineNote
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.results import Results
-from ui.window.status_bar import OBSERVER, StatusBar
+from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
+from ui.window.ui_scale import UiScale
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 from ui.window.window_palette import WindowPalette
+from ui.work.long_work import LongWork
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -84,11 +89,13 @@ class MainWindow(QMainWindow):
         self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
+        self.starts_anew = False
         self.selection = Selection(self)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
         self.controller.keeping = self.session.begin
+        self.controller.facts = lambda: self.session.facts
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
@@ -109,7 +116,7 @@ class MainWindow(QMainWindow):
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
         self.help = HelpPages(self.messages.post)
-        recent = self._memory.recent()
+        recent = self.recent = self._memory.recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -160,7 +167,17 @@ class MainWindow(QMainWindow):
         self.long_work = LongWork(
             self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
         )
+        self.welcome = Welcome(
+            self.session,
+            self.controller,
+            self.recent,
+            self.holder,
+            ground=self.body,
+            picture=lambda: self.body.grab().toImage(),
+        )
         self.machine = MachineNote(self.controller, self.status)
+        self.scale = UiScale(self._memory.settings, self.messages.post, self._start_anew)
+        self.tour = Tour(tour_steps(self), self.controller, self.holder, self, self._memory.settings)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -175,11 +192,14 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
+        self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
+        for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.opener.listed):
+            shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.run_chosen)
         self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
@@ -221,6 +241,7 @@ class MainWindow(QMainWindow):
         does: dict[str, Callable[[], object]] = {
             "new_session": self.session.start_new,
             "open_session": self.dialogs.ask_session,
+            "start_page": self.welcome.open,
             "save_session": lambda: self.exporting.ask("session"),
             "open_events": self.toolbar.browse_events,
             "open_video": self.toolbar.browse_video,
@@ -241,19 +262,28 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "align_start": self.timeline.aligning.at_start,
+            "align_first_token": self.timeline.aligning.at_first_token,
+            "align_span": self.timeline.aligning.at_span,
+            "align_by": self.timeline.aligning.ask,
             "queue": self.long_work.show_queue,
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
             OVERHEAD: self.measure_overhead,
             "theme": self.holder.toggle,
+            "larger": self.scale.larger,
+            "smaller": self.scale.smaller,
+            "usual_size": self.scale.usual,
             "palette": self.finding.show_commands,
             "find": self.finding.show_things,
             "contents": lambda: self.help.open(CONTENTS),
+            "tour": self.begin_tour,
             "troubleshooting": lambda: self.help.open(TROUBLESHOOTING),
             "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
             "about": lambda: self.dialogs.show_about(self.status.environment),
             "quit": self.close,
         }
         self.actions_by_name.connect_all(does)
+        self.welcome.page.asked.connect(lambda name: self.actions_by_name[name].trigger())
 
     # Views.
 
@@ -355,6 +385,17 @@ class MainWindow(QMainWindow):
         if self.controller.has_host:
             self.session.begin()
 
+    def _start_anew(self) -> None:
+        """Closes the window; whoever waits for that starts the program again."""
+        self.starts_anew = True
+        self.close()
+
+    def begin_tour(self) -> None:
+        """Shows the first step, over the start page unless something is open already."""
+        if self.controller.runs:
+            self.welcome.page.leave()
+        self.tour.begin()
+
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
         undo = partial(self.controller.marks.put_back, mark)
@@ -416,10 +457,21 @@ class MainWindow(QMainWindow):
         """Whether nothing is being read any more."""
         return (
             self.session.is_idle
+            and not self.welcome.is_busy
             and self.pair.is_idle
             and not self.opener.is_busy
             and not self.comparison.errand.is_busy
+            and not any(panel.is_busy for panel in self._following_panels)
         )
+
+    @property
+    def _following_panels(self) -> list[FollowingPanel]:
+        """Panels of the table that were shown, and follow the runs."""
+        return self.body.findChildren(FollowingPanel)
+
+    def _take_panel(self, panel: QWidget) -> None:
+        if isinstance(panel, FollowingPanel):
+            panel.demo_asked.connect(self.run_demo)
 
     # Qt's own.
 
@@ -479,9 +531,12 @@ class MainWindow(QMainWindow):
         """Ends the engine, saves what is left, remembers the layout."""
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
+        self.welcome.close()
         self.traces.close()
         self.long_work.close()
         self.machine.close()
+        for panel in self._following_panels:
+            panel.finish()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
