@@ -155,6 +155,7 @@ class MainWindow(QMainWindow):
             self.holder,
             toolbar=self.toolbar,
             messages=self.messages,
+            runs=self.runs,
         )
         self.finding = WindowPalette(
             self,
