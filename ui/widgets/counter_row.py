@@ -10,7 +10,6 @@ from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
 
-
 LINE_PX = 20
 
 LEAST_PX = 78

@@ -25,7 +25,6 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
-from ui.run_facts.figures import NO_CELLS
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -48,6 +47,7 @@ from ui.welcome.tour import Tour
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
+from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
@@ -63,8 +63,8 @@ from ui.window.panels import PANELS
 from ui.window.results import Results
 from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
-from ui.window.window_dialogs import WindowDialogs
 from ui.window.ui_scale import UiScale
+from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 from ui.window.window_palette import WindowPalette
 from ui.work.long_work import LongWork
@@ -95,6 +95,7 @@ class MainWindow(QMainWindow):
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
         self.controller.keeping = self.session.begin
+        self.controller.facts = lambda: self.session.facts
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
@@ -191,6 +192,7 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
+        self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
@@ -214,6 +216,7 @@ class MainWindow(QMainWindow):
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.comparison.baseline_asked.connect(self.runs.offer_as_a)
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
@@ -259,6 +262,10 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "align_start": self.timeline.aligning.at_start,
+            "align_first_token": self.timeline.aligning.at_first_token,
+            "align_span": self.timeline.aligning.at_span,
+            "align_by": self.timeline.aligning.ask,
             "queue": self.long_work.show_queue,
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
             OVERHEAD: self.measure_overhead,
@@ -283,8 +290,22 @@ class MainWindow(QMainWindow):
     def _show_pair(self, *_: object) -> None:
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
+        if (shown := b or a) is not None:
+            self._follow_sample(shown.run.info.sample)
+        self._show_figures()
+
+    def _follow_sample(self, sample: Sample) -> None:
+        """What a shown run looked at is what runs next, as far as it is listed; the question stays as it was typed."""
+        listed = self.samples.follow(sample)
+        if listed is not None and identity(listed) != identity(self.toolbar.sample):
+            self.toolbar.take_clip(listed)
+
+    def _show_figures(self) -> None:
+        """What the runs in the columns stand for, and what they are weighed against, may grow with every run's end."""
         runs = self.controller.runs
-        cells = (configuration_of(runs, a), configuration_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        a, b = columns_of(runs, self.selection.runs)
+        of_cell = self.selection.of_cells
+        cells = (configuration_of(runs, a, of_cell=of_cell), configuration_of(runs, b, of_cell=of_cell))
         self.comparison.show_columns(a, b, cells)
         self._show_speculation()
 
@@ -311,8 +332,10 @@ class MainWindow(QMainWindow):
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
+        runs = self.controller.runs
+        if any(run_id not in runs or runs[run_id].info.is_over for run_id in run_ids):
+            self._show_figures()
         if not run_ids.intersection(self.selection.runs):
-            self._show_speculation()  # what it is weighed against may have grown
             return
         if self._has_missing_column():
             self._show_pair()
@@ -438,7 +461,17 @@ class MainWindow(QMainWindow):
             and self.pair.is_idle
             and not self.opener.is_busy
             and not self.comparison.errand.is_busy
+            and not any(panel.is_busy for panel in self._following_panels)
         )
+
+    @property
+    def _following_panels(self) -> list[FollowingPanel]:
+        """Panels of the table that were shown, and follow the runs."""
+        return self.body.findChildren(FollowingPanel)
+
+    def _take_panel(self, panel: QWidget) -> None:
+        if isinstance(panel, FollowingPanel):
+            panel.demo_asked.connect(self.run_demo)
 
     # Qt's own.
 
@@ -502,6 +535,8 @@ class MainWindow(QMainWindow):
         self.traces.close()
         self.long_work.close()
         self.machine.close()
+        for panel in self._following_panels:
+            panel.finish()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
