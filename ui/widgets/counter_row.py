@@ -51,7 +51,7 @@ class CounterRow(Drawn):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._is_laid_out = self.isVisible()
+        self._is_laid_out = True
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
 
