@@ -39,6 +39,7 @@ from ui.timeline.real_time_lane import RealTimeLane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
 from ui.timeline.sensor_lane import SensorLane
+from ui.timeline.spoken import Speaking
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -82,6 +83,8 @@ class TimelineView(QWidget):
         self._make_widgets()
         self._connect_widgets()
         self.choosing = Choosing(self.scene, selection)
+        self.speaking = Speaking(self, self.lanes)
+        selection.chosen_changed.connect(self.speaking.tell)
         self.history = ViewHistory(selection, self)
         self._held = HeldKeys(self._zoom_middle, self.pan, self)
         self._changed: set[int] = set()

@@ -202,6 +202,7 @@ class MainWindow(QMainWindow):
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
+        self.samples.refused.connect(self._refuse_sample)
         for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.opener.listed):
             shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.run_chosen)
@@ -393,6 +394,10 @@ class MainWindow(QMainWindow):
         """Closes the window; whoever waits for that starts the program again."""
         self.starts_anew = True
         self.close()
+
+    def _refuse_sample(self, sample: Sample, sentence: str) -> None:
+        self.recent.forget_sample(sample)
+        self.messages.post(sentence)
 
     def begin_tour(self) -> None:
         """Shows the first step, over the start page unless something is open already."""
