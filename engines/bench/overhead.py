@@ -179,9 +179,7 @@ class _Loop:
 class _Running:
     """One run's decode stage, advanced some tokens at a time; `time_ns` is what that took, stage records included."""
 
-    def __init__(
-        self, cached: CachedModel, answer: Answer, clock: StageClock, tokens: int, sampler: Sampler
-    ) -> None:
+    def __init__(self, cached: CachedModel, answer: Answer, clock: StageClock, tokens: int, sampler: Sampler) -> None:
         self._cached = cached
         self._answer = answer
         self._clock = clock

@@ -36,7 +36,6 @@ from evprof.core.span_columns import RUNNING as SPAN_RUNNING
 from evprof.core.span_columns import SETTLED as SPAN_SETTLED
 from evprof.core.span_columns import Ints, IntTable, SpanColumns, SpanRows, is_stage_name
 
-
 AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
 

@@ -17,7 +17,11 @@ from evprof.core.errors import UserError
 
 KEYS = {
     *("instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"),
-    *("alternatives_vs_instrumented", "alternatives_vs_instrumented_ci95_low", "alternatives_vs_instrumented_ci95_high"),
+    *(
+        "alternatives_vs_instrumented",
+        "alternatives_vs_instrumented_ci95_low",
+        "alternatives_vs_instrumented_ci95_high",
+    ),
 }
 
 
