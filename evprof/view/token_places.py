@@ -43,7 +43,5 @@ def step_of(run: RunLog, token: TokenRecord) -> Span | None:
                 return part
     if token.origin == ORIGIN_REJECTED:
         return run.stage("decode", owner) or decode
-    # The first token is known as prefill ends.
-    prefill = run.stage("prefill", role)
-    came_early = prefill is not None and (prefill.end_ns is None or token.t_ns <= prefill.end_ns)
-    return prefill if token.position == 0 and (came_early or decode is None) else decode
+    came_first = token.position == 0 and (decode is None or token.t_ns <= decode.start_ns)
+    return run.stage("prefill", role) if came_first else decode

@@ -86,6 +86,16 @@ class TokenText(QAbstractScrollArea):
         """The marks that are shown."""
         return self._flow
 
+    @property
+    def marked(self) -> list[int]:
+        """Indices of the marks that belong to what is selected."""
+        return list(self._marked)
+
+    @property
+    def shown_text(self) -> str:
+        """Everything that is to be read, rejected tokens included unless they are folded."""
+        return self._blocks.text
+
     def show_column(self, column: ShownModel | None) -> None:
         """Shows the text of one model of a run: its answer, or what it proposed to the answering model."""
         run = column.run if column else None

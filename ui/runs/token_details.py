@@ -26,8 +26,8 @@ def token_sections(run: RunLog, position: int) -> list[DetailSection]:
         token = run.tokens[index]
         before = run.tokens[index - 1] if index else None
         sections.append(DetailSection(f"Token {position}", _token_details(run, token, before)))
-        sections += _seen(run, token)
         sections += _likeliest(run, token)
+        sections += _seen(run, token)
     if fallen:
         sections.append(DetailSection("Drafted for this place and rejected", [_fallen(run, token) for token in fallen]))
         drafted = run.alternatives_of(fallen[0])
@@ -78,8 +78,8 @@ def _of_round(run: RunLog, token: TokenRecord) -> Detail:
 
 def _fallen(run: RunLog, token: TokenRecord) -> Detail:
     chance = _chance(run, token)
-    said = "" if chance == NOTHING else f" · {chance}"
-    return Detail(_quoted(token.piece), f"id {token.token_id} · round {token.round_index + 1}{said}", tip=_CHANCE_TIP)
+    said = "" if chance == NOTHING else f"{chance} · "
+    return Detail(_quoted(token.piece), f"{said}id {token.token_id} · round {token.round_index + 1}", tip=_CHANCE_TIP)
 
 
 def _chance(run: RunLog, token: TokenRecord) -> str:
@@ -135,15 +135,24 @@ def _seen(run: RunLog, token: TokenRecord) -> list[DetailSection]:
     held = next((point for point in reversed(run.kv.get(role, [])) if point.t_ns <= token.t_ns), None)
     if held is not None:
         details.append(Detail("cache then", f"{held.length} · {bytes_text(held.nbytes)}", tip="length and bytes"))
-    frames = run.frames.get(role, [])
-    if frames:
-        first, last = min(frame.start_us for frame in frames), max(frame.end_us for frame in frames)
-        is_sliced = any(frame.end_us > frame.start_us for frame in frames)
-        what = "event slices" if is_sliced else "frames"
-        details.append(
-            Detail(what, f"{len(frames)} · {first / 1000:,.0f} … {last / 1000:,.0f} ms", tip="in the sensor's time")
-        )
+    details += _input(run, role, "")
+    if token.round_index >= 0 and role != DRAFT:
+        details += _input(run, DRAFT, "draft's ")
     return [DetailSection("What it could see", details)] if details else []
+
+
+def _input(run: RunLog, role: str, whose: str) -> list[Detail]:
+    """The pictures that a model saw: all lie before its answer."""
+    frames = run.frames.get(role, [])
+    if not frames:
+        return []
+    first, last = min(frame.start_us for frame in frames), max(frame.end_us for frame in frames)
+    what = "event slices" if any(frame.end_us > frame.start_us for frame in frames) else "frames"
+    return [
+        Detail(
+            f"{whose}{what}", f"{len(frames)} · {first / 1000:,.0f} … {last / 1000:,.0f} ms", tip="in the sensor's time"
+        )
+    ]
 
 
 def _likeliest(run: RunLog, token: TokenRecord) -> list[DetailSection]:
