@@ -393,8 +393,7 @@ class RunLog:
             for place in np.unique(places[places < before]).tolist():
                 if place in self._made:
                     self._refresh(self._made[place], place)
-        are_stages = columns.are_stages()
-        for place in (before + np.flatnonzero(are_stages[before:])).tolist():
+        for place in (before + np.flatnonzero(columns.are_stages(slice(before, None)))).tolist():
             self._stages.append(self._span_at(place))
 
     def _span_at(self, place: int) -> Span:
