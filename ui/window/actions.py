@@ -82,6 +82,8 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("weigh_run", "Choose what the run is weighed against…", "Ctrl+Shift+W", below="Runs"),
     ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Alt+R", below="Runs"),
     ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
+    ActionEntry("confidence", "Underline how sure the model was", "C", below="Text"),
+    ActionEntry("fold_rejected", "Fold rejected tokens", "X", below="Text"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),

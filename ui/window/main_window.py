@@ -261,6 +261,7 @@ class MainWindow(QMainWindow):
             "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
             **self.runs.deeds(),
+            **self.pair.text_look.deeds(),
             "distributions": self.dialogs.show_distributions,
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
