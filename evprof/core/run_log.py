@@ -16,6 +16,7 @@ import numpy as np
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog, Stream, Texts
 from evprof.core.records import (
+    BEGIN,
     COVERS,
     ORIGIN_REJECTED,
     STAGES,
@@ -375,6 +376,9 @@ class RunLog:
             for place in np.unique(places[places < before]).tolist():
                 if place in self._made:
                     self._refresh(self._made[place], place)
+        if bool((places[ids[2] == BEGIN] < before).any()):
+            # A span that begins anew may be of another name.
+            self._stages, before = [], 0
         for place in (before + np.flatnonzero(columns.are_stages(slice(before, None)))).tolist():
             self._stages.append(self._span_at(place))
 
