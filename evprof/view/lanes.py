@@ -1,7 +1,8 @@
 """What each lane of the timeline holds, taken in step by step from a growing run: only new rows are looked at.
 
 A track is one model of one run. Times inside are absolute ns of the clock; `zero_ns` makes them relative, because the
-run's zero may become known after its first rows.
+run's zero may become known after its first rows. Of two runs on one axis the second may be moved by `shift_ns`; the
+moments that a track gives are the axis's.
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ class Track:
         self._latency_peaks = Peaks()
         self._relative: dict[str, tuple[object, Any]] = {}
         self.latest_ns = 0
+        self.shift_ns = 0
 
     def update(self) -> News:
         """Takes in what the run has new."""
@@ -272,6 +274,11 @@ class Track:
 
     @property
     def zero_ns(self) -> int:
+        """The axis's zero on the run's clock: the run's own, unless it is moved."""
+        return self.own_zero_ns - self.shift_ns
+
+    @property
+    def own_zero_ns(self) -> int:
         """The run's zero on the clock: its own word, or the first stage's start until that is known."""
         if self.run.info.start_ns is not None:
             return self.run.info.start_ns
@@ -290,7 +297,7 @@ class Track:
         return self.run.info.end_ns or self.latest_ns
 
     def end_ns(self, clock_ns: int) -> int:
-        """Length of what is known of the run, from its zero."""
+        """The last thing known of the run."""
         now = self.now(clock_ns) if self.is_running and len(self.stages) else self.latest_ns
         return max(now, self.latest_ns, self.run.info.end_ns or 0) - self.zero_ns
 

@@ -1,4 +1,4 @@
-"""The one selection and the one zoom of the window: every view reads it, every view writes it.
+"""The one selection, the one zoom and the one moment of the scene: every view reads them, every view writes them.
 
 It holds plain values and knows neither runs nor widgets; who needs the run behind an id asks the RunController.
 """
@@ -9,11 +9,12 @@ from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
+from evprof.view.alignment import Alignment
 from evprof.view.columns import RunPair
 
 
 class TimeRange(NamedTuple):
-    """A stretch of time in ns from a run's zero (runs side by side are aligned there); start_ns <= end_ns."""
+    """A stretch of time on the axis, in ns from run A's zero; run B may be moved on it. start_ns <= end_ns."""
 
     start_ns: int
     end_ns: int
@@ -51,6 +52,9 @@ class Selection(QObject):
         chosen_changed(object): the Chosen value, or None.
         runs_changed(object): the RunPair in the two columns, or the cell that was chosen.
         view_range_changed(object): the visible TimeRange, or None while everything is shown.
+        moment_changed(object): where in the scene the players stand, in µs on the sample's clock.
+        alignment_changed(object): the Alignment of the two runs.
+        offset_changed(object): how far run B is moved on the axis now, in ns.
 
     Each is emitted once per change and never for a value that is already set.
     """
@@ -58,6 +62,9 @@ class Selection(QObject):
     chosen_changed = Signal(object)
     runs_changed = Signal(object)
     view_range_changed = Signal(object)
+    moment_changed = Signal(object)
+    alignment_changed = Signal(object)
+    offset_changed = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -65,6 +72,9 @@ class Selection(QObject):
         self._runs: RunPair = (None, None)
         self._cell = ""
         self._view_range: TimeRange | None = None
+        self._moment_us = 0
+        self._alignment = Alignment()
+        self._offset_ns = 0
 
     @property
     def chosen(self) -> Chosen | None:
@@ -114,6 +124,17 @@ class Selection(QObject):
         """The visible range in ns from the run's zero; None means "all of it, and follow while it grows"."""
         return self._view_range
 
+    @property
+    def moment_us(self) -> int:
+        """Where in the scene the players stand, in µs on the sample's clock (sensor time)."""
+        return self._moment_us
+
+    def set_moment(self, moment_us: int) -> None:
+        """Stands elsewhere in the scene; players that cannot go there say where they went instead."""
+        if moment_us != self._moment_us:
+            self._moment_us = moment_us
+            self.moment_changed.emit(moment_us)
+
     def select(self, value: Chosen | None) -> None:
         """Selects one thing instead of what was selected before (a range with its ends in either order), or nothing."""
         if isinstance(value, TimeRange):
@@ -137,6 +158,7 @@ class Selection(QObject):
         if isinstance(self._chosen, SpanRef | RoundRef | TokenRef) and self._chosen.run_id not in (a, b):
             self.select(None)
         self._runs, self._cell = (a, b), cell
+        self.set_alignment(self._alignment.for_other_runs())
         self.runs_changed.emit(self._runs)
 
     def set_view_range(self, value: tuple[int, int] | None) -> None:
@@ -145,6 +167,28 @@ class Selection(QObject):
         if wanted != self._view_range:
             self._view_range = wanted
             self.view_range_changed.emit(wanted)
+
+    @property
+    def alignment(self) -> Alignment:
+        """What lies over what where two runs are shown."""
+        return self._alignment
+
+    def set_alignment(self, value: Alignment) -> None:
+        """Aligns the two runs otherwise; the timeline works out the offset."""
+        if value != self._alignment:
+            self._alignment = value
+            self.alignment_changed.emit(value)
+
+    @property
+    def offset_ns(self) -> int:
+        """How far run B is moved on the axis: what lies at t on it happened at t - offset_ns from B's zero."""
+        return self._offset_ns
+
+    def set_offset(self, offset_ns: int) -> None:
+        """For who works the offset out."""
+        if offset_ns != self._offset_ns:
+            self._offset_ns = offset_ns
+            self.offset_changed.emit(offset_ns)
 
     def clear(self) -> None:
         """Selects nothing; columns and zoom stay."""

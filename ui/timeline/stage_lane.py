@@ -256,8 +256,8 @@ class StageLane(Lane):
     def _describe(self, track: Track, span: Span, stage: str, around: tuple[int, int]) -> Hit:
         theme = self.scene.theme
         length = around[1] - around[0]
-        facts = [("start", time_text(around[0])), ("duration", time_text(length))]
-        whole = track.end_ns(self.scene.clock_ns)
+        facts = [("start", time_text(around[0] - track.shift_ns)), ("duration", time_text(length))]
+        whole = track.end_ns(self.scene.clock_ns) - track.shift_ns
         if whole > 0:
             facts.append(("share of run", f"{100 * length / whole:.1f} %"))
         if energy := energy_text(track.run, span):

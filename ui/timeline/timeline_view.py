@@ -18,6 +18,7 @@ from evprof.view.timescale import Timescale, around, fitted, followed, shows_eno
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
+from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
@@ -34,8 +35,10 @@ from ui.timeline.navigation.offers import Offers
 from ui.timeline.navigation.view_history import ViewHistory
 from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.power_lane import PowerLane
+from ui.timeline.real_time_lane import RealTimeLane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
+from ui.timeline.sensor_lane import SensorLane
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -98,6 +101,9 @@ class TimelineView(QWidget):
 
     def _make_widgets(self) -> None:
         self.head = AxisHead(self.scene)
+        self.aligning = Aligning(self.scene, self)
+        self.aligning.moved.connect(self._rescale)
+        self.head.hold(self.aligning.chip)
         self.minimap = Minimap(self.scene)
         self.rounds = RoundLane(self.scene)
         self.latency = LatencyLane(self.scene)
@@ -106,9 +112,11 @@ class TimelineView(QWidget):
         self._stages = tuple(StageLane(self.scene, place) for place in PLACES)
         lanes: list[Lane] = [
             *self._stages,
+            SensorLane(self.scene),
             self.overlap,
             self.rounds,
             self.latency,
+            RealTimeLane(self.scene),
             KvLane(self.scene),
             MemoryLane(self.scene),
             self.power,
@@ -214,6 +222,8 @@ class TimelineView(QWidget):
             return
         self.scene.clock_ns = self._clock()
         self.minimap.show_news()
+        if self.aligning.resolve():
+            return
         if self._take_scale() or ended:
             self._repaint_lanes()
             return
@@ -248,6 +258,7 @@ class TimelineView(QWidget):
         self.scene.tracks = tuple(tracks)
         self.scene.headers = headers_of(*found[:2])
         self.scene.clock_ns = self._clock()
+        self.aligning.resolve()
         self.scene.ruler = None
         view = self.selection.view_range
         if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):
@@ -278,7 +289,7 @@ class TimelineView(QWidget):
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
             self.minimap.setVisible(has_any)
-        for lane in (*self._stages, self.overlap, self.rounds, self.power):
+        for lane in self.lanes:
             wanted = lane.is_wanted()
             if lane.isHidden() == wanted:
                 lane.setVisible(wanted)
