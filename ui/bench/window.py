@@ -5,6 +5,7 @@ Everything passes through the real parts: an engine process that only makes reco
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import statistics
@@ -18,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 from PySide6.QtCore import QEvent, QEventLoop, QObject, QSettings, Qt, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
@@ -29,6 +31,8 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from ui.bench.crowd import write_session
+from ui.bench.engine_effect import measure_engine_effect
 from ui.bench.scale import measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named
@@ -36,7 +40,7 @@ from ui.window.main_window import MainWindow
 
 Note = Callable[[str], None]
 
-RECORDS_PER_S = 10_000
+RECORDS_PER_S = 20_000
 HEARTBEAT_MS = 5
 GRACE_S = 60.0
 """How long beyond a trial an engine process may take to start and to end."""
@@ -45,6 +49,9 @@ LONGEST_TRIAL_S = 3600
 
 STEPS = 200
 """Zooms and pans that are timed."""
+
+PAIRS_A_TRIAL = 4
+"""Of runs with a window and without, for each trial."""
 
 SIZE = (1600, 1000)
 PAINTED = "painted"
@@ -57,7 +64,8 @@ def measure_window(
 
     `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
     between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
-    `token_to_picture_…` is the age of the oldest token that a picture is the first to hold.
+    `token_to_picture_…` is the age of the oldest token that a picture is the first to hold. `million_…` is a session
+    of a million records opened in a process of its own, `crowd_…` the timeline of a million spans (`crowd_steps`).
     """
     if trials < 1 or not 1 <= seconds <= LONGEST_TRIAL_S:
         raise UserError(
@@ -75,12 +83,14 @@ def measure_window(
             row["window_visible_ms"] = visible[trial]
             rows.append(row)
             note(f"trial {trial + 1} of {trials}: longest gap {row['longest_gap_ms']:.1f} ms, {row['records']} records")
-        scale = _reopened(application, path) | _many_runs(application, Path(folder))
-    scale |= measure_long_text(ThemeHolder(theme_named("dark")))
+        scale: dict[str, Any] = _reopened(application, path) | _many_runs(application, Path(folder))
+        scale |= _million(paint_argv, Path(folder), trials, note)
+        effect = measure_engine_effect(engine_argv, _window, Path(folder), PAIRS_A_TRIAL * trials, note)
+    scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 
 
-def _summary(rows: list[dict[str, Any]], scale: dict[str, float]) -> dict[str, float]:
+def _summary(rows: list[dict[str, Any]], scale: dict[str, Any]) -> dict[str, Any]:
     steps = sorted(ms for row in rows for ms in row.pop("step_ms"))
     delays = sorted(ms for row in rows for ms in row.pop("delay_ms"))
     return {
@@ -125,20 +135,58 @@ def first_paint_ms(argv: Sequence[str], timeout_s: float = 60.0) -> float:
     return took_ms
 
 
-def paint_once() -> int:
-    """Opens the window as `evprof gui` does, says so on standard output when it was painted, and ends."""
+def paint_once(session: str = "") -> int:
+    """Opens the window as `evprof gui` does, says so on standard output when it was painted, and ends.
+
+    A session is opened first, as soon as the window is there; what that took is a line of JSON.
+    """
     application = _application()
     settings = QSettings("evprof", "evprof")
     window = MainWindow(ThemeHolder(theme_named("dark")), settings)
+    window.resize(*SIZE)
 
     def tell() -> None:
+        window.painted.disconnect(tell)
         sys.stdout.write(f"{PAINTED}\n")
         sys.stdout.flush()
+        QTimer.singleShot(0, opens)
+
+    def opens() -> None:
+        if session:
+            sys.stdout.write(json.dumps(_opened(application, window, session)) + "\n")
+            sys.stdout.flush()
         application.quit()
 
     window.painted.connect(tell)
     window.show()
     return application.exec()
+
+
+def _opened(application: QApplication, window: MainWindow, session: str) -> dict[str, float]:
+    """What opening a session took until its first picture."""
+    process = psutil.Process()
+    before_bytes, wall_s, cpu_s = process.memory_info().rss, time.perf_counter(), time.process_time()
+    window.open_paths([session], waits=True)
+    window.controller.pull()
+    window.repaint()
+    application.processEvents()
+    return {
+        "first_picture_ms": 1000 * (time.perf_counter() - wall_s),
+        "cpu_ms": 1000 * (time.process_time() - cpu_s),
+        "rss_mb": process.memory_info().rss / 1e6,
+        "grown_mb": (process.memory_info().rss - before_bytes) / 1e6,
+    }
+
+
+def first_picture(argv: Sequence[str], session: Path, timeout_s: float = 120.0) -> dict[str, float]:
+    """The same of a fresh process that `argv` starts. Raises UserError when it shows nothing."""
+    done = subprocess.run([*argv, str(session)], capture_output=True, text=True, timeout=timeout_s, check=False)
+    lines = done.stdout.split("\n")
+    if done.returncode or lines[0] != PAINTED:
+        last = (done.stderr.strip().splitlines() or ["it gave no reason."])[-1]
+        raise UserError(f"The session could not be shown: {last}")
+    found: dict[str, float] = json.loads(lines[1])
+    return found
 
 
 class Heartbeat:
@@ -247,6 +295,27 @@ def _steps(application: QApplication, window: MainWindow) -> list[float]:
         application.processEvents()
 
     return [timed_ms(partial(move, step)) for step in range(STEPS)]
+
+
+def _million(paint_argv: Sequence[str], folder: Path, trials: int, note: Note) -> dict[str, float]:
+    """Opening a session of a million records in processes of their own; medians."""
+    path = folder / "million.evprof"
+    write_session(path)
+    found = [first_picture(paint_argv, path) for _ in range(trials)]
+    medians = {f"million_{key}": statistics.median(one[key] for one in found) for key in found[0]}
+    note(f"a session of a million records: first picture after {medians['million_first_picture_ms']:.0f} ms")
+    return medians | {"million_session_mb": path.stat().st_size / 1e6}
+
+
+def _crowd(application: QApplication, note: Note) -> dict[str, Any]:
+    # Only now: what it imports would count as the window's start.
+    from ui.bench.crowd_steps import measure_crowd
+
+    window = _window()
+    try:
+        return measure_crowd(application, window, note)
+    finally:
+        window.close()
 
 
 def _reopened(application: QApplication, path: Path) -> dict[str, float]:
