@@ -9,10 +9,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from evprof.core.distinct import Ints, distinct
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog, Stream, Texts
 from evprof.core.records import (
@@ -35,7 +36,7 @@ from evprof.core.records import (
 from evprof.core.run_info import RunInfo
 from evprof.core.span_columns import RUNNING as SPAN_RUNNING
 from evprof.core.span_columns import SETTLED as SPAN_SETTLED
-from evprof.core.span_columns import Ints, IntTable, SpanColumns, SpanRows, is_stage_name
+from evprof.core.span_columns import IntTable, SpanColumns, SpanRows, is_stage_name
 
 AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
@@ -150,6 +151,18 @@ class RunLog:
         self._made: dict[int, Span] = {}
         self._spans: dict[int, Span] = {}
         self._stages: list[Span] = []
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both were told the same."""
+        if not isinstance(other, RunLog):
+            return NotImplemented
+        return self is other or self._told() == other._told()
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
+
+    def _told(self) -> tuple[object, ...]:
+        rows = (self.tokens, self.rejected, self.rounds, self.judgements, self.kv, self.memory, self.power, self.frames)
+        return self.info, self.version, self.spans, self.stages(), *rows
 
     # Rows as objects, made when they are first asked for.
 
@@ -391,7 +404,7 @@ class RunLog:
         places = columns.take(SpanRows(*ids, *texts, *times))
         self._changes.append((places,))
         if self._made:
-            for place in np.unique(places[places < before]).tolist():
+            for place in distinct(places[places < before]).values.tolist():
                 if place in self._made:
                     self._refresh(self._made[place], place)
         if bool((places[ids[2] == BEGIN] < before).any()):

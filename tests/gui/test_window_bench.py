@@ -33,6 +33,7 @@ def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
         "many_runs_scroll_ms",
         "long_text_token_ms",
         "live_longest_gap_ms",
+        "live_longest_work_ms",
         "first_picture_ms",
         "session_mb",
         *(f"million_{name}" for name in ("first_picture_ms", "cpu_ms", "rss_mb", "grown_mb", "session_mb")),

@@ -75,7 +75,7 @@ _NAMES = (
 
 
 def _ratio(base: list[RunLog], other: list[RunLog]) -> Estimate | None:
-    return ratio_of(*(observe(runs, inter_token_latency_ms) for runs in (base, other)))
+    return ratio_of(observe(base, inter_token_latency_ms), observe(other, inter_token_latency_ms))
 
 
 def _figures(found: Estimate | None) -> tuple[float | None, float | None, float | None]:
