@@ -120,7 +120,7 @@ def _paint_window(words: list[str]) -> int:
     from evprof.cli.terminal.program import leave_to_window_program
 
     leave_to_window_program()
-    from ui.bench.window import paint_once
+    from ui.bench.first_paint import paint_once
 
     return paint_once(*words)
 

@@ -10,7 +10,6 @@ import os
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -19,8 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import psutil
-from PySide6.QtCore import QEvent, QEventLoop, QObject, QSettings, Qt, QTimer, qVersion
+from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
@@ -33,6 +31,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from ui.bench.crowd import write_session
 from ui.bench.engine_effect import measure_engine_effect
+from ui.bench.first_paint import PAINTED, SIZE, the_application
 from ui.bench.scale import measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named
@@ -53,9 +52,6 @@ STEPS = 200
 PAIRS_A_TRIAL = 4
 """Of runs with a window and without, for each trial."""
 
-SIZE = (1600, 1000)
-PAINTED = "painted"
-
 
 def measure_window(
     engine_argv: Sequence[str], paint_argv: Sequence[str], trials: int, seconds: float, note: Note
@@ -73,7 +69,7 @@ def measure_window(
         )
     visible = [first_paint_ms(paint_argv) for _ in range(trials)]
     note(f"window visible: {statistics.median(visible):.0f} ms (median of {trials})")
-    application = _application()
+    application = the_application()
     rows = []
     with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
         for trial in range(trials):
@@ -134,49 +130,6 @@ def first_paint_ms(argv: Sequence[str], timeout_s: float = 60.0) -> float:
         last = (errors.strip().splitlines() or ["it gave no reason."])[-1]
         raise UserError(f"The window could not be painted: {last}")
     return took_ms
-
-
-def paint_once(session: str = "") -> int:
-    """Opens the window as `evprof gui` does, says so on standard output when it was painted, and ends.
-
-    A session is opened first, as soon as the window is there; what that took is a line of JSON.
-    """
-    application = _application()
-    settings = QSettings("evprof", "evprof")
-    window = MainWindow(ThemeHolder(theme_named("dark")), settings)
-    window.resize(*SIZE)
-
-    def tell() -> None:
-        window.painted.disconnect(tell)
-        sys.stdout.write(f"{PAINTED}\n")
-        sys.stdout.flush()
-        QTimer.singleShot(0, opens)
-
-    def opens() -> None:
-        if session:
-            sys.stdout.write(json.dumps(_opened(application, window, session)) + "\n")
-            sys.stdout.flush()
-        application.quit()
-
-    window.painted.connect(tell)
-    window.show()
-    return application.exec()
-
-
-def _opened(application: QApplication, window: MainWindow, session: str) -> dict[str, float]:
-    """What opening a session took until its first picture."""
-    process = psutil.Process()
-    before_bytes, wall_s, cpu_s = process.memory_info().rss, time.perf_counter(), time.process_time()
-    window.open_paths([session], waits=True)
-    window.controller.pull()
-    window.repaint()
-    application.processEvents()
-    return {
-        "first_picture_ms": 1000 * (time.perf_counter() - wall_s),
-        "cpu_ms": 1000 * (time.process_time() - cpu_s),
-        "rss_mb": process.memory_info().rss / 1e6,
-        "grown_mb": (process.memory_info().rss - before_bytes) / 1e6,
-    }
 
 
 def first_picture(argv: Sequence[str], session: Path, timeout_s: float = 120.0) -> dict[str, float]:
@@ -352,11 +305,6 @@ def _many_runs(application: QApplication, folder: Path) -> dict[str, float]:
         return measure_many_runs(application, window, folder)
     finally:
         window.close()
-
-
-def _application() -> QApplication:
-    existing = QApplication.instance()
-    return existing if isinstance(existing, QApplication) else QApplication(["evprof"])
 
 
 def _window() -> MainWindow:
