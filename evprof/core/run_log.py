@@ -13,7 +13,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from evprof.core.distinct import Ints, distinct
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog, Stream, Texts
 from evprof.core.records import (
@@ -33,10 +32,11 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
+from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.span_columns import RUNNING as SPAN_RUNNING
+from evprof.core.rows.span_columns import SETTLED as SPAN_SETTLED
+from evprof.core.rows.span_columns import IntTable, SpanColumns, SpanRows, is_stage_name
 from evprof.core.run_info import RunInfo
-from evprof.core.span_columns import RUNNING as SPAN_RUNNING
-from evprof.core.span_columns import SETTLED as SPAN_SETTLED
-from evprof.core.span_columns import IntTable, SpanColumns, SpanRows, is_stage_name
 
 AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from evprof.core.distinct import Ints, distinct
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
+from evprof.core.rows.distinct import Ints, distinct
 
 _MOST_TOKENS = 1_000_000
 """Of a prompt or an answer: the longest context there is holds as many."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.distinct import distinct
+from evprof.core.rows.distinct import distinct
 from evprof.view.peaks import Peaks
 from evprof.view.timescale import Timescale
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.distinct import Ints
+from evprof.core.rows.distinct import Ints
 
 Floats = npt.NDArray[np.float64]
 

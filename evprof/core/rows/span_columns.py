@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.distinct import Ints, distinct
 from evprof.core.recording import Texts, WordCodes
 from evprof.core.records import BEGIN, COVERS, END, STAGES
+from evprof.core.rows.distinct import Ints, distinct
 
 RUNNING, ENDED, SETTLED = 0, 1, 2
 """States of a span: begun; ended on the host's clock; device times known."""
