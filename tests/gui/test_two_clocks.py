@@ -110,7 +110,7 @@ def test_the_lane_says_where_the_picture_of_the_players_was_worked_on(
     lane = next(lane for lane in timeline.lanes if isinstance(lane, SensorLane))
     assert lane.isVisible()
     selection.set_moment(25_000)
-    assert [(one.column, one.index, len(one.slices)) for one in lane.sensed()] == [(0, 2, 5), (1, 0, 2)]
+    assert [(one.column, one.place, len(one.slices)) for one in lane.sensed()] == [(0, 2, 5), (1, 0, 2)]
     assert "25.0 ms" in lane.names()[1]
     run = controller.runs[1]
     first = lane.sensed()[0]

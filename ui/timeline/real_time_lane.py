@@ -16,6 +16,7 @@ from evprof.view.timescale import time_text
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit
+from ui.timeline.sensor_lane import columns_of_players
 
 _HEAD_ROOM = 1.25
 """The axis goes at least so far, so that the band is in sight, and a little beyond what there is."""
@@ -39,7 +40,7 @@ class RealTimeLane(Lane):
 
     def is_wanted(self) -> bool:
         """Only where it is known how much sensor time a model was shown."""
-        return any(sensor_us(track.run, track.role) for _, track in self.scene.shown)
+        return any(sensor_us(track.run, track.role) for _, track in columns_of_players(self.scene))
 
     def names(self) -> tuple[str, str]:
         """The lane, and what is divided by what."""
@@ -52,7 +53,7 @@ class RealTimeLane(Lane):
     def paces(self) -> list[Pace]:
         """The curves, from the runs' zero."""
         found = []
-        for column, track in self.scene.shown:
+        for column, track in columns_of_players(self.scene):
             sensed = sensor_us(track.run, track.role)
             if sensed is None:
                 continue
@@ -94,7 +95,7 @@ class RealTimeLane(Lane):
     def _paint_line(self, painter: QPainter, pace: Pace, highest: float, taken: list[QRectF]) -> None:
         if not len(pace.curve.times):
             return
-        x, color = self.scene.scale.x, self.scene.column_color(pace.column)
+        x, color = self.scene.scale.x, self.scene.line_color(pace.column)
         zipped = zip(pace.curve.times.tolist(), pace.curve.factors.tolist(), strict=True)
         points = [QPointF(x(t_ns), self._y(factor, highest)) for t_ns, factor in zipped]
         painter.setPen(QPen(color, 1.5))
