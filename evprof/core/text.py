@@ -28,6 +28,14 @@ def is_byte(piece: str) -> bool:
     return _BYTE.match(piece) is not None
 
 
+_CONTROL = re.compile(r"</?s>\Z|<pad>\Z|<unk>\Z|<\|[^|]*\|>\Z")
+
+
+def is_control(piece: str) -> bool:
+    """Whether a piece steers and is no text, as `</s>`."""
+    return _CONTROL.match(piece) is not None
+
+
 def join_pieces(pieces: Iterable[str]) -> str:
     """The text of consecutive pieces: runs of byte pieces (`<0xE2><0x82><0xAC>`) become the characters they spell.
 

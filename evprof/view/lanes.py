@@ -1,7 +1,8 @@
 """What each lane of the timeline holds, taken in step by step from a growing run: only new rows are looked at.
 
 A track is one model of one run. Times inside are absolute ns of the clock; `zero_ns` makes them relative, because the
-run's zero may become known after its first rows.
+run's zero may become known after its first rows. Of two runs on one axis the second may be moved by `shift_ns`; the
+moments that a track gives are the axis's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from evprof.core.run_log import RowBlock, RunLog
 from evprof.core.span_columns import IntTable, SpanColumns
 from evprof.view.columns import ShownModel
 from evprof.view.decimate import Bars, merged_bars
-from evprof.view.peaks import Extremes, Peaks
+from evprof.view.peaks import Peaks
 from evprof.view.power_line import power_line
 from evprof.view.timescale import Timescale
 
@@ -175,9 +176,9 @@ class Track:
         self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0, "power": 0}
         self._power: dict[str, tuple[Ints, Floats]] = {}
         self._latency_peaks = Peaks()
-        self._extremes: dict[str, Extremes] = {}
         self._relative: dict[str, tuple[object, Any]] = {}
         self.latest_ns = 0
+        self.shift_ns = 0
 
     def update(self) -> News:
         """Takes in what the run has new."""
@@ -198,12 +199,11 @@ class Track:
         places = places[spans.roles[places] == spans.role_code(self.role)]
         if not len(places):
             return False
-        are_stages = spans.are_stages()
-        own = places[are_stages[places]]
+        are_stages = spans.are_stages(places)
+        own, others = places[are_stages], places[~are_stages]
         self.stages.put(spans, own, spans.names[own])
-        others = places[~are_stages[places]]
         above = spans.places(spans.parents[others])
-        is_part = (above >= 0) & are_stages[above]
+        is_part = (above >= 0) & spans.are_stages(above)
         others, above = others[is_part], above[is_part]
         self.parts.put(spans, others, spans.names[above])
         for place in others[spans.names[others] == spans.name_code(VERIFY)].tolist():
@@ -274,6 +274,11 @@ class Track:
 
     @property
     def zero_ns(self) -> int:
+        """The axis's zero on the run's clock: the run's own, unless it is moved."""
+        return self.own_zero_ns - self.shift_ns
+
+    @property
+    def own_zero_ns(self) -> int:
         """The run's zero on the clock: its own word, or the first stage's start until that is known."""
         if self.run.info.start_ns is not None:
             return self.run.info.start_ns
@@ -292,7 +297,7 @@ class Track:
         return self.run.info.end_ns or self.latest_ns
 
     def end_ns(self, clock_ns: int) -> int:
-        """Length of what is known of the run, from its zero."""
+        """The last thing known of the run."""
         now = self.now(clock_ns) if self.is_running and len(self.stages) else self.latest_ns
         return max(now, self.latest_ns, self.run.info.end_ns or 0) - self.zero_ns
 
@@ -352,12 +357,7 @@ class Track:
             return table.column(0)[is_known] - self.zero_ns, levels[is_known].astype(np.float64)
 
         found: tuple[Ints, Floats] = self._kept(name, table, read)
-        self._extremes.setdefault(name, Extremes()).grow(found[1])
         return found
-
-    def extremes(self, name: str) -> Extremes | None:
-        """The lowest and highest of the levels "kv", "rss" or "gpu" that were asked for last, see `step_line`."""
-        return self._extremes.get(name)
 
     def _kept(self, name: str, table: IntTable, read: Callable[[IntTable], Any]) -> Any:
         """What is read out of a table, worked out anew only when that has grown or the run's zero has become known:

@@ -108,7 +108,7 @@ def test_the_pointer_tells_power_and_state(make_view: MakeView) -> None:
     hit = lane_of(view).hit(at(view, 4500))
     assert hit is not None
     assert hit.facts == [("B · run 2 · Video-LLaVA GPU", "390.0 W · 1410 MHz · 88 °C · 97 % busy")]
-    assert hit.note == "Video-LLaVA · run 2 GPU: slowed down by thermal slowdown (software)"
+    assert hit.note == "B · run 2 · Video-LLaVA GPU: slowed down by thermal slowdown (software)"
     early = lane_of(view).hit(at(view, 500))
     assert early is not None
     assert [name for name, _ in early.facts] == ["A · run 1 · Video-LLaVA GPU", "B · run 2 · Video-LLaVA GPU"]

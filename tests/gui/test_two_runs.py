@@ -7,11 +7,15 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtWidgets import QApplication, QLabel
 
-from evprof.core.records import DRAFT, TARGET
+from evprof.core.messages import RunStarted
+from evprof.core.recording import RecordLog
+from evprof.core.records import BEGIN, DRAFT, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
+from evprof.core.run_info import RunInfo
 from evprof.view.columns import columns_of
 from ui.columns.model_pair import ModelPair
+from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
+from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder
 from ui.timeline.stage_lane import StageLane
 from ui.timeline.timeline_view import TimelineView
@@ -96,3 +100,98 @@ def test_the_heads_of_the_columns_say_the_same(pair: ModelPair, controller: RunC
     pair.show_columns(*columns_of(controller.runs, (SPECULATIVE, SPECULATIVE)))
     assert "run 3" not in said(0) + said(1)
     pair.hide()
+
+
+def _place_of(view: TimelineView, column: int, name: str) -> int:
+    """Where a stage of a column's model begins on the axis, in ns."""
+    track = view.scene.tracks[column]
+    assert track is not None
+    span = track.run.stage(name, track.role)
+    assert span is not None
+    return span.start_ns - track.zero_ns
+
+
+def test_first_tokens_lie_over_each_other(view: TimelineView, application: QApplication) -> None:
+    view.selection.set_runs(EVENTS, VIDEO)
+    apart = [int(track.token_times()[0]) for _, track in view.scene.shown]
+    assert apart[0] != apart[1]
+    view.aligning.at_first_token()
+    first = [int(track.token_times()[0]) for _, track in view.scene.shown]
+    assert first[0] == first[1] == apart[0]
+    assert view.selection.offset_ns == apart[0] - apart[1]
+    assert view.aligning.chip.text().startswith("B +" if apart[0] > apart[1] else "B −")
+    assert view.scene.extent()[0] == min(0, view.selection.offset_ns)
+    assert view.scene.scale.start_ns < view.scene.extent()[0]
+
+
+def test_a_chosen_span_lies_over_its_like_whichever_run_it_is_of(view: TimelineView) -> None:
+    view.selection.set_runs(PLAIN, SPECULATIVE)
+    for column in (0, 1):
+        view.aligning.at_start()
+        track = view.scene.tracks[column]
+        assert track is not None
+        span = track.run.stage("vision", TARGET)
+        assert span is not None
+        view.selection.select(SpanRef(track.run.run_id, span.span_id))
+        view.aligning.at_span()
+        assert _place_of(view, 0, "vision") == _place_of(view, 1, "vision")
+    assert view.scene.tracks[3].shift_ns == view.selection.offset_ns  # the draft of B moves with B
+
+
+def _said(inspector: Inspector, name: str) -> list[str]:
+    return [entry.text for part in inspector.sections for entry in part.details if entry.name == name]
+
+
+def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(
+    view: TimelineView, controller: RunController, themes: ThemeHolder
+) -> None:
+    inspector = Inspector(view.selection, controller, themes)
+    view.selection.set_runs(PLAIN, SPECULATIVE)
+    view.aligning.at_first_token()
+    first = view.scene.tracks[0]
+    assert first is not None
+    t_ns = int(first.token_times()[0])
+    view.selection.select_range((t_ns - 1000, t_ns + 1000))
+    assert _said(inspector, "tokens") == ["1", "1"]
+    view.aligning.at_start()
+    assert _said(inspector, "tokens") != ["1", "1"]
+    inspector.deleteLater()
+
+
+def test_an_offset_by_hand_is_dragged_shown_and_forgotten_with_the_runs(view: TimelineView) -> None:
+    view.selection.set_runs(EVENTS, VIDEO)
+    chip = view.aligning.chip
+    assert chip.isVisible()
+    assert chip.text() == "Align"
+    view.aligning.drag(40.0)
+    offset = view.selection.offset_ns
+    assert offset > 0
+    assert chip.text().startswith("B +")
+    view.selection.set_runs(PLAIN, SPECULATIVE)
+    assert view.selection.offset_ns == 0
+    view.selection.set_runs(SPECULATIVE, SPECULATIVE)
+    assert not chip.isVisible()
+
+
+def test_the_offset_follows_a_run_that_goes_on(
+    application: QApplication, selection: Selection, themes: ThemeHolder, scripted_recording: RecordLog
+) -> None:
+    controller = RunController(scripted_recording)
+    controller.pull()
+    view = TimelineView(controller, selection, themes, clock=lambda: 900 * MS)
+    view.show()
+    selection.set_runs(PLAIN, 5)
+    view.aligning.at_first_token()
+    scripted_recording.post(RunStarted(5, RunInfo(5, 9, 0, TARGET, "target", start_ns=500 * MS)))
+    scripted_recording.append(SpanRecord(5, 0, -1, BEGIN, TARGET, "load", 500 * MS, -1))
+    controller.pull()
+    assert view.aligning.chip.text() == "no first token yet"
+    assert selection.offset_ns == 0
+    scripted_recording.append(TokenRecord(5, TARGET, 0, 7, ORIGIN_TARGET, -1, 700 * MS, "▁A"))
+    controller.pull()
+    times = [int(track.token_times()[0]) for _, track in view.scene.of_each_run]
+    assert times[0] == times[1]
+    assert selection.offset_ns == times[0] - 200 * MS
+    view.close()
+    view.deleteLater()
+    controller.close()

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_REJECTED, TokenRecord
 from evprof.core.run_log import RunLog
-from evprof.core.text import join_pieces
+from evprof.core.text import is_control, join_pieces
 
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>\Z")
-_CONTROL = re.compile(r"</?s>\Z|<pad>\Z|<unk>\Z|<\|[^|]*\|>\Z")
 
 
 @dataclass(frozen=True)
@@ -166,8 +165,8 @@ class AnswerFlow:
         # `join_pieces` drops the space before a first word; inside the answer that space is text.
         text = join_pieces(["x", *(token.piece for token in group)])[1:]
         latency = group[0].t_ns - self._emitted[start - 1].t_ns if start else None
-        is_control = len(group) == 1 and bool(_CONTROL.match(group[0].piece))
-        return TokenMark(text, group[0].origin, start, group, latency, is_control)
+        steers = len(group) == 1 and is_control(group[0].piece)
+        return TokenMark(text, group[0].origin, start, group, latency, steers)
 
 
 def _is_byte(token: TokenRecord) -> bool:

@@ -52,6 +52,7 @@ class Inspector(QWidget):
         self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
         selection.chosen_changed.connect(self._show_chosen)
         selection.runs_changed.connect(self._fill)
+        selection.offset_changed.connect(self._fill)
 
     @property
     def sections(self) -> list[DetailSection]:
@@ -71,14 +72,16 @@ class Inspector(QWidget):
             self._fill()
 
     def _own_tracks(self) -> list[Track]:
-        shown = [one for one in columns_of(self._controller.runs, self._selection.runs) if one is not None]
         known = self._known
         self._known = {}
-        for one in shown:
+        for place, one in enumerate(columns_of(self._controller.runs, self._selection.runs)):
+            if one is None:
+                continue
             track = known.get((one.run.run_id, one.role))
             if track is None or track.run is not one.run:
                 track = Track(one)
             track.update()
+            track.shift_ns = self._selection.offset_ns if place else 0
             self._known[one.run.run_id, one.role] = track
         return list(self._known.values())
 

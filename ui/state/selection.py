@@ -9,11 +9,12 @@ from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
+from evprof.view.alignment import Alignment
 from evprof.view.columns import RunPair
 
 
 class TimeRange(NamedTuple):
-    """A stretch of time in ns from a run's zero (runs side by side are aligned there); start_ns <= end_ns."""
+    """A stretch of time on the axis, in ns from run A's zero; run B may be moved on it. start_ns <= end_ns."""
 
     start_ns: int
     end_ns: int
@@ -52,6 +53,8 @@ class Selection(QObject):
         runs_changed(object): the RunPair in the two columns, or the cell that was chosen.
         view_range_changed(object): the visible TimeRange, or None while everything is shown.
         moment_changed(object): where in the scene the players stand, in µs on the sample's clock.
+        alignment_changed(object): the Alignment of the two runs.
+        offset_changed(object): how far run B is moved on the axis now, in ns.
 
     Each is emitted once per change and never for a value that is already set.
     """
@@ -60,6 +63,8 @@ class Selection(QObject):
     runs_changed = Signal(object)
     view_range_changed = Signal(object)
     moment_changed = Signal(object)
+    alignment_changed = Signal(object)
+    offset_changed = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -68,6 +73,8 @@ class Selection(QObject):
         self._cell = ""
         self._view_range: TimeRange | None = None
         self._moment_us = 0
+        self._alignment = Alignment()
+        self._offset_ns = 0
 
     @property
     def chosen(self) -> Chosen | None:
@@ -151,6 +158,7 @@ class Selection(QObject):
         if isinstance(self._chosen, SpanRef | RoundRef | TokenRef) and self._chosen.run_id not in (a, b):
             self.select(None)
         self._runs, self._cell = (a, b), cell
+        self.set_alignment(self._alignment.for_other_runs())
         self.runs_changed.emit(self._runs)
 
     def set_view_range(self, value: tuple[int, int] | None) -> None:
@@ -159,6 +167,28 @@ class Selection(QObject):
         if wanted != self._view_range:
             self._view_range = wanted
             self.view_range_changed.emit(wanted)
+
+    @property
+    def alignment(self) -> Alignment:
+        """What lies over what where two runs are shown."""
+        return self._alignment
+
+    def set_alignment(self, value: Alignment) -> None:
+        """Aligns the two runs otherwise; the timeline works out the offset."""
+        if value != self._alignment:
+            self._alignment = value
+            self.alignment_changed.emit(value)
+
+    @property
+    def offset_ns(self) -> int:
+        """How far run B is moved on the axis: what lies at t on it happened at t - offset_ns from B's zero."""
+        return self._offset_ns
+
+    def set_offset(self, offset_ns: int) -> None:
+        """For who works the offset out."""
+        if offset_ns != self._offset_ns:
+            self._offset_ns = offset_ns
+            self.offset_changed.emit(offset_ns)
 
     def clear(self) -> None:
         """Selects nothing; columns and zoom stay."""

@@ -164,7 +164,7 @@ class LatencyLane(Lane):
             token = track.run.tokens[row + 1]
             facts = [
                 ("latency", time_text(round(values[row] * 1e6))),
-                ("at", time_text(int(times[row]))),
+                ("at", time_text(int(times[row]) - track.shift_ns)),
                 ("origin", ORIGINS[int(track.token_origins()[row + 1])]),
                 ("id", str(token.token_id)),
             ]

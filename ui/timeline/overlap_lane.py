@@ -127,7 +127,7 @@ class OverlapLane(Lane):
         if not start - slack <= t_ns <= end + slack:
             return None
         facts = [
-            ("start", time_text(start)),
+            ("start", time_text(start - track.shift_ns)),
             ("duration", time_text(end - start)),
             ("hidden drafted", str(overlap.drafted)),
             ("hidden accepted", str(overlap.accepted)),

@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor
 
 from evprof.core.records import DRAFT
 from evprof.session.marks import Mark
+from evprof.view.alignment import offset_of
 from evprof.view.labels import model_title
 from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale
@@ -101,8 +102,19 @@ class TimelineScene:
         return None if isinstance(chosen, SpanRef) else self.range_of(chosen)
 
     def extent(self) -> tuple[int, int]:
-        """From the runs' zero to the last thing known of either, in ns; at least a little."""
-        return 0, max((track.end_ns(self.clock_ns) for _, track in self.shown), default=0)
+        """From the earlier run's zero to the last thing known of either, in ns; at least a little."""
+        starts = [track.shift_ns for _, track in self.shown]
+        return min(starts, default=0), max((track.end_ns(self.clock_ns) for _, track in self.shown), default=0)
+
+    def align(self) -> int | None:
+        """Moves B's tracks to where the alignment wants them -> the offset; None where that is not known yet."""
+        a, b = self.tracks[:2]
+        offset: int | None = 0
+        if a is not None and b is not None and a.run is not b.run:
+            offset = offset_of((a.run, a.own_zero_ns), (b.run, b.own_zero_ns), self.selection.alignment)
+        for place, track in self.shown:
+            track.shift_ns = (offset or 0) if place % 2 else 0
+        return offset
 
 
 @dataclass(frozen=True)

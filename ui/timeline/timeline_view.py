@@ -18,6 +18,7 @@ from evprof.view.timescale import Timescale, around, fitted, followed, shows_eno
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
+from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
@@ -100,6 +101,9 @@ class TimelineView(QWidget):
 
     def _make_widgets(self) -> None:
         self.head = AxisHead(self.scene)
+        self.aligning = Aligning(self.scene, self)
+        self.aligning.moved.connect(self._rescale)
+        self.head.hold(self.aligning.chip)
         self.minimap = Minimap(self.scene)
         self.rounds = RoundLane(self.scene)
         self.latency = LatencyLane(self.scene)
@@ -218,6 +222,8 @@ class TimelineView(QWidget):
             return
         self.scene.clock_ns = self._clock()
         self.minimap.show_news()
+        if self.aligning.resolve():
+            return
         if self._take_scale() or ended:
             self._repaint_lanes()
             return
@@ -252,6 +258,7 @@ class TimelineView(QWidget):
         self.scene.tracks = tuple(tracks)
         self.scene.headers = headers_of(*found[:2])
         self.scene.clock_ns = self._clock()
+        self.aligning.resolve()
         self.scene.ruler = None
         view = self.selection.view_range
         if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, shorten
 from typing import Any
 
 from evprof.cli.terminal.console import Console, Piece, total_width
@@ -20,6 +20,8 @@ _LONGER_BAR, _SHORTER_BAR = "█", "░"
 _GOOD, _BAD, _NEITHER = "green", "red", "cyan"
 _STRONG = 2.0
 """A ratio from which a difference is shown bold."""
+
+_LONGEST_TOLD = 60
 
 _MEANING = (
     f"{MORE} more, {LESS} less than the baseline, where the 95 % interval of the ratio [in brackets] leaves 1 out; "
@@ -229,6 +231,38 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
     match = pair["token_match"]
     if match["rate"] is not None:
         out.line(f"same token at the same position: {match['matched']} of {match['compared']} ({match['rate']:.0%})")
+    if pair["text_diff"] is not None:
+        for text in _answer_lines(pair["text_diff"], base, label):
+            out.line(text)
+
+
+def _answer_lines(diff: Document, base: str, label: str) -> list[str]:
+    """Where the answers part and when; and when each came to a word of the expected answer."""
+    first, common = diff["first_difference"], diff["common_words"]
+    lines = []
+    if first is not None:
+        after = f"after {common} word{'' if common == 1 else 's'} that both say"
+        lines.append(f"answers part {after}: {base} {_told(first['a'])}, {label} {_told(first['b'])}")
+    elif common:
+        lines.append(f"answers have the same {common} words")
+    if diff["first_keyword"] is not None:
+        a, b = (_keyword(diff["first_keyword"][side]) for side in "ab")
+        lines.append(f"first word of the expected answer: {base} {a}, {label} {b}")
+    return lines
+
+
+def _told(side: Document) -> str:
+    """Words and when their first one was said."""
+    if not side["text"]:
+        return "ends"
+    when = "" if side["start_ms"] is None else f" at {ms_text(side['start_ms'])}"
+    return f"says “{shorten(side['text'], _LONGEST_TOLD, placeholder=' …')}”{when}"
+
+
+def _keyword(found: Document | None) -> str:
+    if found is None:
+        return "none"
+    return f"“{found['word']}”" + ("" if found["ms"] is None else f" at {ms_text(found['ms'])}")
 
 
 def _bars(parts: Sequence[Document]) -> list[Cells]:

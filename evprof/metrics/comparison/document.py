@@ -10,6 +10,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
+from evprof.metrics.comparison.answers import diff_of
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
@@ -100,7 +101,7 @@ def compare_document(
         "columns": [_column_document(column, column is baseline) for column in listed],
         "settings": [row.to_json() for row in setting_rows(listed) if row.differs or not differences_only],
         "rows": [row.to_json() for row in rows],
-        **{key: pairs[0][key] for key in ("contributions", "generation", "token_match")},
+        **{key: pairs[0][key] for key in ("contributions", "generation", "token_match", "text_diff")},
         "pairs": pairs,
     }
 
@@ -112,7 +113,10 @@ def pair_document(
     blocks: Sequence[tuple[str, ...]] | None = None,
     processes: ProcessSpread | None = None,
 ) -> dict[str, Any]:
-    """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells."""
+    """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells.
+
+    `text_diff` lays the answers of one request beside each other, of repeats the first; None over many samples.
+    """
     pairs = matched(baseline, other)
     is_counted = (baseline.is_cell or other.is_cell) and pairs.is_paired
     return {
@@ -123,6 +127,7 @@ def pair_document(
         "contributions": contributions_of(pairs, basis, blocks or common_blocks((baseline, other), basis), processes),
         "generation": generation_of(pairs),
         "token_match": token_match_of(pairs),
+        "text_diff": None if is_counted else diff_of(pairs.before[0][0], pairs.after[0][0]).to_json(),
     }
 
 

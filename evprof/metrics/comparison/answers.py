@@ -1,0 +1,180 @@
+"""Two answers laid beside each other in words, each with the moment its model had said it.
+
+Words are compared without case and punctuation, so models of different tokenizers compare as well. Moments count from
+each run's own zero; a word is said with the last token of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from evprof.core.run_log import RunLog
+from evprof.core.text import is_byte, is_control, join_pieces
+from evprof.core.units import ms_from_ns
+from evprof.metrics.figures.texts import rouge_words, squad_words, words
+
+TEXT_DIFF_DEFINITION = "words without case and punctuation, longest common blocks first; ms from each run's zero"
+
+MOST_WORDS = 1000
+"""This many words of each answer are compared: what longer answers cost grows with the product of their lengths."""
+
+_FILLERS = frozenset(
+    words(
+        "and are as at be been by can for from has have he her his if in into is it its no not of on or she so some "
+        "that their there these they this those to up was were which who will with yes you"
+    )
+)
+"""Words of an expected answer that tell nothing, unless it has no others; articles count nowhere."""
+
+SAME, CHANGED, ONLY_A, ONLY_B = "same", "changed", "only_a", "only_b"
+
+
+class SaidWord(NamedTuple):
+    """A word as it was written; `t_ns` from the run's zero, None where the file gives no times of tokens.
+
+    `position` is the place of its first token in the answer, -1 where there are no tokens.
+    """
+
+    text: str
+    t_ns: int | None
+    position: int
+
+
+class AnswerSpan(NamedTuple):
+    """Words of A and of B that belong together; one side is empty where only the other says something."""
+
+    kind: str
+    a: tuple[SaidWord, ...]
+    b: tuple[SaidWord, ...]
+
+    @property
+    def lead_ns(self) -> int | None:
+        """How much earlier A had said all of it than B; None where they say different things or a time lacks."""
+        if self.kind != SAME or self.a[-1].t_ns is None or self.b[-1].t_ns is None:
+            return None
+        return self.b[-1].t_ns - self.a[-1].t_ns
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of `spans`."""
+        lead = self.lead_ns
+        return {
+            "kind": self.kind,
+            "a": _side(self.a),
+            "b": _side(self.b),
+            "a_lead_ms": None if lead is None else ms_from_ns(lead),
+        }
+
+
+@dataclass(frozen=True)
+class AnswerDiff:
+    """`keywords`: the first word of each answer that the expected answer has too, None where no answer is expected.
+    `is_cut`: only the beginnings were compared."""
+
+    spans: tuple[AnswerSpan, ...]
+    keywords: tuple[SaidWord | None, SaidWord | None] | None = None
+    is_cut: bool = False
+
+    @property
+    def first_difference(self) -> AnswerSpan | None:
+        """Where the answers part; None where they say the same."""
+        return next((span for span in self.spans if span.kind != SAME), None)
+
+    @property
+    def common_words(self) -> int:
+        """How many words both say before they part."""
+        first = self.spans[0] if self.spans else None
+        return len(first.a) if first is not None and first.kind == SAME else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """`text_diff` of the `compare` document."""
+        first = self.first_difference
+        return {
+            "definition": TEXT_DIFF_DEFINITION,
+            "common_words": self.common_words,
+            "first_difference": None if first is None else first.to_json(),
+            "spans": [span.to_json() for span in self.spans],
+            "first_keyword": None
+            if self.keywords is None
+            else {side: _word(word) for side, word in zip("ab", self.keywords, strict=True)},
+            "is_cut": self.is_cut,
+        }
+
+
+def said_words(run: RunLog) -> list[SaidWord]:
+    """The words of a run's answer so far, in order."""
+    if run.info.imported is not None or not run.tokens:
+        return [SaidWord(word, None, -1) for word in words(run.info.text or "")]
+    zero_ns = run.tokens[0].t_ns if run.info.start_ns is None else run.info.start_ns
+    text, owners = _written(run)
+    found, at = [], 0
+    for word in words(text):
+        start = text.index(word, at)
+        at = start + len(word)
+        first, last = owners[start], owners[at - 1]
+        found.append(SaidWord(word, run.tokens[last].t_ns - zero_ns, run.tokens[first].position))
+    return found
+
+
+def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
+    """The answers of two runs, finished or not."""
+    said = said_words(a), said_words(b)
+    reference = b.info.sample.reference if b.info.sample.reference is not None else a.info.sample.reference
+    keywords = None if reference is None else (first_keyword(said[0], reference), first_keyword(said[1], reference))
+    is_cut = max(map(len, said)) > MOST_WORDS
+    return AnswerDiff(tuple(spans_of(said[0][:MOST_WORDS], said[1][:MOST_WORDS])), keywords, is_cut)
+
+
+def spans_of(a: Sequence[SaidWord], b: Sequence[SaidWord]) -> list[AnswerSpan]:
+    """The words of both in order, each in one span."""
+    keys = [_key(word.text) for word in a], [_key(word.text) for word in b]
+    kinds = {"equal": SAME, "replace": CHANGED, "delete": ONLY_A, "insert": ONLY_B}
+    codes = SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
+    return [AnswerSpan(kinds[kind], tuple(a[i:j]), tuple(b[m:n])) for kind, i, j, m, n in codes]
+
+
+def first_keyword(said: Sequence[SaidWord], reference: str) -> SaidWord | None:
+    """The first word of an answer that the expected one has too and that tells something."""
+    expected = set(squad_words(reference))
+    wanted = expected - _FILLERS or expected
+    return next((word for word in said if wanted.intersection(squad_words(word.text))), None)
+
+
+def _written(run: RunLog) -> tuple[str, list[int]]:
+    """The answer's text, and for each of its characters the index of the token that completes it."""
+    parts: list[str] = []
+    owners: list[int] = []
+    index = 0
+    while index < len(run.tokens):
+        start = index
+        index += 1
+        while is_byte(run.tokens[start].piece) and index < len(run.tokens) and is_byte(run.tokens[index].piece):
+            index += 1
+        pieces = [token.piece for token in run.tokens[start:index]]
+        # The space before a first word is dropped by join_pieces; inside the answer it divides words.
+        text = "" if is_control(pieces[0]) else join_pieces(["x", *pieces])[1:]
+        parts.append(text)
+        owners += [index - 1] * len(text)
+    return "".join(parts), owners
+
+
+def _key(text: str) -> str:
+    return " ".join(rouge_words(text)) or text
+
+
+def _side(said: Sequence[SaidWord]) -> dict[str, Any]:
+    return {
+        "text": " ".join(word.text for word in said),
+        "start_ms": _ms(said[0].t_ns) if said else None,
+        "end_ms": _ms(said[-1].t_ns) if said else None,
+    }
+
+
+def _word(word: SaidWord | None) -> dict[str, Any] | None:
+    return None if word is None else {"word": word.text, "ms": _ms(word.t_ns)}
+
+
+def _ms(t_ns: int | None) -> float | None:
+    return None if t_ns is None else ms_from_ns(t_ns)

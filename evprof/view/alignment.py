@@ -1,0 +1,105 @@
+"""Which moment of run A lies over which moment of run B, and how far B has to be moved for that.
+
+Moments are found by what happens in them, not by their numbers, so that an alignment holds for live runs and for the
+next pair as well.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evprof.core.run_log import RunLog, Span
+
+START, FIRST_TOKEN, LANDMARK, BY_HAND = "start", "first token", "span", "by hand"
+"""Kinds of alignment."""
+
+
+class Landmark(NamedTuple):
+    """A span as it is found again in another run.
+
+    `stage` is the stage it is a part of, "" for a stage itself; `number` counts its like before it; `helps`: it is of
+    the model that only drafts.
+    """
+
+    name: str
+    stage: str = ""
+    number: int = 0
+    helps: bool = False
+
+    @property
+    def title(self) -> str:
+        """`prefill`, or `verify 3`."""
+        return f"{self.name} {self.number + 1}" if self.stage else self.name
+
+
+class Alignment(NamedTuple):
+    """How two runs lie on one axis. `landmark` for LANDMARK; `offset_ns`, how far B is moved, for BY_HAND."""
+
+    kind: str = START
+    landmark: Landmark | None = None
+    offset_ns: int = 0
+
+    @property
+    def title(self) -> str:
+        """The moment both have in common, in words."""
+        return self.landmark.title if self.landmark is not None else self.kind
+
+    def for_other_runs(self) -> Alignment:
+        """What remains of it when other runs are shown: an offset by hand means nothing for them."""
+        return Alignment() if self.kind == BY_HAND else self
+
+
+def landmark_of(run: RunLog, span: Span) -> Landmark:
+    """How a span of one run is told to another."""
+    like = _like(run, span.name, _stage_of(run, span), span.role)
+    number = next((place for place, other in enumerate(like) if other is span), 0)
+    return Landmark(span.name, _stage_of(run, span), number, span.role != run.info.role)
+
+
+def span_at(run: RunLog, landmark: Landmark) -> Span | None:
+    """The span of a run that a landmark means; where the run has no draft beside it, its own model's."""
+    own, drafts = run.info.role, {span.role for span in run.spans.values()} - {run.info.role}
+    role = min(drafts) if landmark.helps and drafts else own
+    like = _like(run, landmark.name, landmark.stage, role)
+    return like[landmark.number] if landmark.number < len(like) else None
+
+
+def moment_of(run: RunLog, zero_ns: int, alignment: Alignment) -> int | None:
+    """When a run comes to what is aligned, in ns from its zero (`zero_ns` on the clock); None as long as it has not.
+
+    Imported runs have no times of tokens: their first one comes with the end of prefill.
+    """
+    if alignment.kind == FIRST_TOKEN:
+        if run.info.imported is None:
+            return run.tokens[0].t_ns - zero_ns if run.tokens else None
+        prefill = run.stage("prefill", run.info.role)
+        return None if prefill is None or prefill.end_ns is None else prefill.end_ns - zero_ns
+    if alignment.landmark is not None:
+        span = span_at(run, alignment.landmark)
+        return None if span is None else span.start_ns - zero_ns
+    return 0
+
+
+def offset_of(a: tuple[RunLog, int], b: tuple[RunLog, int], alignment: Alignment) -> int | None:
+    """How far B is moved to the right on A's axis, in ns; None where a run has not come to the moment (yet).
+
+    Each run comes with its zero on the clock.
+    """
+    if alignment.kind == BY_HAND:
+        return alignment.offset_ns
+    before, after = moment_of(*a, alignment), moment_of(*b, alignment)
+    return None if before is None or after is None else before - after
+
+
+def _stage_of(run: RunLog, span: Span) -> str:
+    parent = run.spans.get(span.parent_id)
+    return "" if span.is_stage or parent is None else parent.name
+
+
+def _like(run: RunLog, name: str, stage: str, role: str) -> list[Span]:
+    """Spans of that name in the stage, in order of start."""
+    if not stage:
+        return [span for span in run.stages(role) if span.name == name]
+    parents = [span for span in run.spans.values() if span.role == role and span.name == stage]
+    found = [part for parent in parents for part in run.children(parent.span_id) if part.name == name]
+    return sorted(found, key=lambda span: span.start_ns)
