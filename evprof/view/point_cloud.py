@@ -22,20 +22,20 @@ Picture = npt.NDArray[np.uint8]
 Color = tuple[int, int, int]
 
 
-class Turn(NamedTuple):
+class ViewAngle(NamedTuple):
     """From where points are seen, in degrees: to the side and from above."""
 
     yaw: int = -35
     pitch: int = 20
 
-    def by(self, across: float, down: float) -> Turn:
+    def by(self, across: float, down: float) -> ViewAngle:
         """Turned by a hand that moved so many px."""
-        return Turn(
+        return ViewAngle(
             (round(self.yaw + across * 0.5) + 180) % 360 - 180, max(-90, min(90, round(self.pitch + down * 0.5)))
         )
 
 
-UNTURNED = Turn()
+UNTURNED = ViewAngle()
 """From where points are seen at first."""
 
 
@@ -56,7 +56,7 @@ def thinned(events: EventArray, most: int = MOST_POINTS) -> EventArray:
 
 
 def projected(
-    x: npt.ArrayLike, y: npt.ArrayLike, t_us: npt.ArrayLike, box: Box, turn: Turn
+    x: npt.ArrayLike, y: npt.ArrayLike, t_us: npt.ArrayLike, box: Box, turn: ViewAngle
 ) -> tuple[Floats, Floats, Floats]:
     """Right, down and nearness of points. Unturned they are seen as by the camera, and the newest is nearest.
 
@@ -74,7 +74,7 @@ def projected(
 
 
 def cloud_picture(
-    events: EventArray, box: Box, turn: Turn, *, size: tuple[int, int], colors: tuple[Color, Color, Color, Color]
+    events: EventArray, box: Box, turn: ViewAngle, *, size: tuple[int, int], colors: tuple[Color, Color, Color, Color]
 ) -> Picture:
     """uint8 [height, width, 3] of `size` (width, height): nearer points over farther ones, and the box's edges.
 
@@ -84,8 +84,9 @@ def cloud_picture(
     width, height = size
     picture = np.empty((height, width, 3), dtype=np.uint8)
     picture[:] = ground
-    corners = [(x, y, t) for x in (0, box.width - 1) for y in (0, box.height - 1) for t in (box.start_us, box.stop_us)]
-    right, down, _ = projected(*zip(*corners, strict=True), box, turn)
+    ends = (0, box.width - 1), (0, box.height - 1), (box.start_us, box.stop_us)
+    xs, ys, ts = (corners.reshape(-1) for corners in np.meshgrid(*map(np.array, ends), indexing="ij"))
+    right, down, _ = projected(xs, ys, ts, box, turn)
     scale = _FILL * min(width / max(1e-9, np.ptp(right)), height / max(1e-9, np.ptp(down)))
 
     def place(across: Floats, below: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

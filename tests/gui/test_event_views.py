@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
 from evprof.view.event_rates import Region, polarity_counts
-from evprof.view.point_cloud import MOST_POINTS, UNTURNED, Turn
+from evprof.view.point_cloud import MOST_POINTS, UNTURNED, ViewAngle
 from ui.players.event_look import POINTS, EventArtist, EventLook
 from ui.players.event_player import EventPlayer
 from ui.players.event_windows import HeldEvents
@@ -56,7 +56,7 @@ def player(
 
 def drag(widget: QWidget, first: QPointF, second: QPointF) -> None:
     left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
-    middle = (first + second) / 2
+    middle = QPointF((first.x() + second.x()) / 2, (first.y() + second.y()) / 2)
     for kind, at, held in (
         (QEvent.Type.MouseButtonPress, first, left),
         (QEvent.Type.MouseMove, middle, left),
@@ -160,7 +160,7 @@ def test_of_a_long_recording_a_part_of_every_bin_is_looked_at() -> None:
 
 
 def test_a_look_is_remembered_with_its_region_and_turn() -> None:
-    look = EventLook(POINTS, "dark", 1_000_000, None, Region(1, 2, 3, 4), Turn(170, -90))
+    look = EventLook(POINTS, "dark", 1_000_000, None, Region(1, 2, 3, 4), ViewAngle(170, -90))
     assert EventLook.from_text(look.text) == look
     for text in ("polarity dark 10000 0 region=3,2,1,4", "polarity dark 10000 0 turn=999,0 what=1"):
         assert EventLook.from_text(text) == EventLook("polarity", "dark")

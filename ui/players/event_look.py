@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from evprof.view.event_rates import Region, polarity_counts, rate_words
-from evprof.view.point_cloud import UNTURNED, Box, Turn, cloud_picture, thinned
+from evprof.view.point_cloud import UNTURNED, Box, ViewAngle, cloud_picture, thinned
 
 if TYPE_CHECKING:
     from evprof.core.events import EventArray
@@ -53,7 +53,7 @@ class EventLook:
     span_us: int = 10_000
     count: int | None = None
     region: Region | None = None
-    turn: Turn = UNTURNED
+    turn: ViewAngle = UNTURNED
 
     @property
     def is_as_model(self) -> bool:
@@ -106,7 +106,7 @@ class EventLook:
                 is_any = region.left < region.right and region.top < region.bottom
                 found = replace(found, region=region if is_any else None)
             elif match := _TURN.match(word):
-                turn = Turn(int(match[1]), int(match[2]))
+                turn = ViewAngle(int(match[1]), int(match[2]))
                 found = replace(found, turn=turn if abs(turn.yaw) <= 180 and abs(turn.pitch) <= 90 else UNTURNED)
         return found
 

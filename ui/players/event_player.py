@@ -71,9 +71,9 @@ class EventPlayer(FramePlayer):
         super().resizeEvent(event)
         self.picture_placed(self.picture_place())
 
-    def screen(self) -> QRectF:
+    def room(self) -> QRectF:
         """Leaves room for the curve below a recording."""
-        room = super().screen()
+        room = super().room()
         return room.adjusted(0, 0, 0, -RATE_PX - _INSET) if self.is_drawn else room
 
     # The region.

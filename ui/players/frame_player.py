@@ -254,7 +254,7 @@ class FramePlayer(Drawn):
         image = self.image
         if image is None or image.isNull():
             return None
-        screen = self.screen()
+        screen = self.room()
         size = image.size().scaled(screen.size().toSize(), Qt.AspectRatioMode.KeepAspectRatio)
         return QRectF(screen.left(), screen.top(), size.width(), size.height())
 
@@ -264,13 +264,13 @@ class FramePlayer(Drawn):
     def picture_placed(self, place: QRectF | None) -> None:
         """For players with something on their picture's edge."""
 
-    def screen(self) -> QRectF:
+    def room(self) -> QRectF:
         """Where pictures may stand."""
         return QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
 
     def _empty_screen(self) -> QRectF:
         """Where a picture would stand."""
-        screen = self.screen()
+        screen = self.room()
         screen.setWidth(min(screen.width(), screen.height() * ASPECT))
         return screen
 

@@ -24,7 +24,7 @@ _HEAD_ROOM = 1.25
 _LEVEL_TOP, _LEVEL_BOTTOM = 5.0, 4.0
 
 
-class Pace(NamedTuple):
+class ModelFactor(NamedTuple):
     """How one shown model keeps up."""
 
     column: int
@@ -50,7 +50,7 @@ class RealTimeLane(Lane):
         """Stages."""
         return news.spans
 
-    def paces(self) -> list[Pace]:
+    def paces(self) -> list[ModelFactor]:
         """The curves, from the runs' zero."""
         found = []
         for column, track in columns_of_players(self.scene):
@@ -60,7 +60,7 @@ class RealTimeLane(Lane):
             work = work_of(track.run, track.role, track.now(self.scene.clock_ns))
             zero = track.zero_ns
             curve = factor_curve([start - zero for start, _ in work], [end - zero for _, end in work], sensed)
-            found.append(Pace(column, track, sensed, curve))
+            found.append(ModelFactor(column, track, sensed, curve))
         return found
 
     def _y(self, factor: float, highest: float) -> float:
@@ -92,7 +92,7 @@ class RealTimeLane(Lane):
         for pace in paces:
             self._paint_line(painter, pace, highest, taken)
 
-    def _paint_line(self, painter: QPainter, pace: Pace, highest: float, taken: list[QRectF]) -> None:
+    def _paint_line(self, painter: QPainter, pace: ModelFactor, highest: float, taken: list[QRectF]) -> None:
         if not len(pace.curve.times):
             return
         x, color = self.scene.scale.x, self.scene.line_color(pace.column)

@@ -27,7 +27,6 @@ class Exporting(QObject):
 
     film_asked = Signal()
 
-
     def __init__(self, session: WindowSession, controller: RunController, window: QWidget, post: Post) -> None:
         super().__init__(window)
         self._session = session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command
 from evprof.cli.parser import CommandExample
@@ -12,7 +13,9 @@ from evprof.cli.sessions.export import run_numbers
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import USAGE, UserError
-from evprof.core.run_log import RunLog
+
+if TYPE_CHECKING:
+    from evprof.core.run_info import RunInfo
 
 
 class FilmCommand(Command):
@@ -32,7 +35,12 @@ class FilmCommand(Command):
         """Session, runs, length and place."""
         parser.add_argument("session", metavar="S.evprof", help="session whose runs are filmed")
         parser.add_argument(
-            "-o", "--output", metavar="FILE.mp4|FILE.gif", type=Path, required=True, help="file to write"
+            "-o",
+            "--output",
+            metavar="FILE.mp4|FILE.gif",
+            type=Path,
+            required=True,
+            help="film to write: FILE.mp4 or FILE.gif",
         )
         parser.add_argument("--runs", metavar="A,B", type=run_numbers, help="one run or two (default: the last)")
         parser.add_argument(
@@ -46,9 +54,8 @@ class FilmCommand(Command):
 
         check_film_name(options.output)
         _, stored = stored_source(Path(options.session))
-        known = {info.run_id: RunLog(info) for info in stored.infos}
-        pair = _pair(known, sorted(options.runs or ()))
-        stored.keep([run.info for run in known.values() if run.run_id in pair])
+        pair = _pair(stored.infos, sorted(options.runs or ()))
+        stored.keep([info for info in stored.infos if info.run_id in pair])
         columns = film_columns({run.run_id: run for run in stored}, pair)
         with Progress(console, options.output.name, "pictures") as progress, progress.until_stopped() as stop:
             begun = False
@@ -65,10 +72,12 @@ class FilmCommand(Command):
         return 0
 
 
-def _pair(known: dict[int, RunLog], chosen: Sequence[int]) -> tuple[int | None, int | None]:
+def _pair(infos: Sequence[RunInfo], chosen: Sequence[int]) -> tuple[int | None, int | None]:
     """The runs of both columns. Raises UserError (exit code 2) for runs that are not there, and for more than two."""
+    from evprof.core.run_log import RunLog
     from evprof.view.columns import pair_for
 
+    known = {info.run_id: RunLog(info) for info in infos}
     missing = [number for number in chosen if number not in known]
     if missing or not known:
         told = f"run {missing[0]} is" if missing else "no run is"
