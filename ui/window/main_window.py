@@ -195,6 +195,7 @@ class MainWindow(QMainWindow):
         self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
+        self.pair.link.watch(self.controller)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
