@@ -264,6 +264,13 @@ class TimelineView(QWidget):
         self._show_wanted()
         self._rescale()
 
+    def mark_partings(self, a_ns: int | None, b_ns: int | None) -> None:
+        """Marks when each answer began to differ from the other, in ns from its run's zero."""
+        if (a_ns, b_ns) != self.scene.partings:
+            self.scene.partings = a_ns, b_ns
+            for lane in self._stages:
+                lane.update()
+
     def _forget(self) -> None:
         self._changed.clear()
         self.selection.clear()

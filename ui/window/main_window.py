@@ -58,6 +58,7 @@ from ui.window.long_work import LongWork
 from ui.window.machine_note import MachineNote
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
+from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
 from ui.window.status_bar import OBSERVER, StatusBar
 from ui.window.trace_viewer import TraceViewer
@@ -200,6 +201,7 @@ class MainWindow(QMainWindow):
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
+        self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
         self._connect_actions()
 

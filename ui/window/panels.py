@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
+from ui.columns.answer_panel import AnswerPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -36,5 +37,6 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples and runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
+    PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", AnswerPanel),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""
