@@ -23,6 +23,7 @@ from engines.speculation.draft_length import DraftLength, Fixed
 from engines.speculation.judgements import JudgementLog
 from engines.speculation.rounds import Rounds
 from engines.speculation.verification import Verifier
+from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import first_shared
 from evprof.core.errors import Cancelled
@@ -127,13 +128,15 @@ def play(
     verifier: Verifier | None = None,
     log: JudgementLog | None = None,
     clock: StageClock | None = None,
+    alternatives: AlternativesLog | None = None,
 ) -> Played:
     """The same answer, drafted and verified."""
     one = target if isinstance(target, CachedModel) else cached(target, kind=kind)
     made = drafter if not callable(drafter) else drafter(one)
     one.keeps_features, one.prefill_chunk = made.wants_features, chunk
     verifier = verifier or Verifier()
-    first = verifier.sample(one.prefill(one.decoder.embed(prompt), NEVER))
+    sample = verifier.sample if alternatives is None else alternatives.watched(verifier.sample)
+    first = sample(one.prefill(one.decoder.embed(prompt), NEVER))
     answer = Answer(sink, 1, "target", PIECES)
     answer.add(int(first))
     clock = clock or StageClock(sink, 1)
@@ -149,6 +152,7 @@ def play(
         stop=stop or NEVER,
         context=PromptContext(prompt[0].tolist(), one.prompt_embeddings, one.features),
         log=log,
+        alternatives=alternatives,
     )
     try:
         with clock.stage("decode", "target", one.device) as played.span:

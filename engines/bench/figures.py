@@ -21,7 +21,7 @@ from engines.bench.turns import (
     spread,
     spread_of,
 )
-from evprof.core.model_shapes import TextShape
+from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.limits import roofline
 
 VISION = "vision"

@@ -1,9 +1,10 @@
 """What the instrumentation costs: the same decode loop with and without records, in interleaved pairs.
 
 "Off" is the very same loop with a null clock and an answer that keeps no records. Beside the ratio stands the A/A
-ratio, off against off in the same minutes: what this machine's noise alone makes of equal things. The engine thread's
+ratio, off against off in the same minutes: what this machine's noise alone makes of equal things. What the likeliest
+tokens in every place cost is told apart, with them against the same records without. The engine thread's
 part is measured, which ends at the queue; what sending to a window adds is `windowed_vs_headless`, not measured here.
-All three continue one answer at the same positions of one cache, which is cut back in between. On a GPU the step is the
+All continue one answer at the same positions of one cache, which is cut back in between. On a GPU the step is the
 one that runs take there, spans have device times, and a turn is longer: its end waits for the device.
 """
 
@@ -23,13 +24,14 @@ from torch import nn
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, Limits, decode, make_reader
 from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import greedy
+from engines.decoder.sampling import Sampler, greedy
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.hardware.device import choose_device, choose_dtype
 from engines.hardware.environment import describe_environment
 from engines.loading.shapes import LANGUAGE_SHAPES, SEED, build_language_model, language_config
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import NullClock, StageClock
+from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer, SilentAnswer
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
@@ -50,12 +52,14 @@ RESAMPLES = 4000
 
 
 @dataclass(frozen=True)
-class Triple:
-    """Time per token in ns with records, without, and without once more; in turns of random order."""
+class Turn:
+    """Time per token in ns with records, without, without once more, and with records and alternatives; all of them in
+    turns of random order."""
 
     on_ns: float
     off_ns: float
     again_ns: float
+    alternatives_ns: float
 
 
 def measure_overhead(
@@ -83,7 +87,7 @@ def measure_overhead(
             loop = _Loop(_build(shape, place), step)
             if loop.sentence is not None:
                 note(loop.sentence)
-            triples = _measure(loop, pairs, note)
+            measured = _measure(loop, pairs, note)
             environment = describe_environment(place)
     finally:
         torch.set_num_threads(before)
@@ -93,28 +97,34 @@ def measure_overhead(
             "on_us": entry.on_ns / 1000,
             "off_us": entry.off_ns / 1000,
             "off_again_us": entry.again_ns / 1000,
+            "alternatives_us": entry.alternatives_ns / 1000,
         }
-        for index, entry in enumerate(triples)
+        for index, entry in enumerate(measured)
     ]
     where = {"shape": shape, "device": str(place), "step": loop.kind, "tokens_per_pair": loop.tokens * TURNS}
-    return {"environment": environment, "rows": rows, "summary": where | summarise(triples)}
+    return {"environment": environment, "rows": rows, "summary": where | summarise(measured)}
 
 
-def summarise(triples: list[Triple]) -> dict[str, Any]:
+def summarise(measured: list[Turn]) -> dict[str, Any]:
     """Median ratios of time per token, the 95 % bootstrap bounds, and what one token costs."""
-    ratios = np.array([entry.on_ns / entry.off_ns for entry in triples])
-    equal = np.array([entry.again_ns / entry.off_ns for entry in triples])
+    ratios = np.array([entry.on_ns / entry.off_ns for entry in measured])
+    equal = np.array([entry.again_ns / entry.off_ns for entry in measured])
+    alternatives = np.array([entry.alternatives_ns / entry.on_ns for entry in measured])
     low, high = median_interval(ratios)
     equal_low, equal_high = median_interval(equal)
+    alternatives_low, alternatives_high = median_interval(alternatives)
     return {
-        "pairs": len(triples),
-        "off_ms_per_token": statistics.median(entry.off_ns for entry in triples) / 1e6,
+        "pairs": len(measured),
+        "off_ms_per_token": statistics.median(entry.off_ns for entry in measured) / 1e6,
         "instrumented_vs_off": float(np.median(ratios)),
         "instrumented_vs_off_ci95_low": low,
         "instrumented_vs_off_ci95_high": high,
         "a_vs_a": float(np.median(equal)),
         "a_vs_a_ci95_low": equal_low,
         "a_vs_a_ci95_high": equal_high,
+        "alternatives_vs_instrumented": float(np.median(alternatives)),
+        "alternatives_vs_instrumented_ci95_low": alternatives_low,
+        "alternatives_vs_instrumented_ci95_high": alternatives_high,
         "windowed_vs_headless": None,
     }
 
@@ -142,34 +152,39 @@ class _Loop:
         self._step, self.kind, self.sentence = chosen.step, chosen.kind, chosen.sentence
 
     def start(self) -> dict[str, _Running]:
-        """Three runs over one prefilled prompt, which have their first token; "on" has records."""
+        """Runs over one prefilled prompt, which have their first token: "on" has records, "alternatives" these, too."""
         self._sink.take()  # nothing piles up
         cached = CachedModel.over(self._model, TARGET, bytes_per_position=1)
         cached.own_step = self._step
         if isinstance(self._step, GraphStep):
             cached.cache = self._step.open_cache(self._capacity)
         first = int(greedy(cached.prefill(self._embeddings, _NEVER)))
-        return {kind: self._running(cached, first, instrumented=kind == "on") for kind in ("on", "off", "again")}
+        return {kind: self._running(cached, first, kind) for kind in ("on", "off", "again", "alternatives")}
 
-    def _running(self, cached: CachedModel, first: int, *, instrumented: bool) -> _Running:
+    def _running(self, cached: CachedModel, first: int, kind: str) -> _Running:
         clock: StageClock = NullClock()
         answer: Answer = SilentAnswer()
-        if instrumented:
+        if kind in ("on", "alternatives"):
             self._run_id += 1
             clock = StageClock(self._sink, self._run_id, timers=make_timers([cached.device], self._pools))
             answer = Answer(self._sink, self._run_id, TARGET, self._pieces)
         answer.add(first)
-        return _Running(cached, answer, clock, self.tokens)
+        sampler: Sampler = greedy
+        if kind == "alternatives":
+            dtype = self._model.embed_tokens.weight.dtype
+            sampler = AlternativesLog(cached.device, self._model.rows, dtype, self.tokens * TURNS).watched(greedy)
+        return _Running(cached, answer, clock, self.tokens, sampler)
 
 
 class _Running:
     """One run's decode stage, advanced some tokens at a time; `time_ns` is what that took, stage records included."""
 
-    def __init__(self, cached: CachedModel, answer: Answer, clock: StageClock, tokens: int) -> None:
+    def __init__(self, cached: CachedModel, answer: Answer, clock: StageClock, tokens: int, sampler: Sampler) -> None:
         self._cached = cached
         self._answer = answer
         self._clock = clock
         self._tokens = tokens
+        self._sampler = sampler
         began_ns = monotonic_ns()
         self._stage = clock.stage("decode", TARGET, cached.device)
         self._stage.__enter__()
@@ -184,7 +199,8 @@ class _Running:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         began_ns = monotonic_ns()
-        decode(self._cached, last, self._answer, limits, sampler=greedy, clock=self._clock, stop=_NEVER, reader=reader)
+        sampler, clock = self._sampler, self._clock
+        decode(self._cached, last, self._answer, limits, sampler=sampler, clock=clock, stop=_NEVER, reader=reader)
         self.time_ns += monotonic_ns() - began_ns
 
     def time_per_token(self) -> float:
@@ -199,20 +215,20 @@ class _Running:
 _NEVER = threading.Event()
 
 
-def _measure(loop: _Loop, pairs: int, note: Callable[[str], None]) -> list[Triple]:
+def _measure(loop: _Loop, pairs: int, note: Callable[[str], None]) -> list[Turn]:
     order = random.Random(SEED)
-    _triple(loop, order)  # the first of everything is slow
+    _turn(loop, order)  # the first of everything is slow
     began_ns = monotonic_ns()
-    triples: list[Triple] = []
+    measured: list[Turn] = []
     for index in range(pairs):
-        triples.append(_triple(loop, order))
+        measured.append(_turn(loop, order))
         if (index + 1) % 50 == 0 and index + 1 < pairs:
             left_s = (monotonic_ns() - began_ns) / NS_PER_S / (index + 1) * (pairs - index - 1)
             note(f"overhead: {index + 1} of {pairs} pairs, about {left_s:.0f} s left")
-    return triples
+    return measured
 
 
-def _triple(loop: _Loop, order: random.Random) -> Triple:
+def _turn(loop: _Loop, order: random.Random) -> Turn:
     runs = loop.start()
     kinds = list(runs)
     for _ in range(TURNS):
@@ -220,7 +236,7 @@ def _triple(loop: _Loop, order: random.Random) -> Triple:
         for kind in kinds:
             runs[kind].advance()
     times = {kind: run.time_per_token() for kind, run in runs.items()}
-    return Triple(times["on"], times["off"], times["again"])
+    return Turn(times["on"], times["off"], times["again"], times["alternatives"])
 
 
 def _build(shape: str, device: torch.device) -> LlamaDecoder:

@@ -12,9 +12,9 @@ from transformers import CLIPVisionConfig
 from engines.checkpoints.config import ModelConfig, edge, number
 from engines.fit.requirements import picture_count, visual_positions
 from engines.loading.shapes import text_shape, vision_shape
-from evprof.core.model_shapes import TextShape
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.limits.roofline import decode_flops, mean_context, prefill_flops, vision_flops
 from evprof.metrics.limits.sizes import VICUNA_7B
 

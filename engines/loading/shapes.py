@@ -16,9 +16,9 @@ from engines.families.family import engine_family
 from engines.families.llava_network import LlavaConfig
 from engines.loading.random_weights import random_config
 from evprof.core.errors import USAGE, UserError
-from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 
 SEED = 20_240_601
 

@@ -35,6 +35,7 @@ from engines.modes.strategy import strategy_of
 from engines.stages.model import EVENTS, VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell, capacity_of
 from engines.stages.reading import OFF, files_of, import_reader_of, recording_problems
+from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
@@ -241,13 +242,15 @@ class MeasuredRun:
         vocabulary = models[plan.role].vocabulary
         strategy = strategy_of(self._request.mode)
         answer = Answer(self._sink, plan.run_id, plan.role, vocabulary.pieces, origin=strategy.origin)
+        sampler = make_sampler(plan.settings, models[plan.role].device)
+        log = self._alternatives(models[plan.role])
         course = Course(
             plan,
             self._request.sample,
             models,
             {role: chosen.step for role, (chosen, _) in ready.steps.items()},
             answer,
-            make_sampler(plan.settings, models[plan.role].device),
+            sampler if log is None else log.watched(sampler),
             self._sink,
             clock,
             memory,
@@ -255,6 +258,7 @@ class MeasuredRun:
             Zero(self._describe).teller,
             self._tools.draft_pools,
             self._tools.draft_worker,
+            log,
         )
         try:
             self._play(strategy(course), ready.steps)
@@ -262,6 +266,14 @@ class MeasuredRun:
             end_ns = clock.finish()
             self._endings.append(lambda: {"end_ns": end_ns, "clocks": clock.device_clocks})
             self._describe({"end_ns": end_ns})
+
+    def _alternatives(self, model: VisionLanguageModel) -> AlternativesLog | None:
+        """What keeps the answering model's logits: its memory is taken before the run's zero."""
+        if not self._plan.settings.alternatives:
+            return None
+        language = model.language_model
+        dtype = language.embed_tokens.weight.dtype
+        return AlternativesLog(model.device, language.rows, dtype, self._plan.settings.max_new_tokens)
 
     def _play(self, run: PlainRun, steps: dict[str, tuple[ChosenStep, DecodeSteps]]) -> None:
         course, told = run.course, run.facts
@@ -290,6 +302,10 @@ class MeasuredRun:
         facts: dict[str, Any] = {}
         for record in run.judgements():
             self._sink.append(record)
+        vocabulary, ids = run.answering.model.vocabulary, run.course.answer.ids
+        if (log := run.course.alternatives) is not None:
+            for alternatives in log.records(self._plan.run_id, self._plan.role, ids, vocabulary.pieces):
+                self._sink.append(alternatives)
         if run.facts != told:
             facts["speculation"] = run.facts
         for role, model_pass in run.passes.items():
@@ -304,8 +320,7 @@ class MeasuredRun:
             for role, model_pass in run.passes.items()
             if model_pass.cached.length
         }
-        vocabulary = run.answering.model.vocabulary
-        if ids := run.course.answer.ids:
+        if ids:
             facts["text"] = vocabulary.decode([token_id for token_id in ids if token_id not in vocabulary.eos_ids])
         return facts
 

@@ -16,6 +16,7 @@ from engines.modes.draft_worker import DraftWorker
 from engines.modes.run_plan import RunPlan
 from engines.stages.model import VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell
+from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import ORIGIN_TARGET, JudgementRecord
@@ -27,7 +28,8 @@ from evprof.core.vocabulary.generation import GenerationSettings
 @dataclass(frozen=True, eq=False)
 class Course:
     """What a run has before its zero. `tell` gives what hears of a role's pass; `pools` are a draft's own CUDA events
-    and `draft_worker` lends it a thread where it computes beside its target.
+    and `draft_worker` lends it a thread where it computes beside its target. `sampler` keeps its logits in
+    `alternatives`, where these are wanted; rounds keep theirs there.
 
     `models` and `steps` are by role, the draft first.
     """
@@ -45,6 +47,7 @@ class Course:
     tell: Callable[[str], Tell]
     pools: dict[str, list[Any]] = field(default_factory=dict)
     draft_worker: DraftWorker = field(default_factory=DraftWorker)
+    alternatives: AlternativesLog | None = None
 
     @property
     def settings(self) -> GenerationSettings:

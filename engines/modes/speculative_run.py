@@ -79,6 +79,7 @@ class SpeculativeRun(PlainRun):
             stop=stop,
             context=PromptContext(text, cached.prompt_embeddings, cached.features, target.visual),
             log=self.log,
+            alternatives=self.course.alternatives,
         )
 
     def judgements(self) -> Iterator[JudgementRecord]:

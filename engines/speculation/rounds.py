@@ -17,6 +17,7 @@ from engines.measuring.timing import StageClock
 from engines.speculation.draft_length import DraftLength
 from engines.speculation.judgements import JudgementLog
 from engines.speculation.verification import Judged, Verifier
+from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer, Round
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
@@ -28,7 +29,8 @@ class Rounds:
     """The rounds of one answer. What lasts from round to round is in the caches' lengths and the answer.
 
     `target` is prefilled, `answer` holds the first token (after a block drafted inside the prefill, several). `context`
-    is the prompt for drafters that look at it; `log` keeps what both models thought of drafted tokens.
+    is the prompt for drafters that look at it; `log` keeps what both models thought of drafted tokens, and
+    `alternatives` what they might have said instead.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Rounds:
         stop: StopFlag,
         context: PromptContext | None = None,
         log: JudgementLog | None = None,
+        alternatives: AlternativesLog | None = None,
     ) -> None:
         self._target = target
         self._drafter = drafter
@@ -54,6 +57,7 @@ class Rounds:
         self._clock = clock
         self._stop = stop
         self._log = log
+        self._alternatives = alternatives
         self._context = context or PromptContext()
         self._shapes: dict[tuple[int, ...], BlockShape] = {}
         self.count = 0
@@ -122,6 +126,10 @@ class Rounds:
             answer.add(token, ORIGIN_ACCEPTED if is_drafted else ORIGIN_BONUS, self.count, known_ns)
         kept = set(judged.path)
         depths = _depths(proposal)
+        if self._alternatives is not None:
+            self._alternatives.keep(start, logits, judged.path[: min(room, len(judged.emitted))], self.count)
+            positions = [start + depth for depth in depths]
+            self._alternatives.keep_drafted(positions, drafted, proposal.logits, self.count)
         for place, token in enumerate(drafted, 1):
             if place not in kept:
                 answer.reject(token, start + depths[place - 1], self.count, known_ns)

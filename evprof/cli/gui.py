@@ -83,6 +83,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
         demo=demo,
         report=write_report,
         works=works(),
+        again_argv=program_argv("gui"),
     )
 
 

@@ -6,6 +6,8 @@ the column types. Records know nothing of models, files or windows.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, get_type_hints
 
@@ -128,6 +130,80 @@ class JudgementRecord(NamedTuple):
     target_piece: str
 
 
+MOST_ALTERNATIVES = 5
+"""Of one token."""
+
+_BETWEEN = "\x1f"
+"""Between pieces; raw bytes are written as `<0x1F>` in them."""
+
+
+class Alternative(NamedTuple):
+    """A token that a model might have taken, and its probability."""
+
+    token_id: int
+    piece: str
+    chance: float
+
+
+class AlternativesRecord(NamedTuple):
+    """What a model found likeliest where the token `token_id` stands: its distribution's head and its entropy.
+
+    Of the answering model for each token of the answer (`round_index` as in `tokens`); of the draft, where `role` says
+    so, for each token it proposed for `position` in that round, accepted or rejected. The model's own probabilities: of
+    temperature 1, before top-k and top-p. `ids` are up to MOST_ALTERNATIVES uint32, `chances` as many float16, both
+    little-endian and best first; `pieces` are their texts. `entropy_mbit` is in thousandths of a bit, over the whole
+    vocabulary.
+    """
+
+    run_id: int
+    role: str
+    round_index: int
+    position: int
+    token_id: int
+    entropy_mbit: int
+    ids: bytes
+    chances: bytes
+    pieces: str
+
+    @classmethod
+    def made(
+        cls,
+        place: tuple[int, str, int, int, int],
+        ids: Sequence[int],
+        chances: Sequence[float],
+        entropy_bits: float,
+        pieces: Sequence[str],
+    ) -> AlternativesRecord:
+        """From plain values; `place` is run, role, round, position and token."""
+        count = len(ids)
+        return cls(
+            *place,
+            round(1000 * entropy_bits),
+            struct.pack(f"<{count}I", *ids),
+            struct.pack(f"<{count}e", *chances),
+            _BETWEEN.join(pieces),
+        )
+
+    @property
+    def listed(self) -> list[Alternative]:
+        """The tokens, best first; of what no program of ours wrote as much as can be read."""
+        count = min(len(self.ids) // 4, len(self.chances) // 2, MOST_ALTERNATIVES)
+        ids = struct.unpack_from(f"<{count}I", self.ids)
+        chances = struct.unpack_from(f"<{count}e", self.chances)
+        pieces = self.pieces.split(_BETWEEN) if self.pieces else []
+        texts = pieces if len(pieces) == count else [""] * count
+        return [Alternative(*found) for found in zip(ids, texts, chances, strict=True) if 0 <= found[2] <= 1]
+
+    @property
+    def entropy_bits(self) -> float:
+        """How undecided the model was: 0 for certain, 1 as over a coin."""
+        return self.entropy_mbit / 1000
+
+    def chance_of(self, token_id: int) -> float | None:
+        """The probability of a token; None where it is not among the likeliest."""
+        return next((found.chance for found in self.listed if found.token_id == token_id), None)
+
+
 class KvRecord(NamedTuple):
     """Length and logical bytes of one model's KV cache at a moment, by host arithmetic from shapes."""
 
@@ -190,6 +266,7 @@ Record = (
     | TokenRecord
     | RoundRecord
     | JudgementRecord
+    | AlternativesRecord
     | KvRecord
     | MemoryRecord
     | PowerRecord
@@ -202,6 +279,7 @@ STREAMS: dict[str, type[Record]] = {
     "tokens": TokenRecord,
     "rounds": RoundRecord,
     "judgements": JudgementRecord,
+    "alternatives": AlternativesRecord,
     "kv": KvRecord,
     "memory": MemoryRecord,
     "power": PowerRecord,

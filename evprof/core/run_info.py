@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.core.plain import Plain, hints_of, plain_values, read
 from evprof.core.run_settings import settings_from_json, settings_to_json
 from evprof.core.sample import UNKNOWN, Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
 """The statuses of a run."""

@@ -20,6 +20,7 @@ from evprof.core.records import (
     ORIGIN_REJECTED,
     STAGES,
     STREAM_OF,
+    AlternativesRecord,
     FrameRecord,
     JudgementRecord,
     KvRecord,
@@ -34,6 +35,9 @@ from evprof.core.run_info import RunInfo
 from evprof.core.span_columns import RUNNING as SPAN_RUNNING
 from evprof.core.span_columns import SETTLED as SPAN_SETTLED
 from evprof.core.span_columns import Ints, IntTable, SpanColumns, SpanRows, is_stage_name
+
+AlternativesKey = tuple[str, int, int, int]
+"""Role, round, position and token that alternatives are known of."""
 
 
 @dataclass
@@ -134,6 +138,7 @@ class RunLog:
         self._rejected: list[TokenRecord] = []
         self._rounds: list[RoundRecord] = []
         self._judgements: list[JudgementRecord] = []
+        self._alternatives: dict[AlternativesKey, AlternativesRecord] = {}
         self._kv: dict[str, list[KvRecord]] = {}
         self._memory: list[MemoryRecord] = []
         self._power: dict[str, list[PowerRecord]] = {}
@@ -170,6 +175,12 @@ class RunLog:
         """What both models thought of drafted tokens."""
         self._drain("judgements")
         return self._judgements
+
+    @property
+    def alternatives(self) -> dict[AlternativesKey, AlternativesRecord]:
+        """What models found likeliest in the place of a token; empty where that was not recorded."""
+        self._drain("alternatives")
+        return self._alternatives
 
     @property
     def kv(self) -> dict[str, list[KvRecord]]:
@@ -284,6 +295,10 @@ class RunLog:
             return None
         return next((span for span in reversed(self._begun_stages) if span.end_ns is None), None)
 
+    def alternatives_of(self, token: TokenRecord, role: str | None = None) -> AlternativesRecord | None:
+        """What a model found likeliest in a token's place: by default the model that chose or proposed the token."""
+        return self.alternatives.get((role or token.role, token.round_index, token.position, token.token_id))
+
     @property
     def last_sign_ns(self) -> int:
         """The run's end; of one whose engine could not tell it any more, the last moment that a record tells of."""
@@ -356,6 +371,9 @@ class RunLog:
                 self._rounds.append(record)
             case JudgementRecord():
                 self._judgements.append(record)
+            case AlternativesRecord():
+                key = (record.role, record.round_index, record.position, record.token_id)
+                self._alternatives.setdefault(key, record)
             case KvRecord():
                 self._kv.setdefault(record.role, []).append(record)
             case MemoryRecord():
@@ -375,8 +393,7 @@ class RunLog:
             for place in np.unique(places[places < before]).tolist():
                 if place in self._made:
                     self._refresh(self._made[place], place)
-        are_stages = columns.are_stages()
-        for place in (before + np.flatnonzero(are_stages[before:])).tolist():
+        for place in (before + np.flatnonzero(columns.are_stages(slice(before, None)))).tolist():
             self._stages.append(self._span_at(place))
 
     def _span_at(self, place: int) -> Span:

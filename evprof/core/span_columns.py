@@ -133,13 +133,13 @@ class SpanColumns:
             int(self._table.column(self._HOST_END)[place]) if has_end else None
         )
 
-    def are_stages(self) -> npt.NDArray[np.bool_]:
-        """Which spans are stages: those of no other span that have a stage's name."""
+    def are_stages(self, places: Ints | slice) -> npt.NDArray[np.bool_]:
+        """Which of some spans are stages: parts of no other span that have a stage's name."""
         for word in self.name_words[len(self._stage_of_name) :]:
             self._stage_of_name.append(is_stage_name(word))
-        if not len(self):
-            return np.zeros(0, dtype=bool)
-        return np.asarray((self.parents < 0) & np.array(self._stage_of_name, dtype=bool)[self.names])
+        has_name = np.array(self._stage_of_name, dtype=bool)
+        names = self.names[places]
+        return (self.parents[places] < 0) & has_name[names] if len(names) else np.zeros(0, dtype=bool)
 
     def places(self, span_ids: Ints) -> Ints:
         """Where spans lie, -1 for unknown ones."""

@@ -21,4 +21,4 @@ def request_again(run: RunLog, mode: str, repeat: int) -> RunRequest:
 
 
 def _choice(model: ModelFacts | None) -> ModelChoice | None:
-    return model and ModelChoice(model.name, model.device, model.dtype, model.quantization)
+    return None if model is None else ModelChoice(model.name, model.device, model.dtype, model.quantization)

@@ -37,7 +37,11 @@ def _to_4(connection: sqlite3.Connection) -> None:
     CheckedTables.empty(connection).recount()
 
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4}
+def _to_5(_connection: sqlite3.Connection) -> None:
+    """Format 5 may hold the stream `alternatives`; an older session recorded none."""
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4, 4: _to_5}
 """Format -> what makes it the next one. Format 1 is the first."""
 
 

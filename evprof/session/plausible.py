@@ -44,6 +44,7 @@ RANGES: dict[str, dict[str, tuple[int, int]]] = {
         "emitted": _OF_ROUND,
     },
     "judgements": {"round_index": _TOKENS, "place": _TOKENS, "position": _TOKENS},
+    "alternatives": {"round_index": _TOKENS, "position": _TOKENS, "entropy_mbit": (0, 64_000)},
     "kv": {"t_ns": _TIME, "length": _TOKENS, "nbytes": _BYTES},
     "memory": {"t_ns": _TIME, "rss_bytes": _BYTES, "gpu_bytes": _BYTES},
     "power": {"t_ns": _TIME, "energy_uj": _TIME, "power_mw": _TIME},

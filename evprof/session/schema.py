@@ -13,7 +13,7 @@ SUFFIX = ".evprof"
 APPLICATION_ID = 0x45565046
 """`EVPF`, at byte 68 of every session file."""
 
-FORMAT = 4
+FORMAT = 5
 """Counted up with every change that an older reader would not understand; see `migrations`."""
 
 ROW_STREAMS = ("tensors",)

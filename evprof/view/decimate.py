@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evprof.view.peaks import Extremes, Peaks
+from evprof.view.peaks import Peaks
 from evprof.view.timescale import Timescale
 
 Ints = npt.NDArray[np.int64]
@@ -29,6 +29,11 @@ class Bars(NamedTuple):
     rows: Ints
     firsts: Ints
     counts: Ints
+
+    def within(self, low_px: float, high_px: float) -> Bars:
+        """Those that reach between two positions."""
+        is_in = (self.x1 >= low_px) & (self.x0 <= high_px)
+        return Bars(self.x0[is_in], self.x1[is_in], self.rows[is_in], self.firsts[is_in], self.counts[is_in])
 
 
 class Stems(NamedTuple):
@@ -60,9 +65,7 @@ def merged_bars(
     window = visible_rows(starts, ends, scale)
     if longest is not None and window.stop - window.start > FEW_ROWS:
         return _bars_of_pixels(starts, ends, scale, narrow_px, longest)
-    low, high = -scale.width_px, 2 * scale.width_px
-    x0 = np.clip((starts[window] - scale.start_ns) / scale.ns_per_px, low, high)
-    x1 = np.clip((ends[window] - scale.start_ns) / scale.ns_per_px, low, high)
+    x0, x1 = _clipped(starts[window], scale), _clipped(ends[window], scale)
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     if not len(rows):
         return Bars(x0, x1, rows, rows, rows)
@@ -80,17 +83,14 @@ def merged_bars(
 def _bars_of_pixels(starts: Ints, ends: Ints, scale: Timescale, narrow_px: float, longest: Peaks) -> Bars:
     """`merged_bars` of rows in good order: on a pixel begin narrow rows and at most one wide one, the last."""
     window = visible_rows(starts, ends, scale)
-    low, high = -scale.width_px, 2 * scale.width_px
     firsts = _first_rows(starts, window, scale, (0.0, scale.width_px))
     lasts = np.append(firsts[1:], window.stop) - 1
-
-    def x(times: Ints) -> Floats:
-        return np.clip((times - scale.start_ns) / scale.ns_per_px, low, high)
-
-    is_apart = (x(ends[lasts]) - x(starts[lasts]) >= narrow_px) & (lasts > firsts)
+    is_wide = _clipped(ends[lasts], scale) - _clipped(starts[lasts], scale) >= narrow_px
+    is_apart = is_wide & (lasts > firsts)
     firsts = np.sort(np.concatenate([firsts, lasts[is_apart]]))
     counts = np.diff(np.append(firsts, window.stop))
-    return Bars(x(starts[firsts]), x(ends[firsts + counts - 1]), longest.rows(firsts, counts), firsts, counts)
+    x0, x1 = _clipped(starts[firsts], scale), _clipped(ends[firsts + counts - 1], scale)
+    return Bars(x0, x1, longest.rows(firsts, counts), firsts, counts)
 
 
 def _first_rows(times: Ints, window: slice, scale: Timescale, reach: tuple[float, float], per_px: float = 1.0) -> Ints:
@@ -171,25 +171,17 @@ def tallest_stems(
     return Stems(x[largest], values[first:last][largest], rows[largest], counts.astype(np.int64))
 
 
-def step_line(times: Ints, values: Floats, scale: Timescale, extremes: Extremes | None = None) -> tuple[Floats, Floats]:
+def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Floats]:
     """A line through levels that hold until the next row, as x and value; where
     rows are dense, the lowest and the highest of each pixel.
 
     The level before the first visible row is carried in from the left; nothing is drawn before the first row of all.
-    With `extremes` of the values many rows cost no more than few.
     """
     first = max(0, int(np.searchsorted(times, scale.start_ns, side="left")) - 1)
     last = min(int(np.searchsorted(times, scale.end_ns, side="right")) + 1, len(times))
-    if extremes is not None and last - first > max(FEW_ROWS, 2 * scale.width_px):
-        groups = _first_rows(times, slice(first, last), scale, (0.0, scale.width_px))
-        counts = np.diff(np.append(groups, last))
-        x = np.clip((times[groups] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
-        ends = values[groups], values[groups + counts - 1]
-        return _up_or_down(np.floor(x), ends, extremes.of(groups, counts))
-    x = np.clip((times[first:last] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
-    level = values[first:last]
-    if len(x) > 2 * scale.width_px:
-        return _two_per_pixel(x, level)
+    if last - first > 2 * scale.width_px:
+        return _two_per_pixel(times, values, slice(first, last), scale)
+    x, level = _clipped(times[first:last], scale), values[first:last]
     if not len(x):
         return x.astype(np.float64), level
     # Each level holds until the next moment: (x0,v0) (x1,v0) (x1,v1) …
@@ -198,20 +190,20 @@ def step_line(times: Ints, values: Floats, scale: Timescale, extremes: Extremes 
     return xs, levels
 
 
-def _two_per_pixel(x: Floats, level: Floats) -> tuple[Floats, Floats]:
-    column = np.floor(x)
-    groups = np.flatnonzero(np.diff(column, prepend=column[0] - 1) != 0)
-    lasts = np.append(groups[1:], len(x)) - 1
-    both = np.minimum.reduceat(level, groups), np.maximum.reduceat(level, groups)
-    return _up_or_down(column[groups], (level[groups], level[lasts]), both)
+def _clipped(times: Ints, scale: Timescale) -> Floats:
+    """Positions, at most one view width beyond the edges."""
+    return np.clip((times - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
 
 
-def _up_or_down(columns: Floats, ends: tuple[Floats, Floats], extremes: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """Rising pixels go up and falling ones down, so that the line does not zigzag."""
-    rises = ends[1] >= ends[0]
-    lowest, highest = extremes
+def _two_per_pixel(times: Ints, values: Floats, window: slice, scale: Timescale) -> tuple[Floats, Floats]:
+    groups = _first_rows(times, window, scale, (0.0, scale.width_px))
+    lasts = np.append(groups[1:], window.stop) - 1
+    level, places = values[window], groups - window.start
+    lowest, highest = np.minimum.reduceat(level, places), np.maximum.reduceat(level, places)
+    # Rising pixels go up and falling ones down, so that the line does not zigzag.
+    rises = values[lasts] >= values[groups]
     levels = np.stack([np.where(rises, lowest, highest), np.where(rises, highest, lowest)], axis=1).ravel()
-    return np.repeat(columns, 2), levels
+    return np.repeat(np.floor(_clipped(times[groups], scale)), 2), levels
 
 
 def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:

@@ -19,7 +19,7 @@ from evprof.core.run_log import RowBlock, RunLog
 from evprof.core.span_columns import IntTable, SpanColumns
 from evprof.view.columns import ShownModel
 from evprof.view.decimate import Bars, merged_bars
-from evprof.view.peaks import Extremes, Peaks
+from evprof.view.peaks import Peaks
 from evprof.view.power_line import power_line
 from evprof.view.timescale import Timescale
 
@@ -176,7 +176,6 @@ class Track:
         self._seen = {"spans": 0, "rounds": 0, "tokens": 0, "kv": 0, "memory": 0, "power": 0}
         self._power: dict[str, tuple[Ints, Floats]] = {}
         self._latency_peaks = Peaks()
-        self._extremes: dict[str, Extremes] = {}
         self._relative: dict[str, tuple[object, Any]] = {}
         self.latest_ns = 0
         self.shift_ns = 0
@@ -200,12 +199,11 @@ class Track:
         places = places[spans.roles[places] == spans.role_code(self.role)]
         if not len(places):
             return False
-        are_stages = spans.are_stages()
-        own = places[are_stages[places]]
+        are_stages = spans.are_stages(places)
+        own, others = places[are_stages], places[~are_stages]
         self.stages.put(spans, own, spans.names[own])
-        others = places[~are_stages[places]]
         above = spans.places(spans.parents[others])
-        is_part = (above >= 0) & are_stages[above]
+        is_part = (above >= 0) & spans.are_stages(above)
         others, above = others[is_part], above[is_part]
         self.parts.put(spans, others, spans.names[above])
         for place in others[spans.names[others] == spans.name_code(VERIFY)].tolist():
@@ -359,12 +357,7 @@ class Track:
             return table.column(0)[is_known] - self.zero_ns, levels[is_known].astype(np.float64)
 
         found: tuple[Ints, Floats] = self._kept(name, table, read)
-        self._extremes.setdefault(name, Extremes()).grow(found[1])
         return found
-
-    def extremes(self, name: str) -> Extremes | None:
-        """The lowest and highest of the levels "kv", "rss" or "gpu" that were asked for last, see `step_line`."""
-        return self._extremes.get(name)
 
     def _kept(self, name: str, table: IntTable, read: Callable[[IntTable], Any]) -> Any:
         """What is read out of a table, worked out anew only when that has grown or the run's zero has become known:

@@ -75,24 +75,3 @@ class Peaks:
         ahead, behind = self.values[one], self.values[other]
         is_other = (behind > ahead) | ((behind == ahead) & (other < one))
         return np.where(is_other, other, one)
-
-
-class Extremes:
-    """The lowest and the highest value of any stretch of a column that grows."""
-
-    def __init__(self) -> None:
-        self._values: Floats = np.empty(0)
-        self._high, self._low = Peaks(), Peaks()
-
-    def grow(self, values: Floats) -> Extremes:
-        """Takes in the column, whose old rows are as they were."""
-        since = len(self._values)
-        self._values = values
-        if len(values) > since:
-            self._high.update(values)
-            self._low.update(np.concatenate([self._low.values, -values[since:]]))
-        return self
-
-    def of(self, firsts: Ints, counts: Ints) -> tuple[Floats, Floats]:
-        """Of each stretch of `counts` rows from `firsts` on, its lowest and its highest value."""
-        return self._values[self._low.rows(firsts, counts)], self._values[self._high.rows(firsts, counts)]

@@ -13,7 +13,8 @@ from evprof.view.lanes import Ints, SpanRow
 class RangeFigure(NamedTuple):
     """All spans of one name and stage that reach into a range.
 
-    `reaching` of them, `sum_ns` the time that they cover in it, `lengths` of those that lie in it as a whole, in ns.
+    `reaching` is how many, `sum_ns` the time that they cover inside it, `lengths` those of spans that lie in it as a
+    whole, in ns.
     """
 
     name: str

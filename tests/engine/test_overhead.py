@@ -10,12 +10,19 @@ import pytest
 import torch
 
 from engines.bench import overhead
-from engines.bench.overhead import Triple, measure_overhead, median_interval, summarise
+from engines.bench.overhead import Turn, measure_overhead, median_interval, summarise
 from engines.loading.shapes import LANGUAGE_SHAPES
 from engines.tokens.answer import Answer
 from evprof.core.errors import UserError
 
-KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}
+KEYS = {
+    *("instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"),
+    *(
+        "alternatives_vs_instrumented",
+        "alternatives_vs_instrumented_ci95_low",
+        "alternatives_vs_instrumented_ci95_high",
+    ),
+}
 
 
 def test_summary_and_rows_hold_what_is_promised() -> None:
@@ -50,8 +57,9 @@ def test_a_cost_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ratios_are_medians_of_pairs() -> None:
-    triples = [Triple(on, 100.0, again) for on, again in ((101, 99), (103, 100), (250, 101), (102, 100), (102, 100))]
-    summary = summarise(triples)
+    pairs = ((101, 99), (103, 100), (250, 101), (102, 100), (102, 100))
+    summary = summarise([Turn(on, 100.0, again, 1.5 * on) for on, again in pairs])
+    assert summary["alternatives_vs_instrumented"] == pytest.approx(1.5)
     assert summary["instrumented_vs_off"] == pytest.approx(1.02)
     assert summary["a_vs_a"] == pytest.approx(1.0)
     assert summary["off_ms_per_token"] == pytest.approx(1e-4)

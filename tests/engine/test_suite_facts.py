@@ -10,10 +10,10 @@ import torch
 from engines.hardware.threads import SMALL_PARAMETERS, thread_count
 from engines.suites import facts as suite_facts_module
 from engines.suites.facts import CARD_BYTES, suite_facts
-from evprof.core.model_shapes import TextShape
 from evprof.core.units import MIB
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
+from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.limits.roofline import kv_bytes_per_position
 
 PAIR = (ModelChoice("evprof-tiny-eventgpt"), ModelChoice("evprof-tiny-video-llava"))

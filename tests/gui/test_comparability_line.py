@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from cell_runs import Cell
@@ -36,8 +37,11 @@ def panel_of(themes: ThemeHolder, *cells: Cell) -> ComparisonPanel:
 
 def test_the_panel_says_it_above_its_table(themes: ThemeHolder) -> None:
     panel = panel_of(themes, on("NVIDIA H200"), on("NVIDIA A100"))
-    assert panel.differences.text().startswith("The runs differ in device; only ")
-    assert panel.differences.toolTip().startswith("The runs differ in device (NVIDIA H200 or NVIDIA A100); only ")
+    assert re.fullmatch(r"The runs differ in device; \d of \d+ figures can be compared\.", panel.differences.text())
+    assert panel.why.label.isHidden()
+    panel.why.button.click()
+    assert not panel.why.label.isHidden()
+    assert panel.why.label.text().startswith("The runs differ in device (NVIDIA H200 or NVIDIA A100); only ")
     assert not panel.differences.isHidden()
     panel.resize(360, 700)
     panel.layout().activate()

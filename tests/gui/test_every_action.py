@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageB
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
+from evprof.session.marks import Mark
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.window.actions import ENTRIES, ActionEntry
@@ -139,7 +140,47 @@ def rearranged(window: MainWindow, _asked: Asked) -> None:
     window.body.toggle("left")
 
 
-PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {"stop": busy, "reset_layout": rearranged}
+def marked(window: MainWindow, _asked: Asked) -> None:
+    """What is selected is marked, and a stretch on either side of it."""
+    chosen = window.timeline.scene.range_of(window.selection.chosen)
+    assert chosen is not None
+    start, end = chosen
+    for mark in (Mark(3, start - 2_000, start - 1_000), Mark(3, start, end), Mark(3, end + 1_000, end + 2_000)):
+        window.controller.marks.add(mark)
+
+
+def been_back(window: MainWindow, _asked: Asked) -> None:
+    """The person went on and came back."""
+    window.timeline.history.note()
+    window.selection.clear()
+    window.timeline.history.back()
+
+
+def pinned(window: MainWindow, _asked: Asked) -> None:
+    """A lane stands where a person put it."""
+    window.timeline.stack.toggle_pin(window.timeline.latency)
+
+
+def all_in_sight(window: MainWindow, _asked: Asked) -> None:
+    """Nothing is zoomed in on."""
+    window.timeline.fit()
+
+
+def on_the_first_stage(window: MainWindow, _asked: Asked) -> None:
+    """There are stages after the selected one."""
+    window.selection.clear()
+    window.timeline.choosing.step(+1)
+
+
+PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
+    "stop": busy,
+    "reset_layout": rearranged,
+    "zoom_selection": all_in_sight,
+    "next_span": on_the_first_stage,
+    "view_forward": been_back,
+    "reset_lanes": pinned,
+    **dict.fromkeys(("previous_mark", "next_mark", "delete_mark"), marked),
+}
 """What has to be so before an action can do anything."""
 
 

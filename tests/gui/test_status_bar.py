@@ -10,15 +10,16 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
-from evprof.core.messages import READY, EngineChanged
+from evprof.core.messages import READY, EngineChanged, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import MemoryRecord
+from evprof.core.records import TARGET, MemoryRecord
+from evprof.core.run_info import RunInfo
 from evprof.run.kept_overhead import keep_overhead
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
+from ui.status.machine_note import MachineNote
+from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.theme import ThemeHolder
-from ui.window.machine_note import MachineNote
-from ui.window.status_bar import OBSERVER, StatusBar
 
 _MACHINE = "A Processor"
 
@@ -87,7 +88,11 @@ def test_what_was_measured_is_shown_with_its_interval(
 def test_memory_is_what_was_sampled_last(
     note: MachineNote, status: StatusBar, controller: RunController, scripted_recording: RecordLog
 ) -> None:
-    scripted_recording.append(MemoryRecord(4, 10**18, 3 << 30, 2 << 30))
+    scripted_recording.append(MemoryRecord(4, 10**17, 5 << 30, -1))
+    controller.pull()
+    assert "5120.0 MiB" not in status.text(), "a run that is over says nothing of now"
+    scripted_recording.post(RunStarted(5, RunInfo(5, 5, 0, TARGET, "target")))
+    scripted_recording.append(MemoryRecord(5, 10**18, 3 << 30, 2 << 30))
     controller.pull()
     assert "3072.0 MiB · GPU 2048.0 MiB" in status.text()
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QSettings, Qt, QUrl
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QRect, QSettings, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QFontMetricsF
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QMenu, QScrollArea
 
@@ -27,8 +27,9 @@ from evprof.session.reading import load_session
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder
-from ui.window.app import DefectNet, picture_of, save_screenshot, settle
+from ui.window.app import picture_of, save_screenshot, settle
 from ui.window.main_window import MainWindow
+from ui.window.screen_fit import fit_to_screen
 
 Wait = Callable[..., None]
 
@@ -389,30 +390,6 @@ def test_the_keys_are_listed_and_work_everywhere(window: MainWindow, application
     assert window.selection.time_range is None
 
 
-@pytest.mark.logs_warnings
-def test_a_defect_is_told_and_the_window_goes_on(window: MainWindow, wait_until: Wait, tmp_path: Path) -> None:
-    told: list[BaseException] = []
-
-    def report(error: BaseException, activity: str) -> Path:
-        told.append(error)
-        return tmp_path / "crash.txt"
-
-    net = DefectNet(window, report)
-    net.spread()
-    try:
-        try:
-            raise RuntimeError("a slot went wrong")
-        except RuntimeError as error:
-            sys.excepthook(type(error), error, error.__traceback__)
-        wait_until(lambda: window.messages.shown is not None)
-    finally:
-        net.fold()
-    assert window.messages.shown is not None
-    assert "a slot went wrong" in window.messages.shown.sentence
-    assert "crash.txt" in window.messages.shown.sentence
-    assert len(told) == 1
-
-
 @pytest.mark.parametrize(("theme", "scale"), [("dark", 1.0), ("light", 2.0)])
 def test_a_picture_has_the_size_asked_for(
     application: QApplication, session_file: Path, tmp_path: Path, theme: str, scale: float
@@ -469,3 +446,29 @@ def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, app
     (removal,) = menu.findChildren(QMenu)
     removal.actions()[0].trigger()
     assert window.layouts.names == []
+
+
+def test_a_window_on_a_small_screen_at_200_percent_is_no_larger_than_the_screen(
+    window: MainWindow, session_file: Path
+) -> None:
+    # 1920x1080 at 200 %, less a task bar.
+    fit_to_screen(window, QRect(0, 0, 960, 520))
+    QApplication.processEvents()
+    assert (window.width(), window.height()) == (960, 520)
+    right = window.body.panel("right")
+    assert right is not None
+    assert window.rect().contains(QRect(right.mapTo(window, QPoint(0, 0)), right.size())), "before anything was run"
+    edge = window.timeline.mapTo(window, window.timeline.rect().topRight()).x()
+    assert edge < right.mapTo(window, QPoint(0, 0)).x()
+    window.session.read(session_file)
+    window.controller.pull()
+    QApplication.processEvents()
+    assert (window.width(), window.height()) == (960, 520)
+    for column in (window.pair.left, window.pair.right):
+        counters = column.counters
+        assert window.rect().contains(QRect(counters.mapTo(window, QPoint(0, 0)), counters.size()))
+        metrics = QFontMetricsF(window.holder.theme.font(weight=500))
+        for (_, figure), place in zip(counters.entries, counters.places(), strict=True):
+            assert metrics.horizontalAdvance(figure) <= place.width(), figure
+    for toolbar_part in (window.toolbar.run_button, window.toolbar.stop_button, window.toolbar.export):
+        assert window.rect().contains(QRect(toolbar_part.mapTo(window, QPoint(0, 0)), toolbar_part.size()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.model_shapes import TextShape, VisionShape
+from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 from evprof.metrics.limits import roofline
 
 VICUNA = TextShape(layers=32, hidden=4096, intermediate=11_008, heads=32, kv_heads=32, head_dim=128, vocabulary=32_000)

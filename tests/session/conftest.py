@@ -12,6 +12,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.records import (
     BEGIN,
     END,
+    AlternativesRecord,
     FrameRecord,
     JudgementRecord,
     KvRecord,
@@ -72,6 +73,11 @@ def known_recording(run_id: int = 1, group_id: int = 1) -> RecordLog:
     recording.append(RoundRecord(run_id, 0, start + 70_000_000, 5, 6, 7, 5, 3, 4, "12,7,901,4,5", 0))
     recording.append(JudgementRecord(run_id, 0, 0, 1, 12, 12, 1, 912_345, 870_001, 870_001, 903_210, " caf", " caf"))
     recording.append(JudgementRecord(run_id, 0, 1, 2, 7, 4, 0, -1, 12_345, 987_655, -1, "é", "<0xE2>"))
+    five = (0.912, 0.05, 0.03, 0.007, 0.001)
+    place = (run_id, "draft", -1, 1, 899)
+    recording.append(
+        AlternativesRecord.made(place, [899, 7, 0, 65_535, 4], five, 0.731, [" caf", "é", "", "\n", "<s>"])
+    )
     recording.append(MemoryRecord(run_id, start + 1, 123_456_789_012, -1))
     recording.append(PowerRecord(run_id, 205, "cuda:0", 5_000_000, 301_500, 1980, 3201, 61, 0x20, 97, -1))
     recording.append(FrameRecord(run_id, "draft", 0, 0, 20_000, "slice 1", PNG))

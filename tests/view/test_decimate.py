@@ -17,7 +17,7 @@ from evprof.view.decimate import (
     thinned,
     visible_rows,
 )
-from evprof.view.peaks import Extremes, Peaks
+from evprof.view.peaks import Peaks
 from evprof.view.timescale import Timescale
 
 
@@ -141,18 +141,18 @@ def rows_in_order(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return ends - lengths, ends
 
 
-def view_of(draw: st.DrawFn, first: int, last: int) -> Timescale:
+def view_of(data: st.DataObject, first: int, last: int) -> Timescale:
     length = max(last - first, 1)
-    start = first + int(draw(st.floats(-0.2, 0.4)) * length)
-    width = draw(st.sampled_from([1.0, 333.0, 640.0, 1456.0, 801.5]))
-    return Timescale(start, start + max(1, int(draw(st.floats(0.5, 1.4)) * length)), width)
+    start = first + int(data.draw(st.floats(-0.2, 0.4)) * length)
+    width = data.draw(st.sampled_from([1.0, 333.0, 640.0, 1456.0, 801.5]))
+    return Timescale(start, start + max(1, int(data.draw(st.floats(0.5, 1.4)) * length)), width)
 
 
 @settings(max_examples=60)
 @given(st.data())
 def test_bars_out_of_peaks_are_those_of_all_rows(data: st.DataObject) -> None:
     starts, ends = data.draw(rows_in_order())
-    scale = view_of(data.draw, int(starts[0]), int(ends[-1]))
+    scale = view_of(data, int(starts[0]), int(ends[-1]))
     peaks = Peaks().update((ends - starts).astype(np.float64))
     direct, quick = merged_bars(starts, ends, scale), merged_bars(starts, ends, scale, longest=peaks)
     assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
@@ -164,14 +164,28 @@ def test_stems_and_lines_out_of_peaks_are_those_of_all_rows(data: st.DataObject)
     times, _ = data.draw(rows_in_order())
     random = np.random.default_rng(data.draw(st.integers(0, 999)))
     values = random.integers(0, data.draw(st.sampled_from([2, 50, 1 << 40])), len(times)).astype(np.float64)
-    scale = view_of(data.draw, int(times[0]), int(times[-1]))
+    scale = view_of(data, int(times[0]), int(times[-1]))
     for per_px in (1.0, 0.5):
         direct = tallest_stems(times, values, scale, per_px=per_px)
         quick = tallest_stems(times, values, scale, per_px=per_px, highest=Peaks().update(values))
         assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
-    direct_line = step_line(times, values, scale)
-    quick_line = step_line(times, values, scale, Extremes().grow(values))
-    assert all(np.array_equal(one, other) for one, other in zip(direct_line, quick_line, strict=True))
+    xs, levels = step_line(times, values, scale)
+    assert (xs.tolist(), levels.tolist()) == two_per_pixel(times, values, scale)
+
+
+def two_per_pixel(times: np.ndarray, values: np.ndarray, scale: Timescale) -> tuple[list[float], list[float]]:
+    """The lowest and the highest level of each pixel, found row by row."""
+    first = max(0, int(np.searchsorted(times, scale.start_ns, side="left")) - 1)
+    shown = slice(first, int(np.searchsorted(times, scale.end_ns, side="right")) + 1)
+    x = np.clip((times[shown] - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
+    if len(x) <= 2 * scale.width_px:
+        known = step_line(times, values, scale)
+        return known[0].tolist(), known[1].tolist()
+    by_pixel: dict[float, list[float]] = {}
+    for place, value in zip(np.floor(x).tolist(), values[shown].tolist(), strict=True):
+        by_pixel.setdefault(place, []).append(value)
+    pairs = [(min(found), max(found))[:: 1 if found[-1] >= found[0] else -1] for found in by_pixel.values()]
+    return [place for place in by_pixel for _ in range(2)], [level for pair in pairs for level in pair]
 
 
 @settings(max_examples=100)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
 from evprof.view.columns import ShownModel, headers_of
+from ui.columns.clock_link import ClockLink
 from ui.columns.model_column import ModelColumn
 from ui.players.look_choice import LookChoice
 from ui.players.play_clock import PlayClock
@@ -46,6 +47,7 @@ class ModelPair(QWidget):
         for column in (self.left, self.right):
             for player in column.players:
                 player.failed.connect(self.failed)
+        self.link = ClockLink(selection, self.clock, self.left, self.right, self.scrubber)
         self._sample: Sample | None = None
         grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
@@ -77,6 +79,7 @@ class ModelPair(QWidget):
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
         self._give_room()
+        self.link.show_seen()
         self.sample_shown.emit()
 
     def _give_room(self) -> None:
@@ -115,6 +118,7 @@ class ModelPair(QWidget):
         self.left.refresh()
         self.right.refresh()
         self.scrubber.track.update()
+        self.link.show_seen()
 
     def set_measuring(self, is_measuring: bool) -> None:
         """Players pause while a run is measured."""

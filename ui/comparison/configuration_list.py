@@ -70,6 +70,7 @@ def _session_line(session: OpenSession, *, is_open: bool) -> ListLine:
         str(count) if count else "",
         tip=session.path or f"{session.title}: the session in the window",
         fold="open" if is_open else "closed",
+        tells_by_end=True,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QImage
 
 from evprof.core.records import FrameRecord
-from evprof.metrics.configurations.settings_text import kind_read
+from evprof.metrics.figures.two_clocks import SensorSpan, slice_at, slices_of
 from evprof.view.columns import ShownModel
 
 
@@ -16,8 +16,7 @@ class FramePictures:
         self.column = column
         self.records: list[FrameRecord] = []
         self.images: list[QImage] = []
-        self._sample = column.run.info.sample
-        self._is_video = kind_read(column.run, column.role) == "video"
+        self._slices: list[SensorSpan] = []
 
     def update(self) -> bool:
         """Takes in new frames. True when there were any."""
@@ -38,20 +37,20 @@ class FramePictures:
         """From the first start to the last end."""
         return max((record.end_us for record in self.records), default=0) - self.origin_us
 
-    def moment_us(self, time_us: int) -> int:
-        """A frame's sensor time on the sample's clock.
+    @property
+    def slices(self) -> list[SensorSpan]:
+        """When each of them was sensed, on the sample's clock."""
+        if len(self._slices) != len(self.records):
+            self._slices = slices_of(self.column.run, self.column.role, self.records)
+        return self._slices
 
-        Videos count from their first frame. Recordings have clocks of their own, and a run tells of a clip what was in
-        it: its first event stands for the clip's beginning.
-        """
-        if self._is_video:
-            return time_us + self._sample.video_offset_us
-        return time_us - self.origin_us + (self._sample.start_us or 0)
+    @property
+    def span(self) -> SensorSpan | None:
+        """From the first begin to the last end on the sample's clock; None without frames."""
+        if not self.records:
+            return None
+        return SensorSpan(min(one.start_us for one in self.slices), max(one.stop_us for one in self.slices))
 
     def index_at(self, position_us: int) -> int | None:
         """The frame on show at a moment on the sample's clock; None without frames."""
-        found = None
-        for index, record in enumerate(self.records):
-            if found is None or self.moment_us(record.start_us) <= position_us:
-                found = index
-        return found
+        return slice_at(self.slices, position_us)

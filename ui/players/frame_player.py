@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.safe_text import plain
 from evprof.loaders.pictures.frame_folder import is_there
+from evprof.metrics.figures.two_clocks import SensorSpan
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
 from ui.players.frame_pictures import FramePictures
@@ -61,6 +62,7 @@ class FramePlayer(Drawn):
         self._given: PlayerInput | None = None
         self._length_us: int | None = None
         self._note = ""
+        self._seen_span: SensorSpan | None = None
         self._is_painted = False
         self._is_drawn = False
         self._timer = QTimer(self)
@@ -123,6 +125,17 @@ class FramePlayer(Drawn):
             self._seek(self._clock.position_us)
         self.refresh()
 
+    def show_seen(self, span: SensorSpan | None) -> None:
+        """Frames the picture while the position lies in what the selected thing is work on, or was drawn from."""
+        if span != self._seen_span:
+            self._seen_span = span
+            self.update()
+
+    @property
+    def is_in_seen(self) -> bool:
+        """Whether the picture is framed as seen."""
+        return self._seen_span is not None and self._seen_span.start_us <= self._clock.position_us <= self._seen_span[1]
+
     def refresh(self) -> None:
         """Notes frames that have come since; their length counts while there is no file."""
         if self._feed is None:
@@ -153,11 +166,11 @@ class FramePlayer(Drawn):
             self._clock.set_span(self, InputSpan(self._what, start, start + self._length_us))
             return
         frames = self._frames
-        if self._feed is not None or frames is None or not frames.records:
+        span = None if frames is None else frames.span
+        if self._feed is not None or span is None:
             self._clock.set_span(self, None)
             return
-        start = frames.moment_us(frames.origin_us)
-        self._clock.set_span(self, InputSpan(self._what, start, start + frames.duration_us))
+        self._clock.set_span(self, InputSpan(self._what, *span))
 
     def _open(self) -> None:
         self._note = ""
@@ -272,7 +285,7 @@ class FramePlayer(Drawn):
         painter.setOpacity(_BESIDE_OPACITY if beside else 1.0)
         painter.drawImage(place, image)
         painter.setOpacity(1.0)
-        painter.setPen(QPen(theme.line, 1))
+        painter.setPen(QPen(theme.accent, 2) if self.is_in_seen else QPen(theme.line, 1))
         painter.drawRect(place)
         if self._clock.is_suspended and self._clock.is_playing:
             self._caption(painter, place, "paused while a run is measured")

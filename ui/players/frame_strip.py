@@ -8,7 +8,6 @@ from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.core.records import DRAFT
 from ui.players.frame_pictures import FramePictures
 from ui.players.play_clock import PlayClock
 from ui.style.theme import SMALL_PX, ThemeHolder
@@ -52,6 +51,7 @@ class FrameStrip(Drawn):
         self._pictures: FramePictures | None = None
         self._current: int | None = None
         self._lack = ""
+        self._is_seen = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Frames the model saw")
         clock.position_changed.connect(self._follow)
@@ -66,6 +66,17 @@ class FrameStrip(Drawn):
         self._current = None
         self._follow(self._clock.position_us)
         self.update()
+
+    def show_seen(self, is_seen: bool) -> None:
+        """Marks the frames as what the selected thing is work on, or was drawn from."""
+        if is_seen != self._is_seen:
+            self._is_seen = is_seen
+            self.update()
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the frames are marked."""
+        return self._is_seen
 
     def refresh(self) -> None:
         """Draws frames that have come since."""
@@ -113,6 +124,8 @@ class FrameStrip(Drawn):
             is_current = index == self._current
             painter.setPen(QPen(theme.accent if is_current else theme.line, 1.5 if is_current else 1.0))
             painter.drawRect(cell)
+            if self._is_seen:
+                painter.fillRect(QRectF(cell.left(), cell.bottom() - 3, cell.width(), 3), theme.accent)
             painter.setPen(theme.text if is_current else theme.text_dim)
             label = elided_text(metrics, labels[index], Qt.TextElideMode.ElideRight, cell.width() + GAP)
             painter.drawText(
@@ -143,11 +156,9 @@ class FrameStrip(Drawn):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         index = self.index_at(event.position().toPoint())
         if index is not None and self._pictures is not None:
-            record = self._pictures.records[index]
-            # An event slice shows what led up to its end, a video frame itself.
-            moment = record.end_us if self._pictures.column.role == DRAFT else record.start_us
+            # An event slice shows what led up to its end, a video frame begins and ends at once.
             self._clock.set_playing(False)
-            self._clock.seek(self._pictures.moment_us(moment))
+            self._clock.seek(self._pictures.slices[index].stop_us)
 
     def tip_at(self, point: QPoint) -> str:
         """The frame's number and time."""

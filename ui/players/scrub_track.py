@@ -38,6 +38,7 @@ class ScrubTrack(Drawn):
         super().__init__(themes, parent)
         self._clock = clock
         self._moments: tuple[FramePictures | None, FramePictures | None] = (None, None)
+        self._is_seen = (False, False)
         self.clip = ClipRange()
         self.is_editable = False
         self._held = NOTHING
@@ -63,6 +64,12 @@ class ScrubTrack(Drawn):
         self._moments = (first, second)
         self.update()
 
+    def show_seen(self, first: bool, second: bool) -> None:
+        """Marks the moments of either model as what the selected thing is work on, or was drawn from."""
+        if (first, second) != self._is_seen:
+            self._is_seen = (first, second)
+            self.update()
+
     def show_clip(self, clip: ClipRange, is_editable: bool) -> None:
         """The part that the next run takes, or a run took; a hand that holds it is not disturbed."""
         self.is_editable = is_editable
@@ -81,8 +88,9 @@ class ScrubTrack(Drawn):
             return
         self._paint_clip(painter, theme, scale)
         self._paint_rails(painter, theme, scale)
-        for pictures, top in zip(self._moments, (11.5, 24.0), strict=True):
-            self._paint_moments(painter, pictures, top, theme, scale)
+        for pictures, is_seen, top in zip(self._moments, self._is_seen, (11.5, 24.0), strict=True):
+            color = theme.accent if is_seen else theme.alpha(theme.text_dim, 0.7)
+            self._paint_moments(painter, pictures, top, color, scale)
         x = scale.x(self._clock.position_us)
         painter.setPen(Qt.PenStyle.NoPen)
         if self.hasFocus():
@@ -120,14 +128,12 @@ class ScrubTrack(Drawn):
             painter.fillRect(QRectF(left, y - 0.5, max(1.0, right - left), 1), dim)
 
     def _paint_moments(
-        self, painter: QPainter, pictures: FramePictures | None, top: float, theme: Theme, scale: ScrubScale
+        self, painter: QPainter, pictures: FramePictures | None, top: float, color: QColor, scale: ScrubScale
     ) -> None:
         if pictures is None:
             return
-        color: QColor = theme.alpha(theme.text_dim, 0.7)
-        for record in pictures.records:
-            left = scale.x(pictures.moment_us(record.start_us))
-            right = scale.x(pictures.moment_us(record.end_us))
+        for one in pictures.slices:
+            left, right = scale.x(one.start_us), scale.x(one.stop_us)
             painter.fillRect(QRectF(left, top, max(2.0, right - left - 1.5), 3), color)
 
     # Mouse and keyboard.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evprof.core.records import COVERS
+from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
@@ -25,9 +26,11 @@ from evprof.metrics.comparison.document import (
     token_match,
 )
 from evprof.metrics.comparison.figures import READERS, on_basis
+from evprof.metrics.configurations.baselines import runs_text
 from evprof.metrics.configurations.settings_text import differences
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.stages import BASES, END_TO_END
+from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel
 
 NOTHING = "–"
@@ -130,7 +133,7 @@ def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells
         listed = _sides(a, b, cells)
         return found | {
             row.metric: ((row.values[0], row.values[1]), row.ratio[1], row.ci95[1] if row.ci95 else None)
-            for row in comparison_rows(listed, 0, basis)
+            for row in comparison_rows(listed, 0, basis, spread_for(listed[0].runs[0]))
             if row.metric in _PAIRED or row.metric in found
         }
     own = [(metric, _own(metric, basis)) for metric in _PAIRED if metric in on_basis(basis)]
@@ -227,14 +230,45 @@ def comparability_of(a: ShownModel | None, b: ShownModel | None, cells: Cells = 
     return None if a is None or b is None or a.run is b.run else comparability(_sides(a, b, cells))
 
 
+MOST_NUMBERS = 3
+"""Runs that a chip names; of more it tells how many."""
+
+_OUT, _COLD = "it is in no figure", "a model was loaded for it, which its times hold"
+
+
 def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> str:
-    """`Means over runs: A 60 of EventGPT, B 58 of Video-LLaVA. The columns show typical ones.`; empty without cells."""
-    named = zip("AB", (a, b), cells, strict=True)
-    counts = [f"{side} {len(cell.runs):,} of {_family(column)}" for side, column, cell in named if cell is not None]
-    if not counts:
-        return ""
-    shown = "The columns show typical ones." if len(counts) == 2 else "The column shows a typical one."
-    return f"Means over runs: {', '.join(counts)}. {shown}"
+    """`Means over runs: A 60 of EventGPT, B 58 of Video-LLaVA. The columns show typical ones.`, of repeats which they
+    are; then which shown runs are cold and stand in no figure. Empty where each column stands for its one run."""
+    named = [(side, column, cell) for side, column, cell in zip("AB", (a, b), cells, strict=True) if cell is not None]
+    counts = [
+        f"{side} {len(cell.runs):,} of {_family(column)}"
+        if cell.is_cell
+        else f"{side} {runs_text(map(_number, cell.runs))}"
+        for side, column, cell in named
+        if cell.is_cell or len(cell.runs) > 1
+    ]
+    said = []
+    if counts and any(cell.is_cell for _, _, cell in named):
+        shown = "The columns show typical ones." if len(counts) == 2 else "The column shows a typical one."
+        said.append(f"Means over runs: {', '.join(counts)}. {shown}")
+    elif counts:
+        said.append(f"Means over repeats: {', '.join(counts)}.")
+    for column, cell in zip((a, b), cells, strict=True):
+        if column is not None and column.is_answer and column.run.info.is_cold:
+            has_others = cell is not None and not cell.is_cold
+            said.append(f"Run {column.run.run_id} is cold: {_OUT if has_others else _COLD}.")
+    return " ".join(said)
+
+
+def runs_of(column: ShownModel | None, cell: Configuration | None) -> str:
+    """`run 2`, `runs 2, 5, 8`, `60 runs`: what a column stands for; "" without one."""
+    if cell is not None and len(cell.runs) > MOST_NUMBERS:
+        return f"{len(cell.runs):,} runs"
+    return "" if column is None else runs_text(map(_number, cell.runs if cell is not None else [column.run]))
+
+
+def _number(run: RunLog) -> int:
+    return run.run_id
 
 
 def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.metrics.comparison.comparability import Comparability
 from evprof.metrics.configurations.settings_text import difference_sentence
+from evprof.metrics.configurations.settings_text import differences as settings_differences
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts import figures
 from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.disclosure import Disclosure
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.pace import Pace
@@ -22,6 +24,9 @@ from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
 
 MANY_RUNS = 100
 """Statistics over more runs are worked out beside the window, which would stand still."""
+
+MOST_SETTINGS = 2
+"""Settings that differ and are told at once; more are counted, and folded away."""
 
 INTERVAL_MS = 250
 """Figures change at most this often while a run goes on; nobody reads faster."""
@@ -32,9 +37,11 @@ class ComparisonPanel(QWidget):
 
     Signals:
         more_asked(): the comparison window is wanted.
+        baseline_asked(QPoint): another run or configuration is to be column A; where on the screen.
     """
 
     more_asked = Signal()
+    baseline_asked = Signal(QPoint)
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -54,7 +61,9 @@ class ComparisonPanel(QWidget):
         self.left_out = sentence()
         self.cells = sentence()
         self.differences = sentence("warn")
+        self.why = Disclosure("What differs")
         self.settings = sentence()
+        self.many_settings = Disclosure("Settings")
         self._empty = EmptyState(
             "Nothing to compare yet",
             "Both models' tokens, stage times, rates and memory appear here side by side. Run side by side, or choose "
@@ -64,9 +73,14 @@ class ComparisonPanel(QWidget):
         self.more.setCursor(Qt.CursorShape.PointingHandCursor)
         self.more.setToolTip("Compare any number of configurations and sessions (Ctrl+K)")
         self.more.clicked.connect(self.more_asked)
-        head = beside(section_head("Comparison"), None, self.more)
-        lines = (self.left_out, self.cells, self.settings, self.differences, self.table, self.generation, self.match)
-        stacked(head, self.basis, self._empty, *lines, on=self, spacing=GRID // 2)
+        self.against = in_role(QPushButton(), "chip")
+        self.against.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.against.setToolTip("What column B is compared with: choose another")
+        self.against.clicked.connect(self._ask_baseline)
+        head = beside(section_head("Comparison"), None, self.against, self.more, spacing=GRID)
+        lines = (self.left_out, self.cells, self.differences, self.why, self.settings, self.many_settings, self.table)
+        last = (self.generation, self.match)
+        stacked(head, self.basis, self._empty, *lines, *last, on=self, spacing=GRID // 2)
         self._fill()
 
     def show_columns(self, a: ShownModel | None, b: ShownModel | None, cells: figures.Cells = figures.NO_CELLS) -> None:
@@ -88,8 +102,13 @@ class ComparisonPanel(QWidget):
         else:
             self._later.follow()
 
+    def _ask_baseline(self) -> None:
+        self.baseline_asked.emit(self.against.mapToGlobal(self.against.rect().bottomLeft()))
+
     def _fill(self, *_: object) -> None:
         a, b = self._pair
+        self.against.setText(f"vs {figures.runs_of(a, self._cells[0])} ▾")
+        self.against.setVisible(a is not None and b is not None and a.run is not b.run)
         self._later.begin()
         self._versions = tuple(column.run.version for column in (a, b) if column)
         excuse = figures.left_out(a, b)
@@ -102,6 +121,8 @@ class ComparisonPanel(QWidget):
             self.errand.forget()
             for label in (self.cells, self.settings, self.differences, self.generation, self.match):
                 say(label, "")
+            for folded in (self.why, self.many_settings):
+                folded.say("")
         elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
             say(self.cells, "Working out the means …")
             pair, basis, cells = self._pair, self.basis.key, self._cells
@@ -118,9 +139,11 @@ class ComparisonPanel(QWidget):
         heads = ("A", "B", "B / A", "± %") if has_spread else (*figures.column_heads(a, b), "B / A")
         self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         say(self.cells, figures.cells_sentence(a, b, cells))
-        say(self.settings, difference_sentence(a, b))
+        told, count = difference_sentence(a, b), len(settings_differences(a, b))
+        say(self.settings, told if count <= MOST_SETTINGS else "")
+        self.many_settings.say(told if count > MOST_SETTINGS else "", f"{count} settings differ")
         say(self.differences, differences.brief if differences else "")
-        self.differences.setToolTip(differences.sentence if differences else "")
+        self.why.say(differences.sentence if differences and not differences.is_comparable else "")
         say(self.generation, generation)
         say(self.match, match)
 
@@ -146,7 +169,7 @@ def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, ba
 
 def _key(cells: figures.Cells) -> tuple[object, ...]:
     """Tells sets of runs apart without comparing what is in them."""
-    return tuple(None if cell is None else (len(cell.runs), cell.run_id) for cell in cells)
+    return tuple(None if cell is None else tuple(run.run_id for run in cell.runs) for cell in cells)
 
 
 def _table_row(row: figures.FigureRow, *, has_spread: bool) -> TableRow:

@@ -56,4 +56,4 @@ class Payoffs:
         return self._known[key]
 
     def _key(self, run: RunLog) -> Hashable:
-        return self._keys.get(run.run_id) or repeat_key(run.info)
+        return self._keys[run.run_id] if run.run_id in self._keys else repeat_key(run.info)

@@ -24,7 +24,7 @@ from evprof.metrics.speculation.outcome import is_lossy
 from evprof.metrics.speculation.payoff import Payoff
 from evprof.metrics.speculation.verdicts import payoff_sentence
 from evprof.run.kept_repeatability import spread_for
-from ui.run_facts.figures import spread_text
+from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
 from ui.runs.payoffs import Payoffs
@@ -38,9 +38,6 @@ FoldKey = tuple[str, str]
 
 CELL, REPEATS = "cell", "repeats"
 
-MOST_NUMBERS = 3
-"""Runs of a baseline that a chip names; of more it tells how many."""
-
 _BADGES = {"profiled": "trace"}
 
 
@@ -49,8 +46,10 @@ class RunEntry:
     """One line of the list. `role` is "good", "bad" or "" for the outcome; `sentence` says why a run failed.
 
     `label` is the note, and the settings that are not at their defaults: what tells two runs of one mode apart. A line
-    with a `fold` has others below it, its counts as `label`, and a `group`; those below are `is_inner`. `badges` say
-    why runs stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio.
+    with a `fold` has others below it, its counts as `label`, and a `group`; those below are `is_inner`, and
+    `is_row` in a cell. `badges` say
+    why runs stand in no figure. `against` names the baseline of the outcome, "" where it is no ratio; `spread` is half
+    the 95 % interval of a mean.
     """
 
     run_ids: tuple[int, ...]
@@ -64,8 +63,10 @@ class RunEntry:
     group: FoldKey | None = None
     fold: str = ""
     is_inner: bool = False
+    is_row: bool = False
     badges: tuple[str, ...] = ()
     against: str = ""
+    spread: str = ""
 
     @property
     def key(self) -> tuple[int, ...] | FoldKey:
@@ -168,21 +169,24 @@ class RunEntries:
         counted = [group for group in counted if not group[-1].info.is_cold] or counted
         payoff = self._payoffs.of(counted[-1][-1]) if counted and _is_weighed(counted[-1][-1]) else None
         running = next((run for run in members if run.info.status == RUNNING), None)
-        outcome, role = _whole(counted, payoff)
+        outcome, role, spread = _whole(counted, payoff)
         if running is not None:
-            outcome, role = stage_now(running, running.info.role), ""
+            outcome, role, spread = stage_now(running, running.info.role), "", ""
         failed = [run for run in members if run.info.status in (FAILED, CANCELLED)]
         ids = sorted(run.run_id for run in members)
-        name = _common_name(members) or mode_words(members[0])
-        count = f"{len(counted)} of {len(lines)} repeats" if len(counted) < len(lines) else f"{len(lines)} repeats"
-        label = " · ".join(filter(None, (count, _settings(lines[-1]))))
+        measured = [group for group in lines if _counts(group)] or lines
+        titled = [run for group in measured for run in group]
+        name = _common_name(titled) or mode_words(members[0])
+        few = f" of {len(measured)}" if len(counted) < len(measured) else ""
+        count = f"×{len(counted)}{few}" if len(measured) > 1 else ""
+        label = " · ".join(filter(None, (count, _note(titled[:1]), _settings(lines[-1]))))
         marks = Counter(mark for group in lines for mark in _badges(group))
         tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]
         tip += [payoff_sentence(payoff)] if payoff is not None else []
         tip += list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:3]
         entry = RunEntry(
             tuple(ids),
-            f"{ids[0]}–{ids[-1]} · {name}",
+            f"{_numbers(titled if len(measured) == 1 else members)} · {name}",
             outcome or (failed[-1].info.status if failed else ""),
             role or ("bad" if failed and not outcome and failed[-1].info.status == FAILED else ""),
             failed[-1].info.error or "" if failed and not counted else "",
@@ -193,6 +197,7 @@ class RunEntries:
             OPEN if is_open else CLOSED,
             badges=tuple(f"{count} {mark}" if count > 1 else mark for mark, count in marks.items()),
             against=_against(payoff) if counted and _is_weighed(counted[-1][-1]) else "",
+            spread=spread,
         )
         self._known[key] = (state, entry)
         return entry
@@ -266,6 +271,12 @@ def _common_name(members: Sequence[RunLog]) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
+def _numbers(runs: Sequence[RunLog]) -> str:
+    """`3`, `3–8`."""
+    ids = [run.run_id for run in runs]
+    return "–".join(dict.fromkeys(map(str, (min(ids), max(ids)))))
+
+
 def _settings(group: Sequence[RunLog]) -> str:
     """The settings that are not at their defaults."""
     return " · ".join(filter(None, ("lossy" if is_lossy(group[-1]) else "", run_label(group))))
@@ -284,18 +295,16 @@ def _against(payoff: Payoff | None) -> str:
     return f"vs {', '.join(map(str, ids))}" if len(ids) <= MOST_NUMBERS else f"vs {len(ids)} runs"
 
 
-def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[str, str]:
-    """The speed-up of repeats, else their mean time; with half its 95 % interval."""
+def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[str, str, str]:
+    """The speed-up of repeats, else their mean time and half its 95 % interval."""
     if payoff is not None and payoff.whole is not None:
-        return _speed(payoff)
+        return (*_speed(payoff), "")
     if not lines:
-        return "", ""
+        return "", "", ""
     mates = {group[-1].run_id: group for group in lines}
     answers = [group[-1] for group in lines]
     found = mean_of(observe(answers, lambda run: _time_ms(mates[run.run_id])), spread_for(answers[-1]))
-    if found is None:
-        return "", ""
-    return " ".join(filter(None, (ms_text(found.value), _percent(found.value, found.interval)))), ""
+    return ("", "", "") if found is None else (ms_text(found.value), "", _percent(found.value, found.interval))
 
 
 def _speed(payoff: Payoff) -> tuple[str, str]:
@@ -331,7 +340,7 @@ def _time_ms(group: Sequence[RunLog]) -> float | None:
 
 def _entry(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
     ids = tuple(sorted(run.run_id for run in group))
-    number = str(ids[0]) if len(ids) == 1 else f"{ids[0]}–{ids[-1]}"
+    number = _numbers(group)
     title = f"{number} · {_common_name(group) or mode_words(group[0])}"
     label = " · ".join(filter(None, (_note(group), _settings(group))))
     marks = _badges(group)
@@ -360,6 +369,7 @@ def _entry(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
         running is not None,
         label,
         is_inner=bool(inner),
+        is_row=inner == CELL,
         badges=marks,
         against=_against(payoff) if is_weighed else "",
     )

@@ -10,9 +10,10 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.configurations.baselines import candidates_for, repeats_of
 from evprof.run.again import request_again
 from evprof.view.columns import pair_for
-from ui.runs.baseline_menu import ALONE_REPEATS, TARGET_ALONE, baseline_menu
+from ui.runs.baseline_menu import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, baseline_menu
 from ui.runs.payoffs import Payoffs
 from ui.runs.run_entries import CELL, REPEATS, FoldKey, RunEntries, RunEntry
 from ui.runs.run_remarks import RunRemarks
@@ -22,6 +23,7 @@ from ui.state.run_drag import dragged, matching, put_run
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
+from ui.widgets.elided import literal
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.pace import Pace
@@ -98,7 +100,9 @@ class RunList(QWidget):
         found = self._entries.lines(runs, self._opened, wanted)
         self._shown = {entry.key: entry for entry in found}
         self.list.show_lines([self._line(entry) for entry in found], self._current(found))
-        self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or len(found) >= MANY_LINES)
+        self.filter.setVisible(
+            bool(wanted) or self.filter.hasFocus() or sum(not entry.is_inner for entry in found) >= MANY_LINES
+        )
         self.list.setVisible(bool(found))
         self._empty.setVisible(not found)
         if runs:
@@ -119,7 +123,7 @@ class RunList(QWidget):
         if self._selection.cell:
             return (CELL, self._selection.cell)
         near = [entry for entry in found if not shown.isdisjoint(entry.run_ids)]
-        if self._picked in (entry.key for entry in near):
+        if any(entry.key == self._picked for entry in near):
             return self._picked
         return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
 
@@ -163,7 +167,15 @@ class RunList(QWidget):
             return
         run_id = typical_repeat(runs, self._ids(key)) if key[0] == REPEATS else key[0]
         if run_id in runs:
-            self._selection.set_runs(*pair_for(runs, run_id))
+            a, b = pair_for(runs, run_id)
+            self._selection.set_runs(self._beside(b) if a is None and b is not None else a, b)
+
+    def _beside(self, run_id: int) -> int | None:
+        """The run that somebody chose to see beside one that fills no more than column B."""
+        chosen = [
+            number for number in self._controller.runs[run_id].info.chosen_baseline if number in self._controller.runs
+        ]
+        return typical_repeat(self._controller.runs, chosen) if chosen else None
 
     def _join(self, key: object) -> None:
         """Shows a line beside the one that was picked before: that one is A, this one B."""
@@ -173,11 +185,14 @@ class RunList(QWidget):
             return
         second = matching(runs, self._of_line(key), before[-1])
         first = matching(runs, self._of_line(self.list.current_key), second)
-        self._selection.set_runs(first, second)
+        cells = [entry for entry in (key, self.list.current_key) if isinstance(entry, tuple) and entry[0] == CELL]
+        self._selection.set_runs(first, second, cell=str(cells[0][1]) if len(cells) == 2 else "")
 
     def put(self, key: object, side: int) -> None:
         """Puts the run of a line into column A (0) or B (1) and leaves the other column as it is."""
-        put_run(self._selection, self._controller.runs, self._of_line(key), side)
+        is_alone = self._selection.runs[1 - side] is None
+        of_cell = isinstance(key, tuple) and key[0] == CELL and (is_alone or self._selection.of_cells)
+        put_run(self._selection, self._controller.runs, self._of_line(key), side, of_cell=of_cell)
 
     def put_current(self, side: int) -> None:
         """The same for the chosen line."""
@@ -186,12 +201,12 @@ class RunList(QWidget):
     def _of_line(self, key: object) -> Sequence[int]:
         """The runs to show of a line: of many alike a typical one, with its other half."""
         runs = self._controller.runs
-        if isinstance(key, tuple) and key[0] == CELL:
-            return [run_id for run_id in typical_pair(runs, str(key[1])) if run_id is not None]
-        if isinstance(key, tuple) and key[0] == REPEATS:
-            pair = pair_for(runs, typical_repeat(runs, self._ids(key)))
-            return [run_id for run_id in pair if run_id is not None]
-        return self._ids(key)
+        own = self._ids(key)
+        if not own or not isinstance(key, tuple) or key[0] not in (CELL, REPEATS):
+            return own
+        pair = typical_pair(runs, str(key[1])) if key[0] == CELL else pair_for(runs, typical_repeat(runs, own))
+        # A file may tell of two models in one row, of which each has a cell of its own.
+        return [run_id for run_id in dict.fromkeys(pair) if run_id in own] or own[-1:]
 
     def _ids(self, key: object) -> tuple[int, ...]:
         """All runs of a line."""
@@ -224,6 +239,8 @@ class RunList(QWidget):
         run = self._drafting(shown) or self._drafting(self.current_ids())
         if run is not None:
             work(run)
+        else:
+            self.remarks.post("Choose a run that drafts first; others are weighed against nothing.", "info", "", None)
 
     def _weigh_shown(self) -> None:
         self._with_shown(lambda run: self.offer_baseline(run, self.list.mapToGlobal(QPoint(2 * GRID, 2 * GRID))))
@@ -257,9 +274,7 @@ class RunList(QWidget):
             menu.addSeparator()
             if drafting := self._drafting(run_ids):
                 menu.addMenu(self._baseline_menu(drafting, "Weigh against", menu))
-                alone = menu.addAction(TARGET_ALONE)
-                alone.setEnabled(not self._controller.is_busy)
-                alone.triggered.connect(lambda: self.measure_alone(drafting))
+                menu.addAction(TARGET_ALONE).triggered.connect(lambda: self.measure_alone(drafting))
                 menu.addSeparator()
         menu.addAction("Filter runs…").triggered.connect(self.look_for)
         deleted = list(self._controller.book.deleted)
@@ -295,6 +310,28 @@ class RunList(QWidget):
         """The menu of what a run is weighed against."""
         self._baseline_menu(run).popup(place)
 
+    def offer_as_a(self, place: QPoint) -> None:
+        """The menu of what column B may be compared with."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for key, entry in [*self._shown.items()][:MOST_LISTED]:
+            if self._selection.runs[1] not in entry.run_ids:
+                action = menu.addAction(literal(f"{entry.title}   {entry.outcome}".strip()))
+                action.triggered.connect(lambda _=False, key=key: self.compare_with(key))
+        menu.popup(place)
+
+    def compare_with(self, key: object) -> None:
+        """Puts a line's run into column A, and keeps that for column B's run as far as it is no verdict's business."""
+        self.put(key, 0)
+        runs, (a, b) = self._controller.runs, self._selection.runs
+        if a is None or b is None or a == b:
+            return
+        shown, others = runs[b], list(runs.values())
+        repeats = repeats_of(shown, others)
+        baseline = [run.run_id for run in repeats_of(runs[a], others)]
+        if not mode_of(shown.info.mode).drafts or {run.run_id for run in candidates_for(shown, others)} >= {*baseline}:
+            self.remarks.weigh_against(repeats, baseline)
+
     def measure_alone(self, run: RunLog) -> None:
         """Asks for three runs of the target alone on what a run was asked."""
         self.measuring_asked.emit(request_again(run, "target", ALONE_REPEATS))
@@ -315,4 +352,6 @@ def _line(entry: RunEntry, column: str) -> ListLine:
         badges=entry.badges,
         column=column,
         chip=f"{entry.against} ▾" if entry.against else "",
+        spread=entry.spread,
+        tells_by_end=entry.is_row or (entry.group is not None and entry.group[0] == CELL),
     )

@@ -27,7 +27,7 @@ class RunRemarks:
 
     def ask_name(self, run_ids: Sequence[int]) -> None:
         """Asks what runs are to be called; nothing gives them their mode's name back."""
-        if not run_ids:
+        if not self._has_any(run_ids):
             return
         name, is_given = QInputDialog.getText(
             self._window, "Rename", f"Name of {runs_text(run_ids)}:", text=self._told(run_ids, "name")
@@ -41,7 +41,7 @@ class RunRemarks:
 
     def ask_note(self, run_ids: Sequence[int]) -> None:
         """Asks for a note on runs."""
-        if not run_ids:
+        if not self._has_any(run_ids):
             return
         note, is_given = QInputDialog.getMultiLineText(
             self._window, "Note", f"Note on {runs_text(run_ids)}:", self._told(run_ids, "note")
@@ -60,7 +60,7 @@ class RunRemarks:
     def delete(self, run_ids: Sequence[int]) -> None:
         """Takes runs out of every list and figure. They stay in the file, marked, so that this can be undone."""
         over = [run_id for run_id in run_ids if (run := self._controller.run(run_id)) and run.info.is_over]
-        if not over:
+        if not self._has_any(over):
             return
         shown = self._selection.runs
         self._say(over, is_deleted=True)
@@ -77,6 +77,12 @@ class RunRemarks:
         self.restore(run_ids)
         if self._selection.runs == left:
             self._selection.set_runs(*shown)
+
+    def _has_any(self, run_ids: Sequence[int]) -> bool:
+        """Whether there is anything to say something of; it is told where there is not."""
+        if not run_ids:
+            self.post("Choose a run that has ended in the list first.", "info", "", None)
+        return bool(run_ids)
 
     def _told(self, run_ids: Sequence[int], field: str) -> str:
         """What all of these runs are told alike; "" where they differ."""

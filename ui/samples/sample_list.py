@@ -89,6 +89,13 @@ class SampleList(QWidget):
         self._current = after
         self._fill()
 
+    def follow(self, sample: Sample) -> Sample | None:
+        """Marks the sample that a run looked at, and nothing where it is not listed; the sample as it is listed."""
+        key = identity(sample)
+        found = next((entry for entry in self._samples if identity(entry) == key), None)
+        self.set_current(found)
+        return found
+
     def set_current(self, sample: Sample | None) -> None:
         """Marks the sample that will be run next."""
         self._current = sample

@@ -12,7 +12,13 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text
-from evprof.metrics.comparison.document import Configuration, is_comparable, typical_run, warm_of
+from evprof.metrics.comparison.document import (
+    Configuration,
+    configurations_of,
+    is_comparable,
+    typical_run,
+    warm_of,
+)
 from evprof.view.columns import RunPair, ShownModel, pair_for
 
 
@@ -27,12 +33,21 @@ def configuration_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ..
     return tuple(warm_of(list(rows.values())))
 
 
-def configuration_of(runs: Mapping[int, RunLog], column: ShownModel | None) -> Configuration | None:
-    """All runs of a column's cell; None without a cell."""
-    if column is None or not column.run.info.cell or not column.is_answer:
+def configuration_of(
+    runs: Mapping[int, RunLog], column: ShownModel | None, *, of_cell: bool = True
+) -> Configuration | None:
+    """What a column stands for: the repeats of its request, as in every comparison, or with `of_cell` its whole cell.
+
+    None where it stands for its run alone: one that goes on, a row that was picked out of its cell.
+    """
+    if column is None or not column.is_answer or not (info := column.run.info).is_over:
         return None
-    found = configuration_runs(runs.values(), column.run)
-    return Configuration(found) if found else None
+    if info.cell:
+        found = configuration_runs(runs.values(), column.run) if of_cell else ()
+        return Configuration(found) if found else None
+    same = (info.group_id, info.mode, info.role)
+    repeats = [run for run in runs.values() if (run.info.group_id, run.info.mode, run.info.role) == same]
+    return next(iter(configurations_of(repeats)), None) if len(repeats) > 1 else None
 
 
 def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:

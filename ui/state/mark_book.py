@@ -8,7 +8,10 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
+from evprof.core.run_log import RunLog
 from evprof.session.marks import LONGEST_NOTE, MOST_MARKS, Mark, marks_of
+from evprof.view.columns import pair_for
+from ui.state.selection import Selection, TimeRange
 
 
 class MarkBook(QObject):
@@ -71,3 +74,16 @@ class MarkBook(QObject):
 
 def _place(mark: Mark) -> tuple[int, int, int]:
     return mark.run_id, mark.start_ns, mark.end_ns
+
+
+def go_to(mark: Mark, runs: Mapping[int, RunLog], selection: Selection) -> None:
+    """Shows a mark, and its run if need be; a stretch is selected."""
+    if mark.run_id in runs and mark.run_id not in selection.runs:
+        selection.set_runs(*pair_for(runs, mark.run_id))
+    when = TimeRange(mark.start_ns, mark.end_ns)
+    view = selection.view_range
+    if when.end_ns > when.start_ns:
+        selection.select(when)
+    elif view is not None and not view.start_ns <= when.start_ns <= view.end_ns:
+        half = (view.end_ns - view.start_ns) // 2
+        selection.set_view_range((when.start_ns - half, when.start_ns + half))

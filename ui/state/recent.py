@@ -23,8 +23,14 @@ class Recent:
         self._path = path
         self.samples: list[Sample] = []
         self.models: list[str] = []
+        self.sessions: list[str] = []
         self.settings = GenerationSettings()
         self._read()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it outlives this window."""
+        return self._path is not None
 
     def note_sample(self, sample: Sample) -> None:
         """Remembers a sample by its paths."""
@@ -37,6 +43,13 @@ class Recent:
         """Remembers a checkpoint folder or name."""
         self.models = [name, *(entry for entry in self.models if entry != name)][:KEPT]
         self._write()
+
+    def note_session(self, path: Path) -> None:
+        """Remembers where a session lies."""
+        name = str(path.absolute())
+        if self.sessions[:1] != [name]:
+            self.sessions = [name, *(entry for entry in self.sessions if entry != name)][:KEPT]
+            self._write()
 
     def note_settings(self, settings: GenerationSettings) -> None:
         """Remembers how text is generated."""
@@ -54,6 +67,7 @@ class Recent:
                 entry.validate()
             self.samples = [entry for entry in samples if entry.events_path or entry.video_path][:KEPT]
             self.models = [str(name) for name in values.get("models", [])][:KEPT]
+            self.sessions = [str(path) for path in values.get("sessions", [])][:KEPT]
             settings = GenerationSettings.from_json(values.get("settings") or {})
             settings.validate()
             self.settings = settings
@@ -61,7 +75,11 @@ class Recent:
     def _write(self) -> None:
         if self._path is None:
             return
-        values: dict[str, Any] = {"samples": [sample.to_json() for sample in self.samples], "models": self.models}
+        values: dict[str, Any] = {
+            "samples": [sample.to_json() for sample in self.samples],
+            "models": self.models,
+            "sessions": self.sessions,
+        }
         if self.settings != GenerationSettings():
             values["settings"] = self.settings.to_json()
         with contextlib.suppress(OSError):

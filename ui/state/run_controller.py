@@ -60,6 +60,7 @@ class RunController(QObject):
     """The runs of the window's session, the queue of requests, and the one way to start and stop runs.
 
     `keeping` is called when something was said of runs that may have been made long ago: their file is written again.
+    `facts` tells what the session holds beside its runs, such as a suite's ceilings.
 
     Signals:
         runs_changed(object): set of ids of runs that have news; at most one per pull.
@@ -87,6 +88,7 @@ class RunController(QObject):
         self._last_batch = 0
         self.numbering: Numbering = _numbered
         self.keeping: Callable[[], None] = lambda: None
+        self.facts: Callable[[], Mapping[str, Any]] = dict
         self.recording = recording
         self.book = RunBook(recording)
         self.marks = MarkBook(self)
@@ -169,9 +171,9 @@ class RunController(QObject):
 
     def describe(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
         """Says more of runs by their numbers (fields of RunInfo); it is kept with the session and seen at once."""
+        self.keeping()  # first: what is said before the file is written again counts as in it
         for run_id, known in facts.items():
             self.recording.post(RunDescribed(run_id, dict(known)))
-        self.keeping()
         self.pull()
 
     def submit(self, *requests: RunRequest) -> None:

@@ -38,13 +38,19 @@ def matching(runs: Mapping[int, RunLog], run_ids: Sequence[int], beside: int | N
     return None
 
 
-def put_run(selection: Selection, runs: Mapping[int, RunLog], run_ids: Sequence[int], side: int) -> None:
+def put_run(
+    selection: Selection, runs: Mapping[int, RunLog], run_ids: Sequence[int], side: int, *, of_cell: bool
+) -> None:
     """Puts a run of one line into column A (0) or B (1) and leaves the other column as it is.
 
-    The two halves of a run that fills both columns make way together: without it the other column stays empty.
+    The two halves of a run that fills both columns make way together, and no run stands in both beside itself: the
+    other column stays empty then.
+    `of_cell`: the run stands for its cell, as the one beside it does.
     """
     pair = selection.runs
     beside = pair[1 - side] if pair[0] != pair[1] else None
     run_id = matching(runs, run_ids, pair[1 - side])
     if run_id is not None:
-        selection.set_runs(*((run_id, beside) if side == 0 else (beside, run_id)))
+        beside = None if beside == run_id else beside
+        cell = runs[run_id].info.cell if of_cell else ""
+        selection.set_runs(*((run_id, beside) if side == 0 else (beside, run_id)), cell=cell)

@@ -55,6 +55,11 @@ class WindowSession(QObject):
         """For the window's title and the status line."""
         return self.path.name if self.path is not None else "unsaved session (autosaved)"
 
+    @property
+    def file(self) -> Path | None:
+        """Where it is kept, autosaved or not; None while nothing is recorded into it."""
+        return self.path or (self._writer.path if self._writer is not None else None)
+
     def begin(self) -> None:
         """Keeps the recording on disk from its first run on: in its own file, or autosaved while it has none."""
         if self._writer is None:

@@ -170,12 +170,15 @@ class AxisHead(QWidget):
         mark = self.mark_at(QPointF(point))
         return "" if mark is None else mark.note or f"Mark at {time_text(mark.start_ns)}"
 
+    def pointer_text(self) -> str:
+        """The moment under the pointer, as the view is now; "" where nothing is pointed at."""
+        at_px, scale = self.scene.pointer_px, self.scene.scale
+        return "" if at_px is None else time_text(scale.t(at_px), scale.ns_per_px)
+
     def _paint_pointer(self, painter: QPainter) -> None:
-        at_px = self.scene.pointer_px
-        if at_px is None or self.scene.marked_range is not None:
+        at_px, text = self.scene.pointer_px, self.pointer_text()
+        if at_px is None or not text or self.scene.marked_range is not None:
             return
-        scale = self.scene.scale
-        text = time_text(scale.t(at_px), scale.ns_per_px)
         painter.setFont(self.scene.theme.font(SMALL_PX, 500))
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 12
         left = min(max(at_px - width / 2, 2.0), self.width() - GUTTER_PX - width - 2)

@@ -16,6 +16,9 @@ from ui.widgets.label import Label
 _NAME_PX = 320
 """Longer names of samples are shortened."""
 
+_WORDS_PX = 560
+"""A line of the words is no longer."""
+
 _SHARES = (
     ("Event model", (0.03, 0.05, 0.07, 0.12, 0.38)),
     ("Video model", (0.09, 0.07, 0.15, 0.30, 0.34)),
@@ -37,20 +40,24 @@ class EmptyTimeline(QWidget):
         title = in_role(Label("Nothing has been measured yet"), "title")
         words = in_role(
             Label(
-                "A run is drawn here while it happens: the five stages of both models on one time axis,\n"
+                "A run is drawn here while it happens: the five stages of both models on one time axis, "
                 "draft tokens accepted and rejected, time per token, KV cache and memory."
             ),
             "dim",
         )
-        words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.button = in_role(QPushButton("Run"), "primary")
         self.button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.clicked.connect(self.run_requested)
         hint = in_role(Label("or drop recordings, videos or a folder with both onto the window"), "small")
+        for label in (words, hint):
+            label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            label.setWordWrap(True)
+            label.setMaximumWidth(_WORDS_PX)
         column = stacked(on=self, margins=(GUTTER_PX + GRID, 0, GRID, GRID), spacing=GRID)
         column.addStretch(3)
         for widget in (title, words, self.button, hint):
-            column.addLayout(beside(None, widget, None))
+            # Words that are broken into lines need room to be given, or they take the least.
+            column.addLayout(beside((widget, 1)) if widget in (words, hint) else beside(None, widget, None))
             if widget is words:
                 column.addSpacing(GRID)
         column.addStretch(2)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from evprof.core.units import MIB, bytes_text
 from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
 from evprof.view.lanes import News
-from evprof.view.peaks import Extremes
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
@@ -41,7 +39,6 @@ class LevelSeries(NamedTuple):
     is_dashed: bool = False
     ground: float = 0.13
     told: str = ""
-    extremes: Extremes | None = None
 
 
 class LevelLane(Lane):
@@ -117,7 +114,7 @@ class LevelLane(Lane):
             self._paint_name(painter, one, top, taken)
 
     def _paint_series(self, painter: QPainter, one: LevelSeries, top: float) -> None:
-        x, levels = step_line(one.times, one.levels, self.scene.scale, one.extremes)
+        x, levels = step_line(one.times, one.levels, self.scene.scale)
         if not len(x):
             return
         floor = self.height() - _BOTTOM
@@ -227,7 +224,6 @@ class KvLane(LevelLane):
                 *track.kv_bytes(),
                 track.end_ns(self.scene.clock_ns),
                 self.scene.line_color(column),
-                extremes=track.extremes("kv"),
             )
             for column, track in self.scene.shown
         ]
@@ -255,28 +251,50 @@ class MemoryLane(LevelLane):
             end = track.end_ns(self.scene.clock_ns)
             color = self.scene.theme.text_dim if alone else self.scene.line_color(column)
             name = "process" if alone else self.scene.title(column)
-            ground, gpu = 0.1 if alone else 0.05, "GPU" if alone else f"{name} GPU"
-            rss = LevelSeries(name, *track.rss_bytes(), end, color, ground=ground, extremes=track.extremes("rss"))
-            dashed = LevelSeries(gpu, *track.gpu_bytes(), end, color, is_dashed=True, extremes=track.extremes("gpu"))
-            lines += [rss, dashed]
+            lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
+            lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
         return lines
 
 
 def _paint_line(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:
     """A line through points, its steps one by one where they are many: what painting it whole takes grows with the
     square of its ups and downs."""
-    points = list(map(QPointF, x.tolist(), y.tolist()))
-    painter.setPen(pen)
-    if len(points) <= _FEW_POINTS:
-        painter.drawPolyline(points)
+    if len(x) <= _FEW_POINTS:
+        painter.setPen(pen)
+        painter.drawPolyline(list(map(QPointF, x.tolist(), y.tolist())))
     elif pen.style() == Qt.PenStyle.SolidLine:
-        painter.drawLines([point for step in pairwise(points) for point in step])
+        _paint_steps(painter, pen, x, y)
     else:
+        points = list(map(QPointF, x.tolist(), y.tolist()))
         walked = np.cumsum(np.hypot(np.diff(x, prepend=x[0]), np.diff(y, prepend=y[0]))) / pen.widthF()
         for start in range(0, len(points) - 1, _PIECE):
             pen.setDashOffset(float(walked[start]))
             painter.setPen(pen)
             painter.drawPolyline(points[start : start + _PIECE + 1])
+
+
+def _paint_steps(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:
+    """Level and upright steps as the rectangles that they are, slanting ones as lines.
+
+    A slanting step between two upright ones that lie beside each other is hidden by them.
+    """
+    x0, x1, low, high = x[:-1], x[1:], np.minimum(y[:-1], y[1:]), np.maximum(y[:-1], y[1:])
+    is_upright = x0 == x1
+    is_straight = is_upright | (low == high)
+    is_hidden = np.zeros(len(low), dtype=bool)
+    is_beside = is_upright[:-2] & is_upright[2:] & (x1[1:-1] - x0[1:-1] <= 1.0)
+    is_hidden[1:-1] = is_beside & (np.maximum(low[:-2], low[2:]) <= np.minimum(high[:-2], high[2:]))
+    half, straight = pen.widthF() / 2, np.flatnonzero(is_straight)
+    sides = x0[straight] - half, low[straight] - half
+    sizes = x1[straight] - sides[0] + half, high[straight] - sides[1] + half
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(pen.color())
+    painter.drawRects(list(map(QRectF, *(side.tolist() for side in (*sides, *sizes)))))
+    painter.setPen(pen)
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    slanting = np.flatnonzero(~(is_straight | is_hidden))
+    ends = (x[:-1], y[:-1], x[1:], y[1:])
+    painter.drawLines(list(map(QLineF, *(end[slanting].tolist() for end in ends))))
 
 
 def _paint_ground(painter: QPainter, x: Floats, y: Floats, floor: float) -> None:
@@ -286,8 +304,10 @@ def _paint_ground(painter: QPainter, x: Floats, y: Floats, floor: float) -> None
         painter.drawPolygon([QPointF(float(x[0]), floor), *points, QPointF(float(x[-1]), floor)])
         return
     columns = np.arange(np.ceil(x[0] - 0.5), np.ceil(x[-1] - 0.5))
-    tops = np.ceil(np.interp(columns + 0.5, x, y) - 0.5)
+    tops = np.minimum(np.ceil(np.interp(columns + 0.5, x, y) - 0.5), floor)
+    shared = float(tops.max(initial=0.0))
+    painter.drawRect(QRectF(float(columns[0]), shared, len(columns), floor - shared))
     begins = np.flatnonzero(np.diff(tops, prepend=np.nan) != 0)
     ends = np.append(begins[1:], len(columns))
     edges = zip(columns[begins].tolist(), tops[begins].tolist(), (ends - begins).tolist(), strict=True)
-    painter.drawRects([QRectF(left, top, width, floor - top) for left, top, width in edges if top < floor])
+    painter.drawRects([QRectF(left, top, width, shared - top) for left, top, width in edges if top < shared])

@@ -107,7 +107,7 @@ class Overlay(QWidget):
                 painter.setPen(QPen(theme.text, 1.2))
                 painter.drawRoundedRect(room.adjusted(-0.5, -0.5, 0.5, 0.5), 2, 2)
         for (before, left), (after, right) in pairwise(placed):
-            if (before.column, before.range) != (after.column, after.range):
+            if before.column is not None or after.column is not None:
                 self._paint_arrow(painter, left, right)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 

@@ -174,35 +174,35 @@ class StageLane(Lane):
         theme = self.scene.theme
         font = theme.font(_PART_LABEL_PX, 500)
         metrics = QFontMetricsF(font)
-        bars = joined_bars(merged, row.names)
+        bars = joined_bars(merged, row.names).within(clip.left() - 2, clip.right() + 2)
         painter.setFont(font)
-        looks: dict[tuple[int, int], tuple[str, QColor, QColor, QColor]] = {}
-        pointed = self.hovered.span if self.hovered is not None else None
-        chosen = self.scene.selection.span
         names, stages, ids = (codes[bars.rows].tolist() for codes in (row.names, row.stages, row.ids))
-        edges = zip(bars.x0.tolist(), bars.x1.tolist(), bars.counts.tolist(), strict=True)
-        for (x0, x1, count), name, stage, span_id in zip(edges, names, stages, ids, strict=True):
-            if x1 < clip.left() - 2 or x0 > clip.right() + 2:
-                continue
-            look = looks.get((name, stage))
+        widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
+        strong = {ref.span_id for ref in self._strong_spans() if ref.run_id == track.run.run_id}
+        with_text = (bars.counts == 1) & (widths > 16)
+        looks: dict[tuple[int, int], tuple[str, QColor, QColor, QColor]] = {}
+        edges = zip(bars.x0.tolist(), widths.tolist(), with_text.tolist(), strict=True)
+        for (x0, width, has_text), kind, span_id in zip(edges, zip(names, stages, strict=True), ids, strict=True):
+            look = looks.get(kind)
             if look is None:
-                look = looks[name, stage] = self._part_look(track.parts.names[name], track.parts.names[stage])
-            text, color, ground, strong = look
-            is_chosen = chosen is not None and chosen == (track.run.run_id, span_id)
-            is_strong = is_chosen or (pointed is not None and pointed == (track.run.run_id, span_id))
-            width = max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0))
+                look = looks[kind] = self._part_look(track.parts.names[kind[0]], track.parts.names[kind[1]])
             rect = QRectF(x0, PART_TOP, width, PART_HEIGHT)
-            painter.fillRect(rect, strong if is_strong else ground)
+            painter.fillRect(rect, look[3] if span_id in strong else look[2])
             if width > 5:
-                painter.fillRect(QRectF(x0, PART_TOP, 2.0, PART_HEIGHT), color)
-            if is_chosen:
+                painter.fillRect(QRectF(x0, PART_TOP, 2.0, PART_HEIGHT), look[1])
+            if span_id in strong and self.scene.selection.span == (track.run.run_id, span_id):
                 painter.setPen(QPen(theme.text, 1))
                 painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
-            if count == 1 and width > 16:
+            if has_text:
                 visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
-                if metrics.horizontalAdvance(text) <= visible.width() - 8:
+                if metrics.horizontalAdvance(look[0]) <= visible.width() - 8:
                     painter.setPen(theme.text)
-                    painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+                    painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, look[0])
+
+    def _strong_spans(self) -> list[SpanRef]:
+        """The span that is selected, and the one under the pointer."""
+        pointed = self.hovered.span if self.hovered is not None else None
+        return [ref for ref in (self.scene.selection.span, pointed) if ref is not None]
 
     def _part_look(self, name: str, stage: str) -> tuple[str, QColor, QColor, QColor]:
         """Label, edge, ground, and ground when pointed at."""

@@ -35,8 +35,10 @@ from ui.timeline.navigation.offers import Offers
 from ui.timeline.navigation.view_history import ViewHistory
 from ui.timeline.overlap_lane import OverlapLane
 from ui.timeline.power_lane import PowerLane
+from ui.timeline.real_time_lane import RealTimeLane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
+from ui.timeline.sensor_lane import SensorLane
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -110,9 +112,11 @@ class TimelineView(QWidget):
         self._stages = tuple(StageLane(self.scene, place) for place in PLACES)
         lanes: list[Lane] = [
             *self._stages,
+            SensorLane(self.scene),
             self.overlap,
             self.rounds,
             self.latency,
+            RealTimeLane(self.scene),
             KvLane(self.scene),
             MemoryLane(self.scene),
             self.power,
@@ -292,7 +296,7 @@ class TimelineView(QWidget):
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
             self.minimap.setVisible(has_any)
-        for lane in (*self._stages, self.overlap, self.rounds, self.power):
+        for lane in self.lanes:
             wanted = lane.is_wanted()
             if lane.isHidden() == wanted:
                 lane.setVisible(wanted)

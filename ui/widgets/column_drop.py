@@ -39,7 +39,8 @@ class ColumnDrop(QObject):
                 self._mark.hide()
                 found = runs_dragged(event.mimeData())
                 if found:
-                    put_run(self._selection, self._controller.runs, found, self._side(event))
+                    of_cell = self._selection.of_cells
+                    put_run(self._selection, self._controller.runs, found, self._side(event), of_cell=of_cell)
                     event.acceptProposedAction()
                     return True
         return False
@@ -54,6 +55,7 @@ class _DropMark(QWidget):
     def __init__(self, themes: ThemeHolder, parent: QWidget) -> None:
         super().__init__(parent)
         self._themes = themes
+        self._columns = parent
         self._side = 0
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
@@ -61,7 +63,7 @@ class _DropMark(QWidget):
     def show_side(self, side: int) -> None:
         """Marks A (0) or B (1)."""
         self._side = side
-        whole = self.parentWidget().rect()
+        whole = self._columns.rect()
         half = whole.width() // 2
         self.setGeometry(QRect(side * half, 0, half, whole.height()).adjusted(GRID, GRID, -GRID, -GRID))
         self.raise_()

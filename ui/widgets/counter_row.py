@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
 
+LINE_PX = 20
+
+LEAST_PX = 78
+"""Narrower, a figure would be cut."""
+
+_GAP_PX = 8
+
 
 class CounterRow(Drawn):
-    """Figures above their names, one quarter of the width each (for four)."""
+    """Figures beside their names, one quarter of the width each (for four); on two lines where that is too little."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(themes, parent)
@@ -25,12 +32,33 @@ class CounterRow(Drawn):
         return list(self._entries)
 
     def sizeHint(self) -> QSize:
-        return QSize(240, 20)
+        return QSize(240, LINE_PX * self._lines())
+
+    def places(self) -> list[QRectF]:
+        """Where each counter stands."""
+        in_line = -(-len(self._entries) // self._lines())
+        width = self.width() / max(in_line, 1)
+        return [
+            QRectF(place % in_line * width, place // in_line * LINE_PX, width - _GAP_PX, LINE_PX)
+            for place in range(len(self._entries))
+        ]
+
+    def _lines(self) -> int:
+        is_narrow = self.width() < LEAST_PX * len(self._entries)
+        return 2 if is_narrow and len(self._entries) > 1 else 1
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
 
     def set_entries(self, entries: list[tuple[str, str]]) -> None:
         """Shows (name, figure) pairs."""
         if entries != self._entries:
+            has_more = len(entries) != len(self._entries)
             self._entries = entries
+            if has_more:
+                self.updateGeometry()
             self.setAccessibleName(", ".join(f"{name} {figure}" for name, figure in entries))
             self.update()
 
@@ -40,9 +68,7 @@ class CounterRow(Drawn):
         painter = QPainter(self)
         theme = self._themes.theme
         figure_font, name_font = theme.font(weight=500), theme.font(SMALL_PX)
-        width = self.width() / len(self._entries)
-        for index, (name, figure) in enumerate(self._entries):
-            box = QRectF(index * width, 0, width - 8, self.height())
+        for (name, figure), box in zip(self._entries, self.places(), strict=True):
             painter.setFont(figure_font)
             painter.setPen(theme.text)
             painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, figure)

@@ -30,9 +30,9 @@ class Disclosure(QWidget):
         """What it says, folded away or not."""
         return self._text
 
-    def say(self, text: str) -> None:
-        """Says something else; an empty text hides it."""
-        self._text = text
+    def say(self, text: str, word: str = "") -> None:
+        """Says something else, behind another word where one is given; an empty text hides it."""
+        self._text, self._word = text, word or self._word
         self._show()
 
     def _show(self, *_: object) -> None:

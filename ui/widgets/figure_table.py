@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QKeySequence,
     QPainter,
     QPaintEvent,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -23,7 +24,11 @@ from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import paint_swatch
 
 ROW = 24
-_GAP = 10.0
+NAME_ROW = 18
+"""Height of a name that has a line of its own, above its figures."""
+
+_GAP = 8.0
+_UNIT_PX, _UNIT_GAP = 10.0, 5.0
 _LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
 
 
@@ -58,7 +63,10 @@ def _color(role: str, theme: Theme) -> QColor:
 
 
 class FigureTable(Drawn):
-    """Heads above, rows below; as high as its rows. Ctrl+C copies it as tab-separated text."""
+    """Heads above, rows below; as high as its rows. Ctrl+C copies it as tab-separated text.
+
+    Where a name and its unit do not fit beside the figures, they stand on a line above them.
+    """
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None, *, least_px: float = 0.0) -> None:
         """`least_px` is the width of columns whose cells need less, so that tables below one another are in line."""
@@ -83,12 +91,21 @@ class FigureTable(Drawn):
         """Shows rows below optional column heads."""
         if list(rows) == self._rows and heads == self._heads:
             return
-        changed = len(rows) != len(self._rows) or bool(heads) != bool(self._heads)
         self._rows, self._heads = list(rows), heads
         self.setAccessibleDescription(self.as_text())
-        if changed:
-            self.setFixedHeight(self.sizeHint().height())
+        self._fit()
         self.update()
+
+    def _fit(self) -> None:
+        """As high as its rows are at this width."""
+        self._measure(self._themes.theme)
+        wanted = self.sizeHint().height()
+        if wanted != self.minimumHeight():
+            self.setFixedHeight(wanted)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
 
     def as_text(self) -> str:
         """Tab-separated lines."""
@@ -97,7 +114,27 @@ class FigureTable(Drawn):
         return "\n".join("\t".join(line) for line in lines)
 
     def sizeHint(self) -> QSize:
-        return QSize(240, ROW * (len(self._rows) + bool(self._heads)))
+        return QSize(240, ROW * bool(self._heads) + sum(map(self._height, self._rows)))
+
+    def _height(self, row: TableRow) -> int:
+        return ROW if self._fits(row) else NAME_ROW + ROW
+
+    def _fits(self, row: TableRow) -> bool:
+        """Whether the name and its unit have room beside the figures."""
+        theme = self._themes.theme
+        name = QFontMetricsF(theme.font()).horizontalAdvance(row.name)
+        unit = QFontMetricsF(theme.font(_UNIT_PX)).horizontalAdvance(row.unit) + _UNIT_GAP if row.unit else 0.0
+        return name + unit <= self._room(row) or not any(row.cells)
+
+    def _room(self, row: TableRow) -> float:
+        """What the figures leave of the width for the name; it may use what the first leaves free of its column."""
+        left = float(GRID if row.swatch else 0)
+        used = [(box, cell) for box, cell in zip(self._boxes(0), row.cells, strict=False) if cell]
+        if not used:
+            return self.width() - left
+        box, cell = used[0]
+        free = box.right() - QFontMetricsF(self._themes.theme.font()).horizontalAdvance(cell) - _GAP
+        return max(box.left() - _GAP / 2, free) - left
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -113,7 +150,7 @@ class FigureTable(Drawn):
             if row.has_line and (index or self._heads):
                 painter.fillRect(QRectF(0, top, self.width(), 1), theme.line)
             self._paint_row(painter, row, top, theme)
-            top += ROW
+            top += self._height(row)
 
     def _paint_heads(self, painter: QPainter, top: float) -> None:
         """Heads end where their column ends and may begin further left, as far as the head before them leaves room."""
@@ -126,22 +163,21 @@ class FigureTable(Drawn):
             free = box.right() + _GAP
 
     def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
-        left = 0.0
+        fits = self._fits(row)
+        left, height = float(GRID if row.swatch else 0), ROW if fits else NAME_ROW
+        drop = 0 if fits else 3  # a name above its figures keeps away from the line above
         if row.swatch:
-            paint_swatch(painter, theme, row.swatch, QRectF(0, top + ROW / 2 - 4, 3, 8))
-            left = GRID
-        boxes = self._boxes(top)
-        used = [(box, cell) for box, cell in zip(boxes, row.cells, strict=False) if cell]
-        end = used[0][0].left() - _GAP / 2 if used else self.width()
+            paint_swatch(painter, theme, row.swatch, QRectF(0, top + drop + height / 2 - 4, 3, 8))
+        room = self._room(row) if fits else self.width() - left
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
         metrics = QFontMetricsF(painter.font())
-        # A name may use what the first cell leaves free of its column.
-        room = (max(end, used[0][0].right() - metrics.horizontalAdvance(used[0][1]) - _GAP) if used else end) - left
         name = elided_text(metrics, row.name, Qt.TextElideMode.ElideRight, room)
-        painter.drawText(QRectF(left, top, room, ROW), Qt.AlignmentFlag.AlignVCenter, name)
-        self._paint_unit(painter, row.unit, QRectF(left + metrics.horizontalAdvance(name) + 5, top, 80, ROW), end)
+        painter.drawText(QRectF(left, top + drop, room, height), Qt.AlignmentFlag.AlignVCenter, name)
+        after = left + metrics.horizontalAdvance(name) + _UNIT_GAP
+        self._paint_unit(painter, row.unit, QRectF(after, top + drop, 80, height), left + room)
         painter.setFont(theme.font())
+        boxes = self._boxes(top if fits else top + NAME_ROW)
         for index, (box, cell) in enumerate(zip(boxes, row.cells, strict=False)):
             role = row.roles[index] if index < len(row.roles) else ""
             painter.setPen(_color(role, theme))
@@ -152,8 +188,8 @@ class FigureTable(Drawn):
 
     def _paint_unit(self, painter: QPainter, unit: str, box: QRectF, end: float) -> None:
         theme = self._themes.theme
-        painter.setFont(theme.font(10.0))
-        if unit and box.left() + painter.fontMetrics().horizontalAdvance(unit) <= end:
+        painter.setFont(theme.font(_UNIT_PX))
+        if unit and box.left() + QFontMetricsF(painter.font()).horizontalAdvance(unit) <= end + 0.5:
             painter.setPen(theme.alpha(theme.text_dim, 0.75))
             painter.drawText(box.adjusted(0, 1, 0, 0), Qt.AlignmentFlag.AlignVCenter, unit)
 
@@ -174,15 +210,21 @@ class FigureTable(Drawn):
         boxes: list[QRectF] = []
         right = float(self.width())
         for width in reversed(self._widths.columns):
-            rounded = -(-width // GRID) * GRID
+            rounded = -(-width // 4) * 4
             boxes.append(QRectF(right - rounded, top, rounded, ROW))
             right -= rounded + _GAP
         return boxes[::-1]
 
     def tip_at(self, point: QPoint) -> str:
         """The row's tip."""
-        index = point.y() // ROW - bool(self._heads)
-        return self._rows[index].tip if 0 <= index < len(self._rows) else ""
+        top = ROW * bool(self._heads)
+        if point.y() < top:
+            return ""
+        for row in self._rows:
+            top += self._height(row)
+            if point.y() < top:
+                return row.tip
+        return ""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):

@@ -57,7 +57,8 @@ class ListLine:
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
     `tells_by_end`: others begin alike, so a name too long is cut in the middle. `badges` are outlined words on the
-    second line, `chip` is a word at its end that can be clicked. `column`: the letters of the columns that show it.
+    second line, `chip` is a word at its end that can be clicked. `spread`
+    stands there instead. `column`: the letters of the columns that show it.
     """
 
     key: Any
@@ -76,11 +77,20 @@ class ListLine:
     badges: tuple[str, ...] = ()
     column: str = ""
     chip: str = ""
+    spread: str = ""
 
     @property
     def has_second(self) -> bool:
         """Whether it takes two lines."""
-        return bool(self.second or self.icons or self.chip or self.badges)
+        return bool(self.second or self.icons or self.chip or self.spread or self.badges)
+
+    @property
+    def words(self) -> str:
+        """All it says, for those who hear it."""
+        column = f"column {' and '.join(self.column)}" if self.column else ""
+        return ", ".join(
+            filter(None, (self.name, self.figure, self.spread, *self.badges, self.second, self.chip, column))
+        )
 
     @property
     def height(self) -> int:
@@ -104,6 +114,8 @@ class _Lines(QAbstractListModel):
         line = self.lines[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             return line.name
+        if role == Qt.ItemDataRole.AccessibleTextRole:
+            return plain(line.words)
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain(line.tip or line.name)
         if role == Qt.ItemDataRole.UserRole:
@@ -167,8 +179,7 @@ class _LineDelegate(QStyledItemDelegate):
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
         # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
-        is_alike = line.is_inner or line.fold or line.tells_by_end
-        cut = Qt.TextElideMode.ElideMiddle if is_alike else Qt.TextElideMode.ElideRight
+        cut = Qt.TextElideMode.ElideMiddle if line.tells_by_end else Qt.TextElideMode.ElideRight
         name = elided_text(painter.fontMetrics(), line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
@@ -179,6 +190,11 @@ class _LineDelegate(QStyledItemDelegate):
                 painter.setPen(theme.readable(theme.accent, ground))
                 painter.drawText(chip, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.chip)
                 below.setRight(chip.left() - GRID / 2)
+            elif line.spread:
+                painter.setFont(theme.font(SMALL_PX))
+                painter.setPen(dim)
+                painter.drawText(below, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.spread)
+                below.setRight(below.right() - painter.fontMetrics().horizontalAdvance(line.spread) - GRID / 2)
             self._paint_second(painter, line, below, color if line.second_has_role else dim, dim)
 
     def _paint_column(self, painter: QPainter, line: ListLine, box: QRectF, ground: QColor) -> None:

@@ -5,23 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from PySide6.QtCore import (
     QCoreApplication,
     QDeadlineTimer,
     QEvent,
     QMessageLogContext,
-    QObject,
+    QProcess,
     QSettings,
     Qt,
     QThread,
     QTimer,
     QtMsgType,
-    Signal,
     qInstallMessageHandler,
 )
 from PySide6.QtGui import QGuiApplication, QImage
@@ -29,20 +27,24 @@ from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.run.works.work_form import Works
+from ui.defects.crash_dialog import CrashDialog
+from ui.defects.defect_net import DefectNet, Report
+from ui.defects.hard_crash import FaultFile, crashed_windows
+from ui.defects.last_records import LastRecords
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
 from ui.style.theme import ThemeHolder, theme_named
+from ui.widgets.message_bar import WARNING
 from ui.window.main_window import MainWindow
 from ui.window.picture_file import save_picture
+from ui.window.screen_fit import fit_to_screen, room_on_screen
+from ui.window.ui_scale import apply_scale, forget_scale
 
 logger = logging.getLogger(__name__)
 
 DEMO_PATIENCE_MS = 1_500
 """How long the demo waits for the first pictures of its sample."""
-
-Report = Callable[[BaseException, str], Path | None]
-"""Writes a crash report about what was being done; returns where it is."""
 
 
 def run_window(
@@ -55,12 +57,14 @@ def run_window(
     demo: bool = False,
     report: Report | None = None,
     works: Works | None = None,
+    again_argv: Sequence[str] = (),
 ) -> int:
     """Shows the window until it is closed and returns the exit code.
 
     `engine_argv` starts an engine process; that happens after the first paint. `examine_argv` starts the program that
     looks at checkpoints (see `ui.settings.examiner`; empty: none does). `demo` runs the bundled demo at once.
-    `theme` None is what was chosen last. `works` is the long work that can be started.
+    `theme` None is what was chosen last. `works` is the long work that can be started,
+    `again_argv` starts this program anew where the person asks for it, with the session's path behind it.
     """
     application = _application()
     application.setWindowIcon(window_icon())
@@ -71,10 +75,14 @@ def run_window(
         holder.set_theme(theme_named(theme))
     if size is not None:
         window.resize(*size)
+    else:
+        fit_to_screen(window, room_on_screen(window))
     if works is not None:
         window.long_work.offer(works)
-    net = DefectNet(window, report)
+    net = DefectNet(window, report, LastRecords(window.controller))
     net.spread()
+    fault_file = FaultFile()
+    fault_file.open()
 
     def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
@@ -86,20 +94,41 @@ def run_window(
     def begin() -> None:
         window.start_engine(make_host)
         window.abandoned.look()
+        window.session.in_background(crashed_windows, partial(_tell_crashes, window))
         window.open_paths(paths)
         if demo:
             _run_demo_soon(window)
 
     examiner = Examiner(examine_argv) if examine_argv else None
     window.toolbar.examiner = examiner
+    if not paths and not demo:
+        window.welcome.open()
+        if window.tour.is_new:
+            window.painted.connect(window.tour.begin)
     window.painted.connect(begin)
     window.show()
     code = application.exec()
     if examiner is not None:
         examiner.close()
     net.fold()
+    fault_file.close()
     holder.detach()
+    if window.starts_anew and again_argv:
+        forget_scale()
+        path = window.session.path
+        QProcess.startDetached(again_argv[0], [*again_argv[1:], *([] if path is None else [str(path)])])
     return code
+
+
+def _tell_crashes(window: MainWindow, reports: Sequence[Path]) -> None:
+    if reports:
+        head, sentence = "evprof crashed when it was open last", "Something outside Python broke it off."
+        show = partial(_show_crash, window, head, sentence, reports[0])
+        window.messages.post(f"{head}; where it was then is in {reports[0]}.", WARNING, "Show report", show)
+
+
+def _show_crash(window: MainWindow, head: str, sentence: str, report: Path) -> None:
+    CrashDialog(head, sentence, report, window).show()
 
 
 def _run_demo_soon(window: MainWindow, deadline: QDeadlineTimer | None = None) -> None:
@@ -166,6 +195,7 @@ def _application() -> QApplication:
     existing = QApplication.instance()
     if isinstance(existing, QApplication):
         return existing
+    apply_scale(QSettings("evprof", "evprof"))
     qInstallMessageHandler(_log_of_qt)
     return QApplication([sys.argv[0] if sys.argv else "evprof"])
 
@@ -179,45 +209,3 @@ def _log_of_qt(kind: QtMsgType, context: QMessageLogContext, message: str) -> No
         QtMsgType.QtWarningMsg: logging.WARNING,
     }.get(kind, logging.ERROR)
     logging.getLogger("qt").log(level, "%s", message)
-
-
-class DefectNet(QObject):
-    """Catches what nobody expected, on any thread: a report on disk, a line in the window, and the window goes on.
-
-    Signals:
-        caught(str): a sentence about a defect; emitted from any thread.
-    """
-
-    caught = Signal(str)
-
-    def __init__(self, window: MainWindow, report: Report | None) -> None:
-        super().__init__(window)
-        self._report = report
-        self.caught.connect(self._show, Qt.ConnectionType.QueuedConnection)
-        self._window = window
-        self._hooks = (sys.excepthook, threading.excepthook)
-
-    def spread(self) -> None:
-        """Begins to catch."""
-        sys.excepthook = self._catch
-        threading.excepthook = self._catch_of_thread
-
-    def fold(self) -> None:
-        """Stops catching."""
-        sys.excepthook, threading.excepthook = self._hooks
-
-    def _catch(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if isinstance(error, KeyboardInterrupt):
-            self._hooks[0](kind, error, trace)
-            return
-        logger.error("unexpected", exc_info=(kind, error, trace))
-        where = self._report(error, "the window") if self._report is not None else None
-        details = f"the details are in {where}" if where else "the details are in the log"
-        self.caught.emit(f"A defect of evprof: {type(error).__name__}: {error} ({details}). The window keeps running.")
-
-    def _catch_of_thread(self, arguments: threading.ExceptHookArgs) -> None:
-        if arguments.exc_value is not None:
-            self._catch(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
-
-    def _show(self, sentence: str) -> None:
-        self._window.messages.post(sentence)

@@ -25,7 +25,6 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
-from ui.run_facts.figures import NO_CELLS
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -39,11 +38,16 @@ from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
+from ui.status.machine_note import MachineNote
+from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
+from ui.welcome.tour import Tour
+from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
+from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
 from ui.window.abandoned_sessions import AbandonedSessions
@@ -54,17 +58,17 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
-from ui.window.long_work import LongWork
-from ui.window.machine_note import MachineNote
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
-from ui.window.status_bar import OBSERVER, StatusBar
+from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
+from ui.window.ui_scale import UiScale
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 from ui.window.window_palette import WindowPalette
+from ui.work.long_work import LongWork
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -86,11 +90,13 @@ class MainWindow(QMainWindow):
         self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
+        self.starts_anew = False
         self.selection = Selection(self)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
         self.controller.numbering = self.session.numbered
         self.controller.keeping = self.session.begin
+        self.controller.facts = lambda: self.session.facts
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
@@ -111,7 +117,7 @@ class MainWindow(QMainWindow):
         self.results = Results(self.session, self, self.messages)
         self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
         self.help = HelpPages(self.messages.post)
-        recent = self._memory.recent()
+        recent = self.recent = self._memory.recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -162,7 +168,17 @@ class MainWindow(QMainWindow):
         self.long_work = LongWork(
             self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
         )
+        self.welcome = Welcome(
+            self.session,
+            self.controller,
+            self.recent,
+            self.holder,
+            ground=self.body,
+            picture=lambda: self.body.grab().toImage(),
+        )
         self.machine = MachineNote(self.controller, self.status)
+        self.scale = UiScale(self._memory.settings, self.messages.post, self._start_anew)
+        self.tour = Tour(tour_steps(self), self.controller, self.holder, self, self._memory.settings)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -177,11 +193,14 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.controller.runs_changed.connect(self._refresh)
+        self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
+        for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.opener.listed):
+            shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.run_chosen)
         self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
@@ -198,6 +217,7 @@ class MainWindow(QMainWindow):
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.comparison.baseline_asked.connect(self.runs.offer_as_a)
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
@@ -223,6 +243,7 @@ class MainWindow(QMainWindow):
         does: dict[str, Callable[[], object]] = {
             "new_session": self.session.start_new,
             "open_session": self.dialogs.ask_session,
+            "start_page": self.welcome.open,
             "save_session": lambda: self.exporting.ask("session"),
             "open_events": self.toolbar.browse_events,
             "open_video": self.toolbar.browse_video,
@@ -251,23 +272,42 @@ class MainWindow(QMainWindow):
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
             OVERHEAD: self.measure_overhead,
             "theme": self.holder.toggle,
+            "larger": self.scale.larger,
+            "smaller": self.scale.smaller,
+            "usual_size": self.scale.usual,
             "palette": self.finding.show_commands,
             "find": self.finding.show_things,
             "contents": lambda: self.help.open(CONTENTS),
+            "tour": self.begin_tour,
             "troubleshooting": lambda: self.help.open(TROUBLESHOOTING),
             "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
             "about": lambda: self.dialogs.show_about(self.status.environment),
             "quit": self.close,
         }
         self.actions_by_name.connect_all(does)
+        self.welcome.page.asked.connect(lambda name: self.actions_by_name[name].trigger())
 
     # Views.
 
     def _show_pair(self, *_: object) -> None:
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
+        if (shown := b or a) is not None:
+            self._follow_sample(shown.run.info.sample)
+        self._show_figures()
+
+    def _follow_sample(self, sample: Sample) -> None:
+        """What a shown run looked at is what runs next, as far as it is listed; the question stays as it was typed."""
+        listed = self.samples.follow(sample)
+        if listed is not None and identity(listed) != identity(self.toolbar.sample):
+            self.toolbar.take_clip(listed)
+
+    def _show_figures(self) -> None:
+        """What the runs in the columns stand for, and what they are weighed against, may grow with every run's end."""
         runs = self.controller.runs
-        cells = (configuration_of(runs, a), configuration_of(runs, b)) if self.selection.of_cells else NO_CELLS
+        a, b = columns_of(runs, self.selection.runs)
+        of_cell = self.selection.of_cells
+        cells = (configuration_of(runs, a, of_cell=of_cell), configuration_of(runs, b, of_cell=of_cell))
         self.comparison.show_columns(a, b, cells)
         self._show_speculation()
 
@@ -294,8 +334,10 @@ class MainWindow(QMainWindow):
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
+        runs = self.controller.runs
+        if any(run_id not in runs or runs[run_id].info.is_over for run_id in run_ids):
+            self._show_figures()
         if not run_ids.intersection(self.selection.runs):
-            self._show_speculation()  # what it is weighed against may have grown
             return
         if self._has_missing_column():
             self._show_pair()
@@ -344,6 +386,17 @@ class MainWindow(QMainWindow):
         self._show_title()
         if self.controller.has_host:
             self.session.begin()
+
+    def _start_anew(self) -> None:
+        """Closes the window; whoever waits for that starts the program again."""
+        self.starts_anew = True
+        self.close()
+
+    def begin_tour(self) -> None:
+        """Shows the first step, over the start page unless something is open already."""
+        if self.controller.runs:
+            self.welcome.page.leave()
+        self.tour.begin()
 
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
@@ -406,10 +459,21 @@ class MainWindow(QMainWindow):
         """Whether nothing is being read any more."""
         return (
             self.session.is_idle
+            and not self.welcome.is_busy
             and self.pair.is_idle
             and not self.opener.is_busy
             and not self.comparison.errand.is_busy
+            and not any(panel.is_busy for panel in self._following_panels)
         )
+
+    @property
+    def _following_panels(self) -> list[FollowingPanel]:
+        """Panels of the table that were shown, and follow the runs."""
+        return self.body.findChildren(FollowingPanel)
+
+    def _take_panel(self, panel: QWidget) -> None:
+        if isinstance(panel, FollowingPanel):
+            panel.demo_asked.connect(self.run_demo)
 
     # Qt's own.
 
@@ -469,9 +533,12 @@ class MainWindow(QMainWindow):
         """Ends the engine, saves what is left, remembers the layout."""
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
+        self.welcome.close()
         self.traces.close()
         self.long_work.close()
         self.machine.close()
+        for panel in self._following_panels:
+            panel.finish()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()

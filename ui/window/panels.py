@@ -9,6 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from ui.columns.answer_panel import AnswerPanel
+from ui.costs.kv_panel import KvPanel
+from ui.costs.scaling_panel import ScalingPanel
+from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
@@ -33,10 +36,20 @@ class PanelEntry:
     make: MakePanel | None = None
 
 
+def _marks(controller: RunController, selection: Selection, themes: ThemeHolder) -> QWidget:
+    from ui.timeline.mark_panel import MarkPanel
+
+    return MarkPanel(controller, selection, themes)
+
+
 PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples and runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
     PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", AnswerPanel),
+    PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _marks),
+    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", KvPanel),
+    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", VisualPanel),
+    PanelEntry("scaling", "Scaling", LOWER, "Ctrl+Alt+S", ScalingPanel),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""

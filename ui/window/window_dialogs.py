@@ -109,6 +109,13 @@ class WindowDialogs:
             lambda: ComparisonDialog(self._session, self._controller, self._selection, self._holder, self._window),
         )
 
+    @property
+    def is_comparing(self) -> bool:
+        """Whether the comparison of configurations is open."""
+        from ui.comparison.window import ComparisonDialog
+
+        return any(shown.isVisible() for shown in self._window.findChildren(ComparisonDialog))
+
     def _show(self, kind: type[_Dialog], make: Callable[[], _Dialog]) -> None:
         dialog = next((shown for shown in self._window.findChildren(kind) if shown.isVisible()), None) or make()
         dialog.show()

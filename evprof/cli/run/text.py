@@ -72,8 +72,8 @@ def print_run(
 
 def _remarks(run: RunLog) -> Iterator[str]:
     """What was noted of the run, what became of it, what to know of it, and which files it left."""
-    if run.info.note:
-        yield f"note: {plain(run.info.note)}"
+    for place, line in enumerate(plain(run.info.note).splitlines()):
+        yield f"{'      ' if place else 'note: '}{line}"
     if run.info.error:
         yield run.info.error
     for warning in (*run.info.warnings, throttle_sentence(run)):

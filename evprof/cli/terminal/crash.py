@@ -7,6 +7,7 @@ import platform
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,12 +32,13 @@ def report_crash(error: BaseException, words: list[str]) -> int:
     return FAILURE
 
 
-def write_report(error: BaseException, activity: str) -> Path | None:
-    """The traceback, versions and what was being done, as a file; None when no folder takes it."""
+def write_report(error: BaseException, activity: str, facts: Sequence[str] = ()) -> Path | None:
+    """The traceback, versions, what was being done and `facts` as a file; None when no folder takes it."""
     text = "\n".join(
         [
             f"evprof {evprof.__version__}, Python {platform.python_version()}, {sys.platform}",
             f"doing: {activity}",
+            *facts,
             "",
             *traceback.format_exception(error),
         ]

@@ -109,6 +109,15 @@ class GenerationSettings(Plain):
         label="seed {}",
         idle=_where_drawn,
     )
+    alternatives: bool = setting(
+        True,
+        "alternatives",
+        "Whether the five likeliest tokens in every token's place are kept, with the entropy.",
+        head=SAMPLING,
+        choices=((True, "kept"), (False, "left out")),
+        axis=lambda value, _: "alternatives" if value else "no alternatives",
+        is_told_idle=True,
+    )
     frames: int | None = setting(
         None,
         "target's frames",

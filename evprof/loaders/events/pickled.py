@@ -209,8 +209,8 @@ def read_pickled_columns(source: ByteSource, budget: Budget) -> dict[str, npt.ND
 def find_pickled_columns(source: PlacedSource, budget: Budget) -> dict[str, FoundColumn | None] | None:
     """Where the same arrays lie, without reading what is in them; None for short ones and those of more dimensions.
 
-    None altogether where the recording lies in parts, or texts (as Python 2 wrote them) or bytearrays stand for bytes. Raises UserError as
-    `read_pickled_columns` does.
+    None altogether where the recording lies in parts, or texts (as Python 2 wrote them) or bytearrays stand for bytes.
+    Raises UserError as `read_pickled_columns` does.
     """
     with _sentences(budget.path):
         try:

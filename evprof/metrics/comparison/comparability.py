@@ -23,8 +23,8 @@ from evprof.metrics.figures.stages import END_TO_END
 TOKEN_MATCH = "token_match"
 """What answers are compared by."""
 
-MOST_NAMED, MOST_VALUES, MOST_SHOWN = 4, 3, 40
-"""Differences that a sentence names, values of each, and letters of a value."""
+MOST_BRIEF, MOST_NAMED, MOST_VALUES, MOST_SHOWN = 2, 4, 3, 40
+"""Differences that a short and a whole sentence name, values of each, and letters of a value."""
 
 Value = str | float
 Values = dict[tuple[Circumstance, str], list[Value]]
@@ -69,8 +69,13 @@ class Comparability:
 
     @property
     def brief(self) -> str:
-        """The same without values, for where room is scarce."""
-        return self._sentence([difference.name for difference in self.differences])
+        """How much differs and how many figures are left, for where the sentence is folded away."""
+        if not self.differences:
+            return self.sentence
+        names = [difference.name for difference in self.differences]
+        what = listed_words(names) if len(names) <= MOST_BRIEF else f"{len(names)} facts that nobody set"
+        left = f"{len(self.comparable)} of {len(self.figures)} figures" if self.comparable else "no figure"
+        return f"The runs differ in {what}; {left} can be compared."
 
     def _sentence(self, names: Sequence[str]) -> str:
         said = []

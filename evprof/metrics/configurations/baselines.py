@@ -112,6 +112,8 @@ def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline 
 
 
 def _baseline_runs(pool: Sequence[RunLog], others: Sequence[RunLog]) -> list[RunLog]:
+    if not _drafts(pool[0].info):
+        return []  # what somebody wants to see beside a plain run is no baseline of a verdict
     for fewest, told in (
         (1, [run.info.chosen_baseline for run in pool]),
         (FEWEST, [run.info.baseline for run in pool]),

@@ -67,7 +67,9 @@ class Configuration:
             # A suite's cell holds both models of a side-by-side request; a file's names its model itself.
             is_shared = mode_of(info.mode).is_side_by_side and info.imported is None and name not in self.cell
             return f"{self.cell} · {name}" if is_shared else self.cell
-        return " · ".join(part for part in (str(self.run_id), info.mode, name, run_label(self.runs[:1])) if part)
+        return " · ".join(
+            part for part in (str(self.run_id), info.name, info.mode, name, run_label(self.runs[:1])) if part
+        )
 
     def samples(self) -> dict[SampleKey, list[RunLog]]:
         """The runs by what they looked at and were asked, in order; a list holds the repeats of one sample."""

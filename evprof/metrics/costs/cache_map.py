@@ -43,8 +43,8 @@ class CachePart:
 class CacheMap:
     """One model's cache. `parts` lie in the order of the prompt and add up to `held_bytes`.
 
-    `measured_bytes`, `reserved_bytes` (empty room, beyond what is in use) and `layers_measured` are known once the run
-    is over; `rolled_back` counts positions as far as they are known. `kind` is the kind of cache.
+    `measured_bytes` and `layers_measured` are those of the run's end, `reserved_bytes` (empty room, beyond what is in
+    use) is known from then on; `rolled_back` counts positions as far as they are known. `kind` is the kind of cache.
     """
 
     model: ModelFacts
@@ -96,8 +96,10 @@ def cache_map(run: RunLog, role: str | None = None, t_ns: int | None = None) -> 
     kind = model.cache if model.cache in LOSSY_CACHES else "dynamic"
     held = cache_shape(model).kept_bytes(length, kind)
     counted = list(_counted(run, lengths, length))
-    facts = run.info.kv.get(role) if t_ns is None else None
+    told = run.info.kv.get(role)
+    facts = told if t_ns is None else None
     measured = measured_bytes(run, role) if t_ns is None else None
+    in_use = facts.measured_bytes if facts else held
     return CacheMap(
         model,
         tuple(_parts(counted, held, length)),
@@ -106,7 +108,8 @@ def cache_map(run: RunLog, role: str | None = None, t_ns: int | None = None) -> 
         model.cache,
         layers_measured=tuple(facts.per_layer_bytes) if facts else (),
         measured_bytes=measured,
-        reserved_bytes=max(0, facts.reserved_bytes - facts.measured_bytes) if facts else None,
+        # A static cache is set aside before the prefill; others grow.
+        reserved_bytes=max(0, told.reserved_bytes - in_use) if told and (facts or model.cache == "static") else None,
         rolled_back=facts.rolled_back if facts else _rolled_back(run, role, t_ns),
     )
 

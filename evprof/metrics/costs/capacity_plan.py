@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from evprof.core.model_shapes import TextShape, VisionShape
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.families import FAMILIES
+from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 from evprof.core.vocabulary.switches import LOSSY_CACHES
 from evprof.metrics.costs.cache_map import cache_shape
 from evprof.metrics.figures.decoding import frames_shown
@@ -58,6 +58,14 @@ class PlannedModel:
         """The cache's positions at the end of an answer to so many frames."""
         return self.text + self.shared_positions + frames * self.frame_positions + self.answer
 
+    @property
+    def frames_in_context(self) -> int | None:
+        """The most frames whose run stays within the positions the model was trained for; None where frames add no
+        positions or the limit is not known."""
+        if not self.frame_positions or self.context_limit <= 0:
+            return None
+        return max(0, (self.context_limit - self.positions(0)) // self.frame_positions)
+
     def needed_bytes(self, positions: int, frames: int, kind: str) -> int:
         """The most there is at once: weights, cache, and the larger moment of vision and prefill."""
         kept = self.own_cache if kind == KINDS[0] else kind
@@ -91,11 +99,6 @@ class MemoryPlan:
     def fits(self) -> bool:
         """Whether the run it was planned for fits."""
         return self.needed_bytes <= self.memory_bytes
-
-    @property
-    def passes_limit(self) -> bool:
-        """Whether memory would hold more positions than the model was trained for."""
-        return 0 < self.model.context_limit < self.most_positions
 
 
 def plan(model: PlannedModel, memory_bytes: int, kind: str = KINDS[0]) -> MemoryPlan:

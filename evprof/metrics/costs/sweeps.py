@@ -39,7 +39,7 @@ def _of_one_scene(run: RunLog) -> Hashable:
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     """What runs of a sweep saw more or less of: `noun` is one of it, `group` what runs must share to be of one sample,
     `ignored` the settings that may differ."""
 
@@ -55,8 +55,8 @@ class Axis:
         return f"{self.noun}s"
 
 
-FRAMES = Axis("frames", "frame", frames_shown, sample_key, ("frames",))
-SECONDS = Axis("clip_s", "second", _clip_seconds, _of_one_scene)
+FRAMES = SweepAxis("frames", "frame", frames_shown, sample_key, ("frames",))
+SECONDS = SweepAxis("clip_s", "second", _clip_seconds, _of_one_scene)
 AXES = (FRAMES, SECONDS)
 
 
@@ -69,7 +69,7 @@ class Sweep:
     role: str
     runs: tuple[RunLog, ...]
     model: str = ""
-    axis: Axis = FRAMES
+    axis: SweepAxis = FRAMES
 
     def places(self) -> list[float]:
         """The amounts, ascending."""
@@ -86,7 +86,7 @@ class Sweep:
         return [run for run in self.runs if self.axis.read(run) == place]
 
 
-def sweeps_of(runs: Iterable[RunLog], axis: Axis = FRAMES) -> list[Sweep]:
+def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:
     """Models under equal settings that saw at least two different amounts."""
     found: dict[tuple[object, ...], list[RunLog]] = {}
     for run in runs:
@@ -124,18 +124,14 @@ class RoofShare:
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """All runs that saw `place` of a sweep: stages in ms (of all five those that were measured), and shares of the
-    roof."""
+    """All runs that saw `place` of a sweep: stages in ms (of all five those that were measured), what they take
+    together, and shares of the roof."""
 
     place: float
     stages: dict[str, Estimate]
     run_ids: tuple[int, ...]
+    total: Estimate | None
     roof: tuple[RoofShare, ...] = ()
-
-    @property
-    def total_ms(self) -> float:
-        """The stages' means one on top of the other."""
-        return sum(found.value for found in self.stages.values())
 
 
 @dataclass(frozen=True)
@@ -208,13 +204,21 @@ def _point(
     stages = {
         stage: found for stage in STAGES if (found := mean_of(observe(runs, _reader(stage)), processes)) is not None
     }
+    total = mean_of(observe(runs, lambda run: _sum(run, tuple(stages))), processes)
     first = runs[0]
     sizes = sizes_of(first.info.models.get(first.info.role), noted)
     roof: tuple[RoofShare, ...] = ()
     if sizes is not None:
         ceiling = ceiling_of(first, first.info.role, ceilings)
         roof = tuple(_roof_share(work, ceiling) for work in works_of(runs, sizes))
-    return SweepPoint(place, stages, tuple(run.run_id for run in runs), roof)
+    return SweepPoint(place, stages, tuple(run.run_id for run in runs), total, roof)
+
+
+def _sum(run: RunLog, names: tuple[str, ...]) -> float | None:
+    """These stages of a run together; None where one of them is not told."""
+    spent = [stage_ms(run, name) for name in names]
+    known = [value for value in spent if value is not None]
+    return sum(known) if spent and len(known) == len(spent) else None
 
 
 def _roof_share(work: Work, ceiling: DeviceCeiling | None) -> RoofShare:
@@ -225,19 +229,45 @@ def _roof_share(work: Work, ceiling: DeviceCeiling | None) -> RoofShare:
     return RoofShare(work.stage, figure, work.mbu(ceiling) if figure == "MBU" else work.mfu(ceiling))
 
 
-def slope_sentence(line: FittedLine, noun: str, unit: str = "ms") -> str:
-    """`+49.1 ms per extra second (47.8 to 50.4)`, `flat (-0.1 to 0.2 ms per extra frame)`, or that the runs do not
-    tell."""
-    per = f"{unit} per extra {noun}"
-    grows = f"{line.slope:+.3g}" if abs(line.slope) < 1000 else f"{'+' * (line.slope > 0)}{number_text(line.slope)}"
+GROWS, SHRINKS, FLAT, UNCLEAR, TOO_FEW = "grows", "shrinks", "flat", "unclear", "too few runs"
+"""What can be said of a slope; UNCLEAR: its interval holds 0, and changes that are not small as well."""
+
+
+def verdict_of(line: FittedLine) -> str:
+    """One of GROWS, SHRINKS, FLAT, UNCLEAR and TOO_FEW."""
     if line.slope_interval is None:
-        return f"{grows} {per}, from {line.count} runs: too few to say how sure"
-    low, high = line.slope_interval
-    if high - low <= 1e-9 * max(1.0, abs(line.slope)):
-        return f"{grows} {per}" if line.slope else f"flat (0 {per})"
-    ends = f"{number_text(low, 3)} to {number_text(high, 3)}"
+        return TOO_FEW
     if line.is_flat:
-        return f"flat ({ends} {per})"
+        return FLAT
     if line.holds_zero:
-        return f"not told apart from flat ({ends} {per}): too few runs, or too scattered ones"
-    return f"{grows} {per} ({ends})"
+        return UNCLEAR
+    return GROWS if line.slope > 0 else SHRINKS
+
+
+def slope_text(line: FittedLine) -> str:
+    """`+49.1`, with three digits."""
+    return f"{'+' * (line.slope > 0)}{number_text(line.slope, 3)}"
+
+
+def ends_text(line: FittedLine) -> str:
+    """`47.8 to 50.4`; empty without an interval, or where it is one of rounding errors."""
+    low, high = line.slope_interval or (line.slope, line.slope)
+    if high - low <= 1e-9 * max(1.0, abs(line.slope)):
+        return ""
+    return f"{number_text(low, 3)} to {number_text(high, 3)}"
+
+
+_MEANING = {
+    FLAT: "flat",
+    UNCLEAR: "not told apart from flat, too few runs or too scattered ones",
+}
+
+
+def slope_sentence(line: FittedLine, noun: str, unit: str = "ms") -> str:
+    """`+49.1 ms per extra second (47.8 to 50.4)`, `-0.1 to 0.2 ms per extra frame: flat`, or that runs do not tell."""
+    per, verdict, ends = f"{unit} per extra {noun}", verdict_of(line), ends_text(line)
+    if verdict == TOO_FEW:
+        return f"{slope_text(line)} {per}, from {line.count} runs: too few to say how sure"
+    if verdict in _MEANING:
+        return f"{ends or slope_text(line)} {per}: {_MEANING[verdict]}"
+    return f"{slope_text(line)} {per}" + (f" ({ends})" if ends else "")

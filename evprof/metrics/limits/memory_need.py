@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evprof.core.model_shapes import TextShape, VisionShape
+from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 from evprof.core.vocabulary.switches import FORGETFUL_CACHES, LOSSY_CACHES
 from evprof.metrics.limits.packed_sizes import RESIDUAL, cached_bytes
 

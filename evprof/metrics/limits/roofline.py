@@ -6,7 +6,7 @@ bus at least once, operations what the result needs at least, so both shares can
 
 from __future__ import annotations
 
-from evprof.core.model_shapes import TextShape, VisionShape
+from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 
 
 def kv_bytes_per_position(shape: TextShape, element_bytes: float) -> float:

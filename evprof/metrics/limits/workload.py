@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from evprof.core.model_shapes import VisionShape
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.model_shapes import VisionShape
 from evprof.metrics.figures.decoding import decode_steps, frames_shown, input_length
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import (

@@ -73,13 +73,13 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
         return replace(_said(_without_baseline(run)), lacks_plain=True)
     found = payoff.whole
     is_own = payoff.runs != (run,)
-    lacks = {"lacks_plain": found.plain_runs < FEWEST, "lacks_own": found.runs < FEWEST}
+    lacks_plain, lacks_own = found.plain_runs < FEWEST, found.runs < FEWEST
     if not is_counted(run.info):
         said = f"{_cold_words(run)}; of its repeats: {payoff_sentence(payoff)}" if is_own else _cold(run)
-        return replace(_said(said), **lacks)
+        return replace(_said(said), lacks_plain=lacks_plain, lacks_own=lacks_own)
     more = detail(payoff, window_of(run, others))
     head, rest = _payoff_head(payoff), _payoff_rest(payoff)
-    return SpeculationVerdict(head, f"{rest} {more}".rstrip(), (payoff_sentence(payoff), more), **lacks)
+    return SpeculationVerdict(head, f"{rest} {more}".rstrip(), (payoff_sentence(payoff), more), lacks_plain, lacks_own)
 
 
 def _said(head: str, why: str = "") -> SpeculationVerdict:

@@ -15,7 +15,7 @@ _LONGEST = 4096
 
 @dataclass(frozen=True)
 class WorkProgress(Plain):
-    """What is done, how much of how much (`total` None: unknown), and what is known of it: "3 of 8 rows · 40 s left"."""
+    """What is done, how much of how much (`total` None: unknown), and what is known: "3 of 8 rows · 40 s left"."""
 
     title: str
     done: float

@@ -87,27 +87,29 @@ def round_of(tracks: Iterable[Track], chosen: Chosen | None) -> RoundRef | None:
     return None
 
 
-def next_along(shown: Sequence[tuple[int, Track]], chosen: Chosen | None, by: int) -> SpanRef | None:
-    """The measured step after (`by` 1) or before (-1) a selection, over the ends of rounds; None at the last one."""
+def next_along(shown: Sequence[tuple[int, Track]], chosen: Chosen | None, by: int) -> SpanRef | RoundRef | None:
+    """The measured step after (`by` 1) or before (-1) a selection, over the ends of rounds; None at the last one.
+
+    Of a round whose steps were not measured one by one it is the round. From anything else the way leads to the first
+    round (or the last).
+    """
     here = round_of([track for _, track in shown], chosen)
     if here is None:
-        return None
-    steps = _spans(shown, here)
-    place = 0 if by > 0 else -1
-    if isinstance(chosen, SpanRef) and chosen in steps:
-        place = steps.index(chosen) + by
-    if 0 <= place < len(steps):
+        ends = [(one.run.run_id, one.rounds()[6]) for _, one in shown if one.is_answer and len(one.rounds()[6])]
+        outer = [RoundRef(run_id, int(numbers[0 if by > 0 else -1])) for run_id, numbers in ends]
+        return _stops(shown, outer[-1])[0 if by > 0 else -1] if outer else None
+    steps = _stops(shown, here)
+    place = steps.index(chosen) + by if chosen in steps else 0 if by > 0 else -1
+    if chosen not in steps or 0 <= place < len(steps):
         return steps[place]
     track = next(one for _, one in shown if one.run.run_id == here.run_id and one.is_answer)
     numbers = track.rounds()[6].tolist()
-    index = numbers.index(here.round_index) + by if here.round_index in numbers else -1
-    while 0 <= index < len(numbers):
-        steps = _spans(shown, RoundRef(here.run_id, numbers[index]))
-        if steps:
-            return steps[0 if by > 0 else -1]
-        index += by
-    return None
+    index = numbers.index(here.round_index) + by
+    if not 0 <= index < len(numbers):
+        return None
+    return _stops(shown, RoundRef(here.run_id, numbers[index]))[0 if by > 0 else -1]
 
 
-def _spans(shown: Sequence[tuple[int, Track]], chosen: RoundRef) -> list[SpanRef]:
-    return [step.span for step in flow_of(shown, chosen) if step.span is not None]
+def _stops(shown: Sequence[tuple[int, Track]], chosen: RoundRef) -> list[SpanRef | RoundRef]:
+    measured: list[SpanRef | RoundRef] = [step.span for step in flow_of(shown, chosen) if step.span is not None]
+    return measured or [chosen]

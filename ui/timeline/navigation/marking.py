@@ -7,8 +7,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from evprof.session.marks import LONGEST_NOTE, Mark
-from evprof.view.columns import pair_for
-from ui.state.mark_book import MarkBook
+from ui.state.mark_book import MarkBook, go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TimeRange
 from ui.timeline.scene import GUTTER_PX, TimelineScene
@@ -110,17 +109,8 @@ class Marking(QObject):
         QTimer.singleShot(0, editor, editor.setFocus)
 
     def go_to(self, mark: Mark) -> None:
-        """Shows a mark, and its run if need be; a stretch is selected."""
-        runs = self._controller.runs
-        if mark.run_id in runs and mark.run_id not in self._selection.runs:
-            self._selection.set_runs(*pair_for(runs, mark.run_id))
-        when = TimeRange(mark.start_ns, mark.end_ns)
-        view = self._selection.view_range
-        if when.end_ns > when.start_ns:
-            self._selection.select(when)
-        elif view is not None and not view.start_ns <= when.start_ns <= view.end_ns:
-            half = (view.end_ns - view.start_ns) // 2
-            self._selection.set_view_range((when.start_ns - half, when.start_ns + half))
+        """Shows a mark."""
+        go_to(mark, self._controller.runs, self._selection)
 
     def step(self, by: int) -> None:
         """Goes to the mark after (`by` 1) or before (-1) the middle of the view."""

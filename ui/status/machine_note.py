@@ -12,7 +12,7 @@ from evprof.core.units import bytes_text
 from evprof.run.kept_overhead import ObserverEffect, observer_effect
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
-from ui.window.status_bar import OBSERVER, StatusBar
+from ui.status.status_bar import OBSERVER, StatusBar
 
 _UNKNOWN = (
     "What recording costs on this machine was not measured yet. Click to measure it: the same decoding with records "
@@ -62,8 +62,8 @@ class MachineNote(QObject):
 
     def _show_memory(self, run_ids: set[int]) -> None:
         run = self._controller.run(max(run_ids))
-        if run is None or not run.memory:
-            return
+        if run is None or run.info.is_over or not run.memory:
+            return  # the memory of a run that was opened is no memory of now
         newest = run.memory[-1]
         gpu = f" · GPU {bytes_text(newest.gpu_bytes)}" if newest.gpu_bytes >= 0 else ""
         self._status.show_fact("memory", f"{bytes_text(newest.rss_bytes)}{gpu}", _MEMORY_TIP)

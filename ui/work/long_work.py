@@ -12,7 +12,7 @@ from evprof.run.works.work_form import WorkForm, Works
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import FAILURE, INFO, WARNING, MessageBar
-from ui.window.notifier import LEAST_S, Notifier
+from ui.work.notifier import LEAST_S, Notifier
 from ui.work.work_queue import FAILED, STOPPED, WorkItem, WorkQueue
 
 

@@ -1,0 +1,164 @@
+"""The likeliest tokens in every token's place: logits copied on their device as they come, worked out after the run.
+
+A step pays for one copy of a row, which nobody waits for; a row of logits held by reference would keep the allocator
+from using its memory again, and a captured step overwrites it. Probabilities are the model's own: of temperature 1,
+before top-k and top-p. A buffer that is full is worked out on the device and begun anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+
+from evprof.core.records import DRAFT, MOST_ALTERNATIVES, AlternativesRecord
+
+MOST_BYTES = 64 << 20
+"""Logits held at most, for target and draft each: a thousand tokens of a 32,000-piece vocabulary in 16 bit."""
+
+_AT_ONCE = 128
+"""Rows worked out at a time: float32 copies of more would take memory that nobody planned for."""
+
+_OUTSIDE_ROUNDS = -1
+
+Choose = Callable[[torch.Tensor], torch.Tensor]
+"""Logits [N, V] -> token ids [N, 1]."""
+
+
+class _Place(NamedTuple):
+    position: int
+    round_index: int = _OUTSIDE_ROUNDS
+    token_id: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class _Likeliest:
+    """Of N places: ids [N, k] and probabilities [N, k], best first, and the entropy [N] of all in bits."""
+
+    places: list[_Place]
+    ids: torch.Tensor
+    chances: torch.Tensor
+    bits: torch.Tensor
+
+
+_Row = tuple[_Place, list[int], list[float], float]
+"""A place, the likeliest ids, their probabilities and the entropy in bits."""
+
+
+class AlternativesLog:
+    """What one run's models thought in each token's place. `watched` and `keep` are for the answering model, in order;
+    `keep_drafted` for its draft."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        vocabulary_size: int,
+        dtype: torch.dtype,
+        most_tokens: int,
+        *,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        room = max(1, min(most_tokens + 2, most_bytes // (vocabulary_size * dtype.itemsize)))
+        self._most_bytes = most_bytes
+        self._rows = torch.empty((room, vocabulary_size), device=device, dtype=dtype).unbind(0)
+        self._places: list[_Place] = []
+        self._next = 0
+        self._drafted: list[tuple[_Place, torch.Tensor]] = []
+        self._drafted_bytes = 0
+        self._found: list[_Likeliest] = []
+        self._found_drafted: list[_Likeliest] = []
+
+    def watched(self, choose: Choose) -> Choose:
+        """A sampler whose logits [1, V] are kept, each for the next token of the answer."""
+
+        def choose_and_keep(logits: torch.Tensor) -> torch.Tensor:
+            self._put(logits[0], _Place(self._next))
+            self._next += 1
+            return choose(logits)
+
+        return choose_and_keep
+
+    def keep(self, start: int, logits: torch.Tensor, places: Sequence[int], round_index: int) -> None:
+        """A round's: rows `places` of logits [k + 1, V] gave the answer's tokens from position `start` on."""
+        for position, place in enumerate(places, start):
+            self._put(logits[place], _Place(position, round_index))
+        self._next = start + len(places)
+
+    def keep_drafted(
+        self,
+        positions: Sequence[int],
+        drafted: Sequence[int],
+        logits: Sequence[torch.Tensor] | None,
+        round_index: int,
+    ) -> None:
+        """What the draft thought where it proposed each token of a round: logits [1, V'], over the target's ids."""
+        for position, token_id, own in zip(positions, drafted, logits or (), strict=False):
+            self._drafted.append((_Place(position, round_index, token_id), own.reshape(-1)))
+            self._drafted_bytes += own.untyped_storage().nbytes()
+        if self._drafted_bytes > self._most_bytes:
+            self._work_out_drafted()
+
+    def records(
+        self, run_id: int, role: str, ids: Sequence[int], pieces: Sequence[str]
+    ) -> Iterator[AlternativesRecord]:
+        """A record for every token of the answer `ids` and for every drafted one, in order of position."""
+        self._work_out()
+        self._work_out_drafted()
+        # A first token may have been looked at twice; and the device may have been a step ahead of the answer's end.
+        latest: dict[int, _Row] = {}
+        for place, found, chances, bits in _rows_of(self._found):
+            if place.position < len(ids):
+                latest[place.position] = place._replace(token_id=ids[place.position]), found, chances, bits
+        own = [latest[position] for position in sorted(latest)]
+        for index, (place, found, chances, bits) in enumerate(chain(own, _rows_of(self._found_drafted))):
+            who = role if index < len(own) else DRAFT
+            if not math.isfinite(bits):
+                continue  # logits that are no numbers have no odds
+            # Of equally likely ones the chosen comes first.
+            pairs = sorted(zip(found, chances, strict=True), key=lambda pair: (-pair[1], pair[0] != place.token_id))
+            yield AlternativesRecord.made(
+                (run_id, who, place.round_index, place.position, place.token_id),
+                [one for one, _ in pairs],
+                [chance for _, chance in pairs],
+                bits,
+                [pieces[one] if one < len(pieces) else "" for one, _ in pairs],
+            )
+
+    def _put(self, logits: torch.Tensor, place: _Place) -> None:
+        is_other = logits.dtype != self._rows[0].dtype or logits.shape != self._rows[0].shape
+        if is_other or len(self._places) == len(self._rows):
+            self._work_out()
+        if is_other:  # a quantized head may answer in a type of its own
+            self._rows = logits.new_empty((len(self._rows), *logits.shape)).unbind(0)
+        self._rows[len(self._places)].copy_(logits)
+        self._places.append(place)
+
+    def _work_out(self) -> None:
+        held = len(self._places)
+        for start in range(0, held, _AT_ONCE):
+            stop = min(start + _AT_ONCE, held)
+            self._found.append(_likeliest(self._places[start:stop], torch.stack(self._rows[start:stop])))
+        self._places = []
+
+    def _work_out_drafted(self) -> None:
+        for start in range(0, len(self._drafted), _AT_ONCE):
+            part = self._drafted[start : start + _AT_ONCE]
+            rows = torch.stack([own for _, own in part])
+            self._found_drafted.append(_likeliest([place for place, _ in part], rows))
+        self._drafted, self._drafted_bytes = [], 0
+
+
+def _likeliest(places: list[_Place], logits: torch.Tensor) -> _Likeliest:
+    """[N, V] -> the likeliest of each row, in float32 on its device; nothing waits."""
+    law = logits.float().softmax(dim=-1)
+    chances, ids = law.topk(min(MOST_ALTERNATIVES, law.shape[-1]), dim=-1)
+    return _Likeliest(places, ids, chances, torch.special.entr(law).sum(dim=-1) / math.log(2))
+
+
+def _rows_of(found: Sequence[_Likeliest]) -> Iterator[_Row]:
+    for part in found:
+        yield from zip(part.places, part.ids.tolist(), part.chances.tolist(), part.bits.tolist(), strict=True)

@@ -1,0 +1,72 @@
+"""An answer laid out once, in lines of a given width; which of its words are there depends on the moment alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from evprof.core.records import TokenRecord
+from evprof.core.safe_text import plain
+from evprof.core.text import join_pieces
+
+CUT = " …"
+"""Stands where the rest of an answer does not fit."""
+
+_MOST_TOKENS = 4_000
+"""More are on no picture."""
+
+
+class PlacedText(NamedTuple):
+    """A piece of a line, in px from the upper left of the text; `t_ns` is when it was known, absolute."""
+
+    left: float
+    line: int
+    width: float
+    text: str
+    origin: str
+    t_ns: int
+
+
+def spoken(tokens: Sequence[TokenRecord]) -> list[tuple[TokenRecord, str]]:
+    """What each token added to the text; a character of several tokens comes with the last of them."""
+    found: list[tuple[TokenRecord, str]] = []
+    before, pieces = "", []
+    for token in tokens[:_MOST_TOKENS]:
+        pieces.append(token.piece)
+        # Whole words join as they stand; only what may still change is joined anew.
+        text = join_pieces(pieces)
+        settled = text.rstrip("\ufffd")
+        added = settled[len(before) :] if settled.startswith(before) else ""
+        before = settled if settled.startswith(before) else before
+        found.append((token, plain(added)))
+    return found
+
+
+def laid_out(
+    words: Sequence[tuple[TokenRecord, str]], width: float, lines: int, width_of: Callable[[str], float]
+) -> tuple[list[PlacedText], bool]:
+    """The pieces in at most `lines` lines of `width` px, broken between words; and whether all of them fit."""
+    placed: list[PlacedText] = []
+    left, line = 0.0, 0
+    for token, text in words:
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                left, line = 0.0, line + 1
+            for piece in _split(part):
+                wide = width_of(piece)
+                begins_word = piece.startswith(" ") or not placed
+                if left + wide > width and left > 0 and begins_word:
+                    left, line, piece = 0.0, line + 1, piece.lstrip()
+                    wide = width_of(piece)
+                if line >= lines:
+                    return placed, False
+                if piece:
+                    placed.append(PlacedText(left, line, wide, piece, token.origin, token.t_ns))
+                    left += wide
+    return placed, True
+
+
+def _split(text: str) -> list[str]:
+    """Words with the space before them."""
+    parts = text.split(" ")
+    return [part for part in (parts[0], *(f" {part}" for part in parts[1:])) if part]

@@ -1,0 +1,332 @@
+"""The panels on what tokens cost: what they show, what a click selects, and that they cost nothing while hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import RecordLog
+from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
+from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
+from evprof.metrics.costs.cache_map import cache_map
+from evprof.metrics.figures.kv_cache import measured_bytes
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel
+from told import told
+from ui.costs.kv_panel import KvPanel
+from ui.costs.planner import SIZES_GIB
+from ui.costs.scaling_panel import ScalingPanel
+from ui.costs.visual_panel import VisualPanel
+from ui.state.run_controller import RunController
+from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
+from ui.style.theme import ThemeHolder, light
+from ui.widgets.figure_table import FigureTable
+from ui.widgets.following_panel import FollowingPanel
+
+MS = 1_000_000
+MakePanel = Callable[..., Any]
+
+
+@pytest.fixture
+def make_panel(
+    application: QApplication, selection: Selection, themes: ThemeHolder
+) -> Iterator[Callable[..., FollowingPanel]]:
+    """Makes a panel over a controller, shown unless told otherwise."""
+    made: list[FollowingPanel] = []
+
+    def make(kind: type[FollowingPanel], controller: RunController, *, is_shown: bool = True) -> FollowingPanel:
+        panel = kind(controller, selection, themes)
+        made.append(panel)
+        panel.resize(900, 420)
+        panel.setVisible(is_shown)
+        application.processEvents()
+        return panel
+
+    yield make
+    for panel in made:
+        panel.finish()
+        panel.close()
+        panel.deleteLater()
+
+
+def row(table: FigureTable, name: str, unit: str = "") -> tuple[str, ...]:
+    return next(row.cells for row in table.rows if row.name == name and unit in row.unit)
+
+
+def click(widget: QWidget, at: QPoint) -> None:
+    QTest.mouseClick(widget, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier, at)
+
+
+# The KV view.
+
+
+def test_areas_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunController, selection: Selection) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    pieces = panel.picture.pieces()
+    assert {piece.block.run_id for piece in pieces} == {1, 2}
+    areas = {piece.box.width() * piece.box.height() / piece.nbytes for piece in pieces}
+    assert max(areas) == pytest.approx(min(areas), rel=1e-6), "a pixel is worth the same everywhere"
+    for block in panel.picture.blocks:
+        mine = [piece for piece in pieces if piece.block is block and piece.origin not in ("rolled back", "reserved")]
+        assert sum(piece.nbytes for piece in mine) == block.held.held_bytes
+
+
+def test_theory_stands_beside_what_was_measured(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    assert row(panel.table, "in use", "by formula") == row(panel.table, "in use", "measured")
+    assert row(panel.table, "difference") == ("none", "none")
+    assert measured_bytes(controller.runs[2]) is not None
+
+
+def test_a_click_on_frames_selects_the_vision_stage(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    piece = next(piece for piece in panel.picture.pieces() if piece.origin == "visual" and piece.block.run_id == 2)
+    click(panel.picture, piece.box.center().toPoint())
+    assert isinstance(selection.chosen, SpanRef)
+    assert controller.runs[2].spans[selection.chosen.span_id].name == "vision"
+
+
+def test_a_click_on_what_was_rolled_back_selects_a_round(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(3, 3)
+    piece = next(piece for piece in panel.picture.pieces() if piece.origin == "rolled back")
+    click(panel.picture, piece.box.center().toPoint())
+    assert isinstance(selection.chosen, RoundRef)
+
+
+def test_a_selected_range_shows_the_cache_as_it_was(
+    make_panel: MakePanel, controller: RunController, selection: Selection, application: QApplication
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(None, 2)
+    run = controller.runs[2]
+    records = run.kv["target"]
+    start = run.info.start_ns or 0
+    selection.select(TimeRange(0, records[1].t_ns - start))
+    panel.show_runs()
+    assert panel.picture.blocks[0].held.length == records[1].length
+    assert "end of the selection" in panel.moment.text()
+    selection.clear()
+    panel.show_runs()
+    assert panel.picture.blocks[0].held.length == records[-1].length
+
+
+def test_a_selected_token_has_its_place_in_the_cache(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(None, 2)
+    selection.select(TokenRef(2, 3))
+    panel.show_runs()
+    assert panel.picture.blocks[0].position == controller.runs[2].info.lengths["target"].input + 3
+
+
+def test_more_memory_holds_more_frames(make_panel: MakePanel, controller: RunController, selection: Selection) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    panel.switch.choose("plan")
+    planner = panel.planner
+    assert planner.isVisible()
+    planner.slider.setValue(SIZES_GIB.index(12))
+    few = {found.model.name: found for found in planner.plans()}
+    planner.slider.setValue(SIZES_GIB.index(80))
+    many = {found.model.name: found for found in planner.plans()}
+    published = [name for name in few if many[name].model.is_published]
+    assert published
+    assert all(not few[name].fits and many[name].fits for name in published)
+    names = [entry.name for entry in planner.table.rows]
+    assert "both at once" in names
+    assert "One sample at a time" in planner.told.text()
+
+
+def test_an_empty_session_says_what_fills_the_panels(make_panel: MakePanel, selection: Selection) -> None:
+    controller = RunController(RecordLog())
+    for kind in (KvPanel, VisualPanel, ScalingPanel):
+        panel = make_panel(kind, controller)
+        assert panel.empty.isVisible()
+        assert not panel.body.isVisible()
+    controller.close()
+
+
+def test_a_hidden_panel_does_nothing_and_catches_up(
+    make_panel: MakePanel,
+    controller: RunController,
+    selection: Selection,
+    application: QApplication,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    panel = make_panel(KvPanel, controller, is_shown=False)
+    asked: list[int] = []
+    real = panel.show_runs
+    monkeypatch.setattr(panel, "show_runs", lambda: (asked.append(1), real()))
+    selection.set_runs(1, 2)
+    selection.select(TokenRef(2, 1))
+    QTest.qWait(60)
+    assert not asked
+    panel.show()
+    assert len(panel.picture.blocks) == 2
+
+
+def test_a_run_that_goes_on_fills_its_cache(
+    make_panel: MakePanel, selection: Selection, application: QApplication
+) -> None:
+    recording = RecordLog()
+    controller = RunController(recording)
+    panel = make_panel(KvPanel, controller)
+    info = RunInfo(1, 1, 0, "target", "target", start_ns=0)
+    recording.post(RunStarted(1, info))
+    controller.pull()
+    selection.set_runs(None, 1)
+    assert panel.empty.isVisible(), "no model is known yet"
+    facts = {"models": {"target": SCRIPTED_TARGET.facts}, "lengths": {"target": SCRIPTED_TARGET.lengths}}
+    controller.runs[1].info.merge(facts)
+    lengths = []
+    for count in range(3):
+        recording.append(KvRecord(1, "target", 10 * MS + count, 2089 + count, 0))
+        controller.pull()
+        panel.show_runs()
+        lengths.append(panel.picture.blocks[0].held.length)
+    assert lengths == [2089, 2090, 2091]
+    assert row(panel.table, "in use", "measured") == ("–",)
+    controller.close()
+
+
+# Visual tokens.
+
+
+def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) -> None:
+    recording = RecordLog()
+    for run_id, frames, prefill in ((1, 4, 100.0), (2, 8, 300.0)):
+        add_run(recording, run_id, SCRIPTED_TARGET, frames, prefill)
+    controller = RunController(recording)
+    controller.pull()
+    panel = make_panel(VisualPanel, controller)
+    selection.set_runs(1, 2)
+    bars = panel.bars.bars()
+    counts = {run_id: {bar.frame.frame for bar in bars if bar.group.run_id == run_id} for run_id in (1, 2)}
+    assert counts == {1: set(range(4)), 2: set(range(8))}
+    heights = [bar.box.height() / bar.share_ms for bar in bars]
+    assert max(heights) == pytest.approx(min(heights)), "a pixel is worth the same everywhere"
+    assert row(panel.sums, "visual tokens") == ("1,028", "2,056")
+    bar = next(bar for bar in bars if bar.stage == "prefill" and bar.group.run_id == 2)
+    assert "frame 1" in bar.tip
+    click(panel.bars, bar.box.center().toPoint())
+    assert selection.span is not None
+    assert controller.runs[2].spans[selection.span.span_id].name == "prefill"
+    controller.close()
+
+
+def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selection) -> None:
+    recording = RecordLog()
+    add_run(recording, 1, SCRIPTED_TARGET, 8, 300.0)
+    controller = RunController(recording)
+    controller.pull()
+    panel = make_panel(VisualPanel, controller)
+    selection.set_runs(None, 1)
+    panel.keep.setValue(100)
+    assert row(panel.saved, "prefill") == ("0 µs",)
+    panel.keep.setValue(50)
+    half = row(panel.saved, "prefill")
+    assert row(panel.saved, "tokens kept") == ("1,028",)
+    panel.keep.setValue(0)
+    assert row(panel.saved, "prefill") != half
+    assert not panel.measured.isVisible(), "nothing else was tried"
+    controller.close()
+
+
+# The scaling ribbon.
+
+
+def test_sweeps_appear_with_their_slopes(
+    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
+) -> None:
+    recording = RecordLog()
+    run_id = 0
+    for frames in (2, 4, 8):
+        for repeat in range(3):
+            run_id += 1
+            add_run(recording, run_id, SCRIPTED_TARGET, frames, 20 + 49.0 * frames + repeat, repeat=repeat)
+    controller = RunController(recording)
+    controller.pull()
+    panel = make_panel(ScalingPanel, controller)
+    wait_until(lambda: panel.views)
+    (view,) = panel.views
+    assert row(view.slopes, "prefill")[0] == "+49"
+    assert row(view.slopes, "prefill")[2] == "grows"
+    assert row(view.slopes, "vision")[2] == "flat"
+    assert view.roof.isHidden(), "no ceiling was measured"
+    part = next(part for part in view.chart.parts() if part.stage == "prefill" and part.point.place == 8)
+    click(view.chart, part.box.center().toPoint())
+    assert selection.runs == (None, 7)
+    controller.close()
+
+
+def test_without_a_sweep_the_ribbon_says_what_would_make_one(
+    make_panel: MakePanel, controller: RunController, wait_until: Callable[..., Any]
+) -> None:
+    panel = make_panel(ScalingPanel, controller)
+    wait_until(lambda: not panel.is_busy)
+    assert panel.empty.isVisible()
+
+
+def test_the_other_theme_is_drawn(
+    make_panel: MakePanel, controller: RunController, selection: Selection, themes: ThemeHolder
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    dark = panel.picture.grab().toImage()
+    themes.set_theme(light())
+    assert panel.picture.grab().toImage() != dark
+
+
+def add_run(
+    recording: RecordLog, run_id: int, model: ScriptedModel, frames: int, prefill_ms: float, *, repeat: int = 0
+) -> None:
+    """A finished run of its own on so many frames."""
+    visual = 257 * frames
+    info = RunInfo(
+        run_id,
+        run_id - repeat,
+        repeat,
+        "target",
+        "target",
+        **told({"frames": frames}, {"name": "scene", "prompt": "What is there?"}),
+        start_ns=0,
+        models={"target": model.facts},
+        lengths={"target": LengthFacts(33 + visual, 0, 33, visual, [257] * frames)},
+    )
+    recording.post(RunStarted(run_id, info))
+    at = 0
+    for span_id, (name, spent) in enumerate(
+        {"load": 5.0, "vision": 30.0, "prefill": prefill_ms, "decode": 40.0}.items()
+    ):
+        end = at + round(spent * MS)
+        recording.append(SpanRecord(run_id, span_id, -1, SETTLED, "target", name, at, end))
+        at = end
+    for place in range(5):
+        recording.append(TokenRecord(run_id, "target", place, place, "target", -1, at + place, " word"))
+    recording.append(KvRecord(run_id, "target", at, 33 + visual + 4, 0))
+    each = model.kv_position_bytes
+    used = (33 + visual + 4) * each
+    layers = [used // model.facts.layers] * model.facts.layers
+    recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": at, "kv": {"target": KvFacts(used, used, layers)}}))
+
+
+def test_the_scripted_draft_has_a_map_of_its_own(controller: RunController) -> None:
+    held = cache_map(controller.runs[3], "draft")
+    assert held is not None
+    assert held.model.name == SCRIPTED_DRAFT.facts.name

@@ -1,0 +1,136 @@
+"""A defect of evprof: a report without anything of the samples, a dialog, and a window that goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QWidget
+
+from evprof.cli.terminal.crash import write_report
+from evprof.core.files.user_folders import log_folder
+from ui.defects.crash_dialog import CrashDialog
+from ui.defects.defect_net import DefectNet
+from ui.defects.hard_crash import FaultFile, crashed_windows
+from ui.defects.last_records import LastRecords
+from ui.state.run_controller import RunController
+
+pytestmark = pytest.mark.logs_warnings
+
+Wait = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("XDG_STATE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def window(application: QApplication, controller: RunController) -> Iterator[QWidget]:
+    made = QWidget()
+    net = DefectNet(made, write_report, LastRecords(controller))
+    net.spread()
+    yield made
+    net.fold()
+    for dialog in made.findChildren(CrashDialog):
+        dialog.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _dialogs(window: QWidget) -> list[CrashDialog]:
+    return [dialog for dialog in window.findChildren(CrashDialog) if dialog.isVisible()]
+
+
+def _raise() -> None:
+    raise RuntimeError("a slot went wrong")
+
+
+def _hit(defect: Callable[[], None]) -> None:
+    """As Qt's loop does it with a slot that raises."""
+    try:
+        defect()
+    except Exception as error:  # noqa: BLE001 - it is to be told, whatever it is
+        sys.excepthook(type(error), error, error.__traceback__)
+
+
+def test_a_defect_in_a_slot_is_reported_and_the_window_goes_on(
+    window: QWidget, controller: RunController, wait_until: Wait
+) -> None:
+    answer = "".join(token.piece for token in controller.runs[1].tokens[:6])
+    assert answer
+    _hit(_raise)
+    (dialog,) = wait_until(lambda: _dialogs(window))
+    report = dialog.report
+    assert report is not None
+    text = report.read_text(encoding="utf-8")
+    for part in ("evprof ", "Python ", "Qt ", "a slot went wrong", "in _raise", "last intervals", "decode"):
+        assert part in text
+    for private in ("What is in the scene?", "/gone/scene", answer):
+        assert private not in text
+    dialog.copy_button.click()
+    assert QGuiApplication.clipboard().text() == dialog.text.toPlainText()
+    assert "in _raise" in dialog.text.toPlainText()
+    dialog.go_on_button.click()
+    wait_until(lambda: not _dialogs(window))
+    done: list[bool] = []
+    QTimer.singleShot(0, lambda: done.append(True))
+    wait_until(lambda: done)
+
+
+def test_the_same_defect_again_and_again_is_told_once(window: QWidget, wait_until: Wait) -> None:
+    for _ in range(50):
+        _hit(_raise)
+    wait_until(lambda: _dialogs(window))
+    QApplication.processEvents()
+    assert len(_dialogs(window)) == 1
+    assert len(list(log_folder().glob("crash-*.txt"))) == 1
+
+
+def test_another_defect_meanwhile_joins_the_dialog(window: QWidget, wait_until: Wait) -> None:
+    def other() -> None:
+        raise KeyError("another")
+
+    _hit(_raise)
+    (dialog,) = wait_until(lambda: _dialogs(window))
+    threading.Thread(target=other).start()
+    wait_until(lambda: "another" in dialog.text.toPlainText())
+    assert dialog.sentence.text() == "RuntimeError: a slot went wrong (and 1 more)"
+    assert len(_dialogs(window)) == 1
+
+
+def test_a_window_that_crashed_hard_is_told_at_the_next_start(logs: Path) -> None:
+    dies = (
+        "import faulthandler; from ui.defects.hard_crash import FaultFile; FaultFile().open(); faulthandler._sigabrt()"
+    )
+    found = subprocess.run([sys.executable, "-c", dies], check=False, capture_output=True)
+    assert found.returncode != 0
+    (report,) = crashed_windows()
+    text = report.read_text(encoding="utf-8")
+    assert "Fatal Python error" in text
+    assert "evprof " in text
+    assert crashed_windows() == [], "it is told once"
+
+
+def test_a_window_that_was_closed_or_killed_leaves_nothing(logs: Path) -> None:
+    file = FaultFile()
+    file.open()
+    assert crashed_windows() == [], "it is still there"
+    file.close()
+    assert not list(log_folder().iterdir())
+    killed = "import os; from ui.defects.hard_crash import FaultFile; FaultFile().open(); os._exit(1)"
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    assert len(list(log_folder().iterdir())) == 1
+    assert crashed_windows() == []
+    assert not list(log_folder().iterdir())
+    assert os.getpid() > 0

@@ -1,0 +1,521 @@
+"""The list of runs: which of them the columns show, what a person says of them, how repeats and baselines are told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QInputDialog
+
+from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.core.run_info import FAILED, FINISHED
+from evprof.core.run_log import RunBook
+from evprof.loaders.bundled import bundled_samples
+from evprof.metrics.document import run_document
+from evprof.metrics.speculation import payoff as payoffs_worked_out
+from evprof.metrics.speculation.payoff import payoff_of
+from evprof.run.demo import demo_requests
+from evprof.run.processes.engine_host import EngineHost
+from evprof.run.session_writer import SessionWriter
+from evprof.session.reading import load_session
+from evprof.view.colors import contrast
+from evprof.view.columns import columns_of
+from scripted_engine import ScriptedEngine
+from scripted_process import engine_argv
+from ui.comparison.book import OpenSession
+from ui.comparison.sheet import sheet
+from ui.run_facts import figures
+from ui.runs.run_entries import REPEATS, RunEntries
+from ui.runs.run_list import RunList
+from ui.state.cells import configuration_of
+from ui.state.run_drag import dragged
+from ui.style.theme import ThemeHolder
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.line_list import LINE, ListLine, chip_box
+from ui.window.main_window import MainWindow
+
+PAIRS, DRAFTED, PLAIN = (REPEATS, "1"), (REPEATS, "2"), (REPEATS, "3")
+"""The lines of `repeated`: a warm-up and three repeats side by side (runs 1 to 8), speculative (9 to 11), plain (12 to
+14), then one speculative run with another γ (15)."""
+
+
+def _repeated() -> RecordLog:
+    recording, run_id = RecordLog(), 1
+    engine = ScriptedEngine(speed=2000.0, is_warm=True)
+    asked = demo_requests()[0]
+    for group, (mode, repeat, warmup, gamma) in enumerate(
+        (("side-by-side", 3, 1, 5), ("speculative", 3, 0, 5), ("target", 3, 0, 5), ("speculative", 1, 0, 3)), start=1
+    ):
+        settings = replace(asked.settings, gamma=gamma)
+        request = replace(asked, mode=mode, repeat=repeat, warmup=warmup, settings=settings)
+        engine.run(replace(request, first_run_id=run_id, group_id=group), recording, threading.Event())
+        run_id += (repeat + warmup) * (2 if mode == "side-by-side" else 1)
+    return recording
+
+
+@pytest.fixture(scope="module")
+def repeated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("repeated") / "repeated.evprof"
+    SessionWriter(_repeated(), path).close()
+    return path
+
+
+@pytest.fixture
+def path(repeated_file: Path, tmp_path: Path) -> Path:
+    """A session of its own for every test."""
+    copy = tmp_path / "s.evprof"
+    copy.write_bytes(repeated_file.read_bytes())
+    return copy
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication, path: Path) -> Iterator[MainWindow]:
+    """A window without an engine that has opened the session."""
+    made = MainWindow(themes)
+    made.resize(1440, 900)
+    made.show()
+    made.session.read(path)
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _point(runs: RunList, key: object) -> QPoint:
+    row = [line.key for line in runs.list.lines].index(key)
+    return runs.list.visualRect(runs.list.model().index(row, 0)).topLeft() + QPoint(60, LINE // 2)
+
+
+def _click(runs: RunList, key: object, modifier: Any = Qt.KeyboardModifier.NoModifier) -> None:
+    QTest.mouseClick(runs.list.viewport(), Qt.MouseButton.LeftButton, modifier, _point(runs, key))
+
+
+def _line(runs: RunList, key: object) -> ListLine:
+    runs._fill()
+    return next(line for line in runs.list.lines if line.key == key)
+
+
+def _open(runs: RunList, *keys: tuple[str, str]) -> None:
+    for key in keys:
+        runs._fold(key, True)
+
+
+def _saved(path: Path) -> RunBook:
+    book = RunBook(load_session(path).recording)
+    book.update()
+    return book
+
+
+# Choosing A and B.
+
+
+def test_a_right_click_shows_no_other_run(window: MainWindow) -> None:
+    _click(window.runs, DRAFTED)
+    before = window.selection.runs
+    QTest.mouseClick(window.runs.list.viewport(), Qt.MouseButton.RightButton, pos=_point(window.runs, PLAIN))
+    assert window.selection.runs == before
+
+
+def test_any_two_runs_stand_side_by_side_by_their_menu(window: MainWindow) -> None:
+    runs = window.runs
+    _open(runs, PAIRS, PLAIN)
+    _click(runs, (12,))
+    for key, name in (((3, 4), "Show as A"), ((12,), "Show as B")):
+        menu = runs.menu_of(key)
+        next(action for action in menu.actions() if action.text() == name).trigger()
+        menu.deleteLater()
+    assert window.selection.runs == (4, 12)
+    assert {line.key: line.column for line in runs.list.lines if line.column} == {(3, 4): "A", (12,): "B"}
+
+
+def test_ctrl_and_a_click_shows_a_run_beside_the_one_before(window: MainWindow) -> None:
+    runs = window.runs
+    _open(runs, PAIRS, DRAFTED)
+    _click(runs, (10,))
+    assert window.selection.runs == (10, 10)
+    _click(runs, (5, 6), Qt.KeyboardModifier.ControlModifier)
+    assert window.selection.runs == (10, 6)
+    _click(runs, (5, 6))
+    assert window.selection.runs == (5, 6)
+
+
+def test_keys_put_the_chosen_run_into_a_column(window: MainWindow) -> None:
+    _open(window.runs, PLAIN)
+    _click(window.runs, (13,))
+    QTest.keyClick(window, Qt.Key.Key_1, Qt.KeyboardModifier.ControlModifier)
+    assert window.selection.runs == (13, None)
+    _click(window.runs, (12,))
+    window.actions_by_name["run_as_a"].trigger()
+    window.runs.put((14,), 1)
+    assert window.selection.runs == (12, 14)
+
+
+def test_dragging_a_run_picks_nothing_and_drops_it_on_a_column(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = window.runs
+    _open(runs, PLAIN)
+    _click(runs, (12,))
+    before = window.selection.runs
+    taken: list[Any] = []
+    monkeypatch.setattr("ui.widgets.line_list.QDrag.exec", lambda drag, *_: taken.append(drag.mimeData()))
+    start = _point(runs, (14,))
+    QTest.mousePress(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=start)
+    QTest.mouseMove(runs.list.viewport(), start + QPoint(40, 40))
+    QTest.mouseRelease(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=start + QPoint(40, 40))
+    assert len(taken) == 1
+    assert window.selection.runs == before
+    data, copying, pair = dragged((14,)), Qt.DropAction.CopyAction, window.pair
+    for x, wanted in ((40, (14, 12)), (pair.width() - 40, (None, 14))):
+        rest = (data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+        entering = QDragEnterEvent(QPoint(x, 60), copying, *rest)
+        QApplication.sendEvent(pair, entering)
+        assert entering.isAccepted()
+        QApplication.sendEvent(pair, QDropEvent(QPointF(x, 60), copying, *rest))
+        assert window.selection.runs == wanted
+
+
+def test_the_sample_list_follows_the_chosen_run(window: MainWindow, themes: ThemeHolder) -> None:
+    first, second = bundled_samples()[:2]
+    window.show_sample(second)
+    assert window.samples.list.current_key != window.samples.list.lines[0].key
+    window.toolbar.prompt.setText("Who is there?")
+    _click(window.runs, PLAIN)
+    assert window.samples._current is not None
+    assert window.samples._current.name == first.name
+    assert window.toolbar.sample.name == first.name
+    assert window.toolbar.prompt.text() == "Who is there?"
+
+
+# Repeats.
+
+
+def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow) -> None:
+    runs = window.runs
+    keys = [line.key for line in runs.list.lines]
+    assert keys == [(15,), PLAIN, DRAFTED, PAIRS]
+    pairs, drafted, plain = (_line(runs, key) for key in (PAIRS, DRAFTED, PLAIN))
+    assert (pairs.name, pairs.second, pairs.badges) == ("1–8 · Side by side", "×3", ("warm-up",))
+    assert plain.spread.startswith("±")
+    assert plain.figure.endswith("ms")
+    payoff = payoff_of(window.controller.runs[9], window.controller.runs.values())
+    assert payoff is not None
+    assert payoff.whole is not None
+    spread = figures.spread_text(payoff.whole.speedup, payoff.whole.interval)
+    assert drafted.figure == f"{payoff.whole.speedup:.2f}× {spread} %"
+    assert drafted.role == ("" if not payoff.is_clear else "good" if payoff.whole.speedup > 1 else "bad")
+    assert drafted.chip == "vs 6 runs ▾"
+    _open(runs, PAIRS)
+    inner = [line for line in runs.list.lines if line.is_inner]
+    assert [line.key for line in inner] == [(1, 2), (3, 4), (5, 6), (7, 8)]
+    assert [line.badges for line in inner] == [("warm-up",), (), (), ()]
+
+
+def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWindow) -> None:
+    """The panel judged a single run where the window next to it knew three, and coloured what it could not know."""
+    _open(window.runs, PAIRS)
+    _click(window.runs, (5, 6))
+    runs = window.controller.runs
+    columns = columns_of(runs, (5, 6))
+    listed = [found for column in columns if (found := configuration_of(runs, column)) is not None]
+    assert [[run.run_id for run in column.runs] for column in listed] == [[3, 5, 7], [4, 6, 8]]
+    told = sheet(listed, 0, window.comparison.basis.key, {"": OpenSession("", "open", list(runs.values()))})
+    compared = {row.name: row.cells for row in told.rows if row.cells and not row.is_setting}
+    shown = {row.name: row for row in window.comparison.table.rows}
+    assert {"vision", "prefill", "decode", "total"} <= shown.keys() & compared.keys()
+    for name in shown.keys() & compared.keys():
+        one, two = compared[name]
+        assert shown[name].cells[:2] == (one.value, two.value), name
+        if two.wordings:
+            assert shown[name].cells[2] in two.wordings[0], name
+            assert shown[name].roles[2] == (two.judgement or "dim"), name
+    assert window.comparison.cells.text() == "Means over repeats: A runs 3, 5, 7, B runs 4, 6, 8."
+    assert window.comparison.against.text() == "vs runs 3, 5, 7 ▾"
+
+
+def test_the_means_follow_the_repeats_there_are(window: MainWindow) -> None:
+    _click(window.runs, PLAIN)
+    assert "runs 12, 13, 14" in window.comparison.cells.text()
+    rest = [number for number in (12, 13, 14) if number != window.selection.runs[1]]
+    window.controller.describe({rest[0]: {"is_deleted": True}})
+    left = sorted({12, 13, 14} - {rest[0]})
+    assert f"runs {left[0]}, {left[1]}." in window.comparison.cells.text()
+
+
+# What a person says of runs.
+
+
+def test_a_name_and_a_note_stand_in_the_list_and_in_the_file(
+    window: MainWindow, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = window.runs
+    _click(runs, (15,))
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: (" night \n drive ", True))
+    monkeypatch.setattr(QInputDialog, "getMultiLineText", lambda *_, **__: ("γ = 3\nafter the update", True))
+    window.actions_by_name["rename_run"].trigger()
+    window.actions_by_name["note_run"].trigger()
+    line = _line(runs, (15,))
+    assert (line.name, line.second.split(" · ")[0]) == ("15 · night drive", "γ = 3")
+    assert "after the update" in line.tip
+    assert window.session.on_disk() == path
+    info = _saved(path).runs[15].info
+    assert (info.name, info.note) == ("night drive", "γ = 3\nafter the update")
+
+
+def test_deleting_is_undone_at_once_or_later(window: MainWindow, path: Path) -> None:
+    runs = window.runs
+    _click(runs, PLAIN)
+    shown = window.selection.runs
+    runs.list.setFocus()
+    QTest.keyClick(runs.list, Qt.Key.Key_Delete)
+    assert PLAIN not in [line.key for line in runs.list.lines]
+    assert window.selection.runs == (None, None)
+    assert window.controller.next_run_id == 16
+    notice = window.messages.shown
+    assert notice is not None
+    assert notice.sentence == "Runs 12, 13, 14 deleted."
+    window.session.on_disk()
+    assert set(_saved(path).runs) == set(range(1, 12)) | {15}
+    window.messages.act()
+    assert window.selection.runs == shown
+    assert _line(runs, PLAIN).second == "×3"
+    runs.remarks.delete((15,))
+    menu = runs.menu_of(None)
+    next(action for action in menu.actions() if action.text() == "Bring deleted runs back (1)").trigger()
+    menu.deleteLater()
+    window.session.on_disk()
+    assert set(_saved(path).runs) == set(range(1, 16))
+
+
+def test_a_deleted_run_is_in_no_figure(window: MainWindow) -> None:
+    runs = window.controller.runs
+    before = payoff_of(runs[9], runs.values())
+    assert before is not None
+    assert {12, 4} <= {*before.baseline.run_ids}
+    window.runs.remarks.delete((12,))
+    after = payoff_of(runs[9], runs.values())
+    assert after is not None
+    assert set(after.baseline.run_ids) == set(before.baseline.run_ids) - {12}
+
+
+def test_the_list_is_filtered_by_every_word(window: MainWindow) -> None:
+    runs = window.runs
+    runs.remarks.rename((15,), "night drive")
+    for words, wanted in (
+        ("NIGHT", [(15,)]),
+        ("warm-up side", [PAIRS]),
+        ("speculative", [(15,), DRAFTED]),
+        ("speculative night side", []),
+        ("", [(15,), PLAIN, DRAFTED, PAIRS]),
+    ):
+        runs.filter.setText(words)
+        assert [line.key for line in runs.list.lines] == wanted, words
+    runs.filter.setText("warm-up")
+    _open(runs, PAIRS)
+    assert [line.key for line in runs.list.lines] == [PAIRS, (1, 2)]
+
+
+def test_nobody_can_write_markup_or_hide_letters_in_a_name(window: MainWindow, application: QApplication) -> None:
+    window.runs.remarks.rename((15,), "<img src='/dev/zero'>\u202e" + "x" * 100_000)
+    _click(window.runs, (15,))
+    window.runs.grab()
+    window.runs.menu_of((15,)).deleteLater()
+    assert _line(window.runs, (15,)).name.startswith("15 · <img")
+
+
+# Baselines.
+
+
+def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow, path: Path) -> None:
+    runs = window.controller.runs
+    _click(window.runs, DRAFTED)
+    assert window.speculation.against.text() == "vs runs 4, 6, 8, 12, 13, 14 ▾"
+    menu = window.runs._baseline_menu(runs[9])
+    lines = {action.text().split(" · ")[0]: action for action in menu.actions() if action.isCheckable()}
+    assert {name for name, action in lines.items() if action.isChecked()} == {f"run {n}" for n in (4, 6, 8, 12, 13, 14)}
+    for number in (4, 6, 8):
+        lines[f"run {number}"].trigger()
+    menu.deleteLater()
+    assert window.speculation.against.text() == "vs runs 12, 13, 14 ▾"
+    assert _line(window.runs, DRAFTED).chip == "vs 12, 13, 14 ▾"
+    assert "runs 12, 13, 14" in window.speculation.why.text
+    window.session.on_disk()
+    saved = _saved(path).runs
+    found = payoff_of(saved[9], saved.values())
+    assert found is not None
+    assert found.baseline.run_ids == (12, 13, 14)
+    assert run_document(saved[10], list(saved.values()))["baseline"] == {"run_ids": [12, 13, 14]}
+    window.runs.remarks.weigh_against([runs[number] for number in (9, 10, 11)], ())
+    assert window.speculation.against.text() == "vs runs 4, 6, 8, 12, 13, 14 ▾"
+
+
+def test_what_a_plain_run_is_compared_with_comes_back(window: MainWindow) -> None:
+    _click(window.runs, PLAIN)
+    first = window.selection.runs
+    assert first[0] is None
+    window.runs.compare_with(PAIRS)
+    pair = window.selection.runs
+    assert pair[0] in (4, 6, 8)
+    _click(window.runs, DRAFTED)
+    _click(window.runs, PLAIN)
+    assert window.selection.runs == pair
+
+
+def test_the_sentence_that_lacks_runs_has_a_button_for_them(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[RunRequest] = []
+    monkeypatch.setattr(window.controller, "submit", lambda *requests: asked.extend(requests))
+    window.runs.remarks.delete((4, 6, 8, 12, 13, 14))
+    _click(window.runs, DRAFTED)
+    assert window.speculation.verdict.text.startswith("Run the target alone")
+    assert window.speculation.alone.text() == "Run target alone ×3"
+    window.speculation.alone.click()
+    [request] = asked
+    request.validate()
+    assert (request.mode, request.repeat, request.draft) == ("target", 3, None)
+    shown, before = window.selection.runs, window.controller.runs[9].info
+    assert request.sample == before.sample
+    assert request.settings == before.settings
+    assert request.target is not None
+    assert request.target.name == before.models["target"].name
+    # Its runs are there to be held against what is shown, so they do not take its place.
+    recording, rest = window.controller.recording, replace(request, first_run_id=16, group_id=9)
+    ScriptedEngine(speed=2000.0, is_warm=True).run(rest, recording, threading.Event())
+    window.controller.pull()
+    assert window.selection.runs == shown
+    assert window.speculation.alone.isHidden()
+    assert window.speculation.against.text().startswith("vs runs 1")
+
+
+def test_a_refused_request_is_told(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: RunRequest) -> None:
+        raise UserError("The engine is still starting; try again in a moment.")
+
+    monkeypatch.setattr(window.controller, "submit", refuse)
+    window.measure_beside(demo_requests()[0])
+    assert window.messages.shown is not None
+    assert "still starting" in window.messages.shown.sentence
+
+
+def test_a_shown_run_is_weighed_once(window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The panel worked the payoff out three times for every run that was shown, and the list once more."""
+    asked: list[int] = []
+    real = payoffs_worked_out.payoff_over
+
+    def counted(runs: Any, *rest: Any) -> Any:
+        asked.append(len(runs))
+        return real(runs, *rest)
+
+    monkeypatch.setattr("ui.runs.payoffs.payoff_over", counted)
+    monkeypatch.setattr("evprof.metrics.speculation.payoff.payoff_over", counted)
+    monkeypatch.setattr("evprof.metrics.speculation.verdicts.payoff_of", counted)
+    window.runs.payoffs.forget()
+    _click(window.runs, DRAFTED)
+    _click(window.runs, PLAIN)
+    _click(window.runs, DRAFTED)
+    assert asked == [3]
+
+
+def test_the_chip_of_a_line_opens_its_menu_and_picks_nothing(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, asked = window.runs, []
+    _click(runs, PLAIN)
+    before = window.selection.runs
+    monkeypatch.setattr(runs, "offer_baseline", lambda run, _place: asked.append(run.run_id))
+    line = _line(runs, DRAFTED)
+    row = [other.key for other in runs.list.lines].index(DRAFTED)
+    box = QRectF(runs.list.visualRect(runs.list.model().index(row, 0)))
+    at = chip_box(window.holder.theme, line, box).center().toPoint()
+    QTest.mouseClick(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert asked == [11]
+    assert window.selection.runs == before
+
+
+def test_the_target_really_runs_alone_three_times(window: MainWindow, wait_until: Callable[..., None]) -> None:
+    hosts: list[EngineHost] = []
+
+    def make_host(recording: RecordLog) -> EngineHost:
+        hosts.append(EngineHost(engine_argv("script:500"), recording))
+        hosts[-1].start()
+        return hosts[-1]
+
+    window.runs.remarks.delete((4, 6, 8, 12, 13, 14))
+    _click(window.runs, DRAFTED)
+    shown = window.selection.runs
+    window.start_engine(make_host)
+    window.speculation.alone.click()
+    made = window.controller.runs
+    wait_until(lambda: sum(run.info.status == FINISHED for number, run in made.items() if number > 15) >= 3)
+    wait_until(lambda: not window.controller.is_busy)
+    fresh = [run.info for number, run in made.items() if number > 15]
+    assert {info.mode for info in fresh} == {"target"}
+    counted = [str(info.run_id) for info in fresh if not info.warmup]
+    assert len(counted) == 3
+    assert window.selection.runs == shown
+    wait_until(window.speculation.alone.isHidden)
+    assert window.speculation.against.text() == f"vs runs {', '.join(counted)} ▾"
+
+
+def test_actions_without_a_run_say_what_to_choose(themes: ThemeHolder, application: QApplication) -> None:
+    made = MainWindow(themes)
+    for name in made.runs.deeds():
+        made.actions_by_name[name].trigger()
+        if name in ("rename_run", "note_run", "delete_run", "weigh_run", "run_alone"):
+            assert made.messages.shown is not None, name
+            assert made.messages.shown.sentence.startswith("Choose a run"), name
+            made.messages.dismiss()
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+# Words and colours.
+
+
+def test_a_failure_can_be_read_on_a_chosen_line(themes: ThemeHolder, add_row: Callable[..., None]) -> None:
+    recording = RecordLog()
+    add_row(recording, 1, {"load": 1.0}, status=FAILED, error="No memory.")
+    book = RunBook(recording)
+    book.update()
+    [entry] = RunEntries().lines(book.runs)
+    assert (entry.outcome, entry.role) == ("failed", "bad")
+    for _ in range(2):
+        theme = themes.theme
+        shown = theme.readable(theme.bad, theme.selection)
+        assert shown != theme.text
+        assert contrast(shown.name(), theme.selection.name()) >= 4.5
+        themes.toggle()
+
+
+@pytest.mark.parametrize("width", [272, 300])
+def test_no_name_and_no_unit_of_the_comparison_is_cut(themes: ThemeHolder, width: int) -> None:
+    """At the panel's own width nearly every label of an imported suite ended in dots, and units were left out."""
+    table = FigureTable(themes)
+    table.resize(width, 400)
+    names = [
+        ("preprocess", "ms"),
+        ("vision + prefill + decode", "ms"),
+        ("decode rate", "tok/s"),
+        ("unattributed", "ms"),
+    ]
+    rows = [TableRow(name, ("1605.5", "1102.1", "0.69×", "±28"), unit=unit, swatch="decode") for name, unit in names]
+    table.show_rows([*rows, TableRow("load", ("–", "–", "", ""), unit="ms")], ("A", "B", "B / A", "± %"))
+    heights = [table._height(row) for row in table._rows]
+    assert heights[1] > heights[-1]
+    assert table.height() == sum(heights) + 24
+    for row in table._rows:
+        assert table._fits(row) or table._height(row) > 24
+    assert table.tip_at(QPoint(5, table.height() + 50)) == ""
+    table.deleteLater()

@@ -1,0 +1,241 @@
+"""Keys of the timeline in the whole window: each acts wherever the focus is, and what was done lasts as it should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QEvent, QPointF, QSettings, Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+
+from evprof.core.recording import RecordLog
+from evprof.run.session_writer import SessionWriter
+from evprof.session.marks import Mark, marks_of
+from evprof.session.reading import load_session
+from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
+from ui.style.theme import ThemeHolder
+from ui.timeline.mark_panel import MarkPanel
+from ui.timeline.navigation.marking import NoteEditor
+from ui.timeline.scene import GUTTER_PX
+from ui.window.actions import ENTRIES, TIMELINE
+from ui.window.main_window import MainWindow
+
+Wait = Callable[..., None]
+MS = 1_000_000
+
+
+@pytest.fixture
+def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
+    path = tmp_path / "scripted.evprof"
+    SessionWriter(scripted_recording, path).close()
+    return path
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication, session_file: Path, tmp_path: Path) -> Iterator[MainWindow]:
+    """A window that shows the speculative run of a saved session."""
+    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    made = MainWindow(themes, settings)
+    made.resize(1440, 900)
+    made.show()
+    made.session.read(session_file)
+    made.selection.set_runs(3, 3)
+    application.processEvents()
+    made.activateWindow()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def _press(widget: QWidget, keys: str) -> None:
+    QTest.keySequence(widget, QKeySequence(keys))
+    QApplication.processEvents()
+
+
+def _point(window: MainWindow, x: float, y: float = 12.0) -> None:
+    window.timeline.stack.point_at(QPointF(GUTTER_PX + x, y))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [one for one in ENTRIES if one is not None and one.below == TIMELINE and one.keys],
+    ids=lambda one: one.name,
+)
+def test_each_key_acts_from_the_run_list_too(window: MainWindow, entry: object, wait_until: Wait) -> None:
+    """Qt's list would take letters for the beginning of a line's name."""
+    name, keys, is_held = (getattr(entry, part) for part in ("name", "keys", "is_held"))
+    lines = window.runs.list
+    lines.setFocus()
+    QTest.mouseClick(lines.viewport(), Qt.MouseButton.LeftButton, pos=lines.visualRect(lines.currentIndex()).center())
+    if is_held:
+        before = window.timeline.scene.scale
+        QTest.keyPress(lines, keys)
+        wait_until(lambda: window.timeline.scene.scale != before)
+        QTest.keyRelease(lines, keys)
+        return
+    heard: list[str] = []
+    window.actions_by_name[name].triggered.connect(lambda: heard.append(name))
+    _press(lines, keys)
+    assert heard == [name]
+
+
+def test_held_keys_are_in_the_menu_and_do_a_step(window: MainWindow) -> None:
+    before = window.timeline.scene.scale.span_ns
+    window.actions_by_name["zoom_in"].trigger()
+    assert window.timeline.scene.scale.span_ns == pytest.approx(before / 1.5, rel=0.01)
+
+
+def test_letters_are_written_where_a_person_writes(window: MainWindow) -> None:
+    field = window.toolbar.findChildren(QLineEdit)[0]
+    field.setFocus()
+    field.clear()
+    QTest.keyClicks(field, "farm, mars.")
+    assert field.text() == "farm, mars."
+    assert not window.controller.marks.marks
+
+
+def test_every_key_of_the_timeline_stands_in_the_key_help(window: MainWindow) -> None:
+    listed = dict(window.actions_by_name.gestures())[TIMELINE]
+    assert {keys for keys, _ in listed} >= {"W", "A", "F", "Shift+F", ",", "[", "]", "R", "M", "Esc", "Alt+Left"}
+
+
+def test_back_and_forward_go_through_views_and_selections(window: MainWindow) -> None:
+    timeline, selection = window.timeline, window.selection
+    run_id = 3
+    timeline.history.note()
+    selection.select(RoundRef(run_id, 1))
+    timeline.history.note()
+    timeline.zoom_to(TimeRange(0, 5 * MS))
+    selection.set_runs(1, 2)
+    seen = selection.view_range
+    timeline.history.note()
+    _press(window, "Alt+Left")
+    assert (selection.runs, selection.chosen, selection.view_range) == ((3, 3), RoundRef(run_id, 1), None)
+    _press(window, "Alt+Left")
+    assert selection.chosen is None
+    _press(window, "Alt+Right")
+    _press(window, "Alt+Right")
+    assert (selection.runs, selection.view_range) == ((1, 2), seen)
+
+
+def test_gliding_is_one_step_of_the_history(window: MainWindow, wait_until: Wait) -> None:
+    timeline, selection = window.timeline, window.selection
+    timeline.history.note()
+    QTest.keyPress(window, Qt.Key.Key_W)
+    first = selection.view_range
+    wait_until(lambda: selection.view_range not in (None, first))
+    QTest.keyRelease(window, Qt.Key.Key_W)
+    _press(window, "Alt+Left")
+    assert selection.view_range is None
+
+
+def test_a_token_turns_into_the_range_of_its_step(window: MainWindow) -> None:
+    tokens = window.controller.runs[3].tokens
+    window.selection.select(TokenRef(3, tokens[4].position))
+    marked = window.timeline.scene.marked_range
+    assert marked is not None
+    zero = window.controller.runs[3].info.start_ns or 0
+    assert marked == (tokens[3].t_ns - zero, tokens[4].t_ns - zero)
+    _press(window, "R")
+    assert window.selection.chosen == marked
+
+
+def test_steps_keep_to_the_kind_that_is_selected(window: MainWindow) -> None:
+    window.selection.select(TokenRef(3, window.controller.runs[3].tokens[2].position))
+    _press(window, ".")
+    assert window.selection.token == TokenRef(3, window.controller.runs[3].tokens[3].position)
+    window.selection.select(RoundRef(3, 1))
+    _press(window, ",")
+    assert window.selection.round == RoundRef(3, 0)
+    part = next(span for span in window.controller.runs[3].spans.values() if not span.is_stage)
+    window.selection.select(SpanRef(3, part.span_id))
+    _press(window, ".")
+    ref = window.selection.span
+    assert ref is not None
+    assert not window.controller.runs[3].spans[ref.span_id].is_stage
+
+
+def test_marks_are_kept_in_the_session_with_their_notes(window: MainWindow, session_file: Path) -> None:
+    window.selection.select(TimeRange(2 * MS, 5 * MS))
+    _press(window, "Shift+M")
+    editor = window.timeline.findChildren(NoteEditor)[0]
+    QTest.keyClicks(editor, "slow here")
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    window.selection.clear()
+    _point(window, 40)
+    _press(window, "M")
+    marks = window.controller.marks.marks
+    assert sorted(mark.note for mark in marks) == ["", "slow here"]
+    window.session.close()
+    assert marks_of(load_session(session_file).facts) == marks
+
+
+def test_a_deleted_mark_comes_back(window: MainWindow) -> None:
+    mark = Mark(3, 2 * MS, 2 * MS, "here")
+    window.controller.marks.add(mark)
+    assert window.timeline.scene.marks == [mark]
+    window.controller.marks.delete(mark)
+    assert window.timeline.scene.marks == []
+    notice = window.messages.shown
+    assert notice is not None
+    assert notice.action == "Undo"
+    window.messages.act()
+    assert window.controller.marks.marks == [mark]
+
+
+def test_the_list_of_marks_leads_to_them_and_to_their_runs(window: MainWindow) -> None:
+    window.controller.marks.add(Mark(2, MS, 3 * MS, "the other run"))
+    _press(window, "Ctrl+M")
+    panel = window.body.panel("marks")
+    assert isinstance(panel, MarkPanel)
+    assert [line.name for line in panel.list.lines] == ["the other run"]
+    QTest.mouseClick(
+        panel.list.viewport(),
+        Qt.MouseButton.LeftButton,
+        pos=panel.list.visualRect(panel.list.model().index(0, 0)).center(),
+    )
+    assert window.selection.runs == (1, 2)
+    assert window.selection.time_range == (MS, 3 * MS)
+    QTest.keyClick(panel.list, Qt.Key.Key_Delete)
+    assert not panel.list.lines
+
+
+def test_another_session_has_marks_of_its_own(window: MainWindow) -> None:
+    window.controller.marks.add(Mark(3, MS, MS))
+    window.session.start_new()
+    assert window.controller.marks.marks == []
+
+
+def test_escape_takes_the_ruler_first(window: MainWindow) -> None:
+    window.selection.select(RoundRef(3, 1))
+    _point(window, 100)
+    _press(window, "G")
+    assert window.timeline.scene.ruler is not None
+    _press(window, "Esc")
+    assert window.timeline.scene.ruler is None
+    assert window.selection.round is not None
+    _press(window, "Esc")
+    assert window.selection.chosen is None
+
+
+def test_lanes_are_arranged_anew_after_a_restart(
+    window: MainWindow, themes: ThemeHolder, application: QApplication, tmp_path: Path
+) -> None:
+    stack = window.timeline.stack
+    latency = window.timeline.latency
+    stack.toggle_pin(latency)
+    stack.toggle_fold(window.timeline.rounds)
+    wanted = [lane.key for lane in stack.in_sight()]
+    assert wanted[0] == "latency"
+    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    again = MainWindow(themes, settings)
+    assert again.timeline.stack.order == stack.order
+    _press(window, "Esc")
+    window.actions_by_name["reset_lanes"].trigger()
+    assert [lane.key for lane in stack.in_sight()] != wanted
+    again.close()
+    again.deleteLater()

@@ -1,0 +1,344 @@
+"""Ways through the timeline: edges that snap, the ruler, the overview, arrows, flows, lanes and menus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QMouseEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import RecordLog
+from evprof.core.records import BEGIN, DRAFT, END, SETTLED, TARGET, KvRecord, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.run_info import FINISHED, RunInfo
+from ui.state.run_controller import RunController
+from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
+from ui.style.theme import ThemeHolder
+from ui.timeline.lane import FOLDED_PX, Lane
+from ui.timeline.navigation.copying import svg_of, table_text
+from ui.timeline.navigation.flows import flow_of
+from ui.timeline.scene import GUTTER_PX
+from ui.timeline.timeline_view import TimelineView
+
+MS = 1_000_000
+LEFT, NONE = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+ALT, SHIFT = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
+
+
+def _span(recording: RecordLog, span: tuple[int, int, str, str], start: float, end: float) -> None:
+    """`span`: run, number, role and name; spans from number 4 on are parts of number 1; times in ms."""
+    run_id, number, role, name = span
+    for phase in (BEGIN, END, SETTLED):
+        parent = -1 if number < 4 else 1
+        stop = -1 if phase == BEGIN else round(end * MS)
+        recording.append(SpanRecord(run_id, number, parent, phase, role, name, round(start * MS), stop))
+
+
+@pytest.fixture
+def view(application: QApplication, selection: Selection, themes: ThemeHolder) -> Iterator[TimelineView]:
+    """Run 1: prefill 0-20 ms, decode 20-100 ms in four rounds of draft 8, verify 10, roll-back 2; run 2: 10 ms long."""
+    recording = RecordLog()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "speculative", start_ns=0)))
+    _span(recording, (1, 0, TARGET, "prefill"), 0, 20)
+    _span(recording, (1, 1, TARGET, "decode"), 20, 100)
+    _span(recording, (1, 2, DRAFT, "prefill"), 0, 10)
+    for place in range(4):
+        begin = 20 + 20 * place
+        _span(recording, (1, 10 + place, DRAFT, "draft"), begin, begin + 8)
+        _span(recording, (1, 20 + place, TARGET, "verify"), begin + 8, begin + 18)
+        recording.append(RoundRecord(1, place, begin * MS, 8 * MS, 10 * MS, 2 * MS, 4, 1, 2, "", 0))
+        t_ns = (begin + 18) * MS
+        recording.append(TokenRecord(1, TARGET, place, 5, "bonus", place, t_ns, " x"))
+        recording.append(KvRecord(1, TARGET, t_ns, 10 + place, 1000 * (10 + place)))
+    recording.post(RunEnded(1, FINISHED, None, {"end_ns": 100 * MS}))
+    recording.post(RunStarted(2, RunInfo(2, 2, 0, TARGET, "target", start_ns=0)))
+    _span(recording, (2, 0, TARGET, "prefill"), 0, 10)
+    recording.post(RunEnded(2, FINISHED, None, {"end_ns": 10 * MS}))
+    made = TimelineView(RunController(recording), selection, themes, clock=lambda: 0)
+    made.controller.pull()
+    made.resize(1144, 560)
+    made.show()
+    selection.set_runs(1, 1)
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+
+
+def _mouse(widget: QWidget, kind: QEvent.Type, x: float, y: float, modifiers: Qt.KeyboardModifier = NONE) -> None:
+    takes = {
+        QEvent.Type.MouseButtonPress: widget.mousePressEvent,
+        QEvent.Type.MouseMove: widget.mouseMoveEvent,
+        QEvent.Type.MouseButtonRelease: widget.mouseReleaseEvent,
+    }[kind]
+    pos = QPointF(x, y)
+    takes(QMouseEvent(kind, pos, widget.mapToGlobal(pos), LEFT, LEFT, modifiers))
+
+
+def _drag(widget: QWidget, way: tuple[float, float, float, float], modifiers: Qt.KeyboardModifier = NONE) -> None:
+    """From x0, y0 to x1, y1 in the widget's coordinates."""
+    x0, y0, x1, y1 = way
+    _mouse(widget, QEvent.Type.MouseButtonPress, x0, y0, modifiers)
+    _mouse(widget, QEvent.Type.MouseMove, (x0 + x1) / 2, (y0 + y1) / 2, modifiers)
+    _mouse(widget, QEvent.Type.MouseMove, x1, y1, modifiers)
+    _mouse(widget, QEvent.Type.MouseButtonRelease, x1, y1, modifiers)
+
+
+def _x(view: TimelineView, ms: float) -> float:
+    return GUTTER_PX + view.scene.scale.x(ms * MS)
+
+
+def _along(view: TimelineView, from_ms: float, to_ms: float, modifiers: Qt.KeyboardModifier = NONE) -> None:
+    _drag(view.stack, (_x(view, from_ms), 20, _x(view, to_ms), 20), modifiers)
+
+
+def test_a_drag_keeps_to_edges_but_not_with_alt(view: TimelineView) -> None:
+    _along(view, 28.2, 37.8)
+    assert view.selection.time_range == (28 * MS, 38 * MS)
+    view.selection.clear()
+    _along(view, 28.2, 37.8, ALT)
+    chosen = view.selection.time_range
+    assert chosen is not None
+    assert chosen.start_ns == pytest.approx(28.2 * MS, abs=view.scene.scale.ns_per_px)
+    assert chosen.start_ns != 28 * MS
+
+
+def test_an_edge_of_a_range_is_dragged_over_the_other_one(view: TimelineView) -> None:
+    view.selection.select(TimeRange(30 * MS, 50 * MS))
+    _along(view, 50, 68.1)
+    assert view.selection.time_range == (30 * MS, 68 * MS)
+    _along(view, 30, 80.1)
+    assert view.selection.time_range == (68 * MS, 80 * MS)
+    QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 68)), 20))
+    assert view.selection.time_range == (68 * MS, 80 * MS)
+
+
+def test_the_ruler_measures_between_edges_and_selects_nothing(view: TimelineView) -> None:
+    view.selection.select(RoundRef(1, 0))
+    _along(view, 48.2, 60.1, SHIFT)
+    assert view.scene.ruler == (48 * MS, 60 * MS)
+    assert view.selection.round == RoundRef(1, 0)
+    view.deeds()["deselect"]()
+    assert view.scene.ruler is None
+
+
+def test_measuring_from_here_follows_the_pointer_until_a_click(view: TimelineView) -> None:
+    view.offers.measure_asked.emit(20 * MS)
+    _mouse(view.stack, QEvent.Type.MouseMove, _x(view, 57.9), 20)
+    assert view.scene.ruler == (20 * MS, 58 * MS)
+    QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 58)), 20))
+    _mouse(view.stack, QEvent.Type.MouseMove, _x(view, 90), 20)
+    assert view.scene.ruler == (20 * MS, 58 * MS)
+    assert view.selection.chosen is None
+
+
+def test_rounds_and_steps_of_levels_are_selected_by_a_click(view: TimelineView) -> None:
+    QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 45)), view.rounds.y() + 14))
+    assert view.selection.chosen == RoundRef(1, 1)
+    kv = next(lane for lane in view.lanes if lane.key == "kv")
+    QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 70)), kv.y() + 20))
+    assert view.selection.chosen == TokenRef(1, 1)
+    QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 30)), kv.y() + 20))
+    assert view.selection.chosen is None
+
+
+def test_a_zoom_that_shows_nothing_of_another_run_is_let_go(view: TimelineView) -> None:
+    view.zoom_to(TimeRange(60 * MS, 80 * MS))
+    view.selection.set_runs(None, 2)
+    assert view.selection.view_range is None
+    assert view.scene.scale.start_ns < 10 * MS
+
+
+def test_a_zoom_that_shows_something_of_another_run_is_kept(view: TimelineView) -> None:
+    view.zoom_to(TimeRange(2 * MS, 8 * MS))
+    kept = view.selection.view_range
+    view.selection.set_runs(None, 2)
+    assert view.selection.view_range == kept
+
+
+def test_the_pointers_moment_follows_the_view(view: TimelineView) -> None:
+    """The chip on the axis told the moment before the zoom."""
+    view.stack.point_at(QPointF(_x(view, 70), 20))
+    at_px = view.scene.pointer_px
+    assert at_px is not None
+    before = view.head.grab().toImage()
+    view.zoom(3.0, 0.0)
+    assert view.scene.scale.t(at_px) < 40 * MS
+    assert view.head.grab().toImage() != before
+    assert view.head.pointer_text() == f"{view.scene.scale.t(at_px) / MS:.2f} ms"
+
+
+def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: TimelineView) -> None:
+    view.selection.select(SpanRef(1, 20))
+    assert view.arrow.isHidden()
+    view.zoom_to(TimeRange(60 * MS, 80 * MS))
+    assert view.arrow.isVisible()
+    assert view.arrow.text().startswith("‹ verify")
+    QTest.mouseClick(view.arrow, LEFT)
+    scale = view.scene.scale
+    assert scale.start_ns <= 28 * MS
+    assert scale.end_ns >= 38 * MS
+    assert view.arrow.isHidden()
+
+
+def test_the_window_of_the_overview_moves_and_resizes_the_view(view: TimelineView) -> None:
+    view.zoom_to(TimeRange(20 * MS, 40 * MS))
+    minimap, before = view.minimap, view.scene.scale
+    box = minimap.view_box()
+    by = 100.0
+    middle = GUTTER_PX + box.center().x()
+    _drag(minimap, (middle, 10, middle + by, 10))
+    after = view.scene.scale
+    assert after.span_ns == pytest.approx(before.span_ns, abs=2)
+    assert after.start_ns - before.start_ns == pytest.approx(by * minimap.whole.ns_per_px, rel=0.01)
+    box = minimap.view_box()
+    _drag(minimap, (GUTTER_PX + box.right(), 10, GUTTER_PX + box.right() + 50, 10))
+    assert view.scene.scale.start_ns == after.start_ns
+    assert view.scene.scale.end_ns - after.end_ns == pytest.approx(50 * minimap.whole.ns_per_px, rel=0.01)
+    _mouse(minimap, QEvent.Type.MouseButtonPress, GUTTER_PX + minimap.whole.x(5 * MS), 10)
+    scale = view.scene.scale
+    assert (scale.start_ns + scale.end_ns) / 2 == pytest.approx(5 * MS, rel=0.1)
+    QTest.mouseDClick(minimap, LEFT, pos=QPoint(600, 10))
+    assert view.selection.view_range is None
+
+
+def test_a_round_is_a_flow_of_measured_parts(view: TimelineView) -> None:
+    steps = flow_of(view.scene.shown, RoundRef(1, 1))
+    assert [(step.name, step.column, step.span) for step in steps] == [
+        ("draft", 0, SpanRef(1, 11)),
+        ("verify", 1, SpanRef(1, 21)),
+        ("roll-back", None, None),
+    ]
+
+
+def test_brackets_follow_the_flow_over_the_ends_of_rounds(view: TimelineView) -> None:
+    view.selection.select(RoundRef(1, 0))
+    onwards = []
+    for _ in range(9):
+        view.deeds()["flow_on"]()
+        onwards.append(view.selection.chosen)
+    assert onwards == [SpanRef(1, n) for n in (10, 20, 11, 21, 12, 22, 13, 23, 23)]
+    view.deeds()["flow_back"]()
+    assert view.selection.chosen == SpanRef(1, 13)
+
+
+def test_the_arrows_of_the_round_under_the_pointer_are_drawn(view: TimelineView) -> None:
+    before = view.stack.grab().toImage()
+    view.scene.hovered_round = RoundRef(1, 2)
+    assert view.stack.grab().toImage() != before
+
+
+def _keys(view: TimelineView) -> list[str]:
+    return [lane.key for lane in view.stack.in_sight()]
+
+
+def test_a_lane_is_dragged_by_its_name(view: TimelineView) -> None:
+    first = _keys(view)
+    lane = view.latency
+    _drag(view.stack, (60, lane.y() + 10, 60, 2))
+    QApplication.processEvents()
+    assert _keys(view) == ["latency", *(key for key in first if key != "latency")]
+    assert lane.y() == 0
+    view.deeds()["reset_lanes"]()
+    assert _keys(view) == first
+
+
+def test_a_lane_is_collapsed_by_its_arrow_and_opened_by_a_double_click(view: TimelineView) -> None:
+    lane = view.latency
+    QTest.mouseClick(view.stack, LEFT, pos=QPoint(6, lane.y() + 15))
+    QApplication.processEvents()
+    assert (lane.is_folded, lane.height()) == (True, FOLDED_PX)
+    assert view.stack.hit_at(QPointF(_x(view, 58), lane.y() + 10)) == (lane, None)
+    QTest.mouseDClick(view.stack, LEFT, pos=QPoint(60, lane.y() + 8))
+    assert not lane.is_folded
+
+
+def test_lanes_with_nothing_to_show_are_collapsed(view: TimelineView) -> None:
+    folded = {lane.key for lane in view.stack.in_sight() if lane.is_folded}
+    assert folded == {"memory"}
+    memory = next(lane for lane in view.lanes if lane.key == "memory")
+    view.stack.toggle_fold(memory)
+    assert not memory.is_folded
+
+
+def test_a_pinned_lane_stays_while_the_others_scroll(view: TimelineView) -> None:
+    view.stack.toggle_pin(view.latency)
+    view.resize(1144, 220)
+    QApplication.processEvents()
+    bar = view.scroll_area.verticalScrollBar()
+    assert bar.maximum() > 0
+    bar.setValue(bar.maximum())
+    QApplication.processEvents()
+    assert view.latency.mapTo(view.scroll_area.viewport(), QPoint(0, 0)).y() == 0
+    lane = view.stack.lane_at(QPointF(300, view.latency.y() + 5))
+    assert lane is view.latency
+
+
+def _menu_at(view: TimelineView, x: float, y: float) -> QMenu:
+    point = QPoint(round(x), round(y))
+    reason = QContextMenuEvent.Reason.Mouse
+    view.stack.contextMenuEvent(QContextMenuEvent(reason, point, view.stack.mapToGlobal(point)))
+    menu = view.offers.menu
+    assert menu is not None
+    return menu
+
+
+def _choose(menu: QMenu, text: str) -> None:
+    next(action for action in menu.actions() if action.text() == text).trigger()
+    menu.close()
+
+
+@pytest.fixture
+def chosen_from(view: TimelineView) -> Callable[[Lane, float, str], None]:
+    def choose(lane: Lane, ms: float, text: str) -> None:
+        _choose(_menu_at(view, _x(view, ms), lane.y() + 14), text)
+
+    return choose
+
+
+def test_the_menu_zooms_marks_and_copies(view: TimelineView, chosen_from: Callable[[Lane, float, str], None]) -> None:
+    chosen_from(view.rounds, 45, "Copy as Markdown")
+    copied = QGuiApplication.clipboard().text()
+    assert copied.startswith("| Round 2 |")
+    assert "| verify | 10.000 ms |" in copied
+    chosen_from(view.rounds, 45, "Copy the timeline as PNG")
+    assert QGuiApplication.clipboard().image().width() == 2 * view.width()
+    chosen_from(view.rounds, 45, "Mark here")
+    assert [round(mark.start_ns / MS) for mark in view.controller.marks.marks] == [45]
+    heard: list[bool] = []
+    view.clinic_requested.connect(lambda: heard.append(True))
+    chosen_from(view.rounds, 45, "Show in the clinic")
+    assert (heard, view.selection.chosen) == ([True], RoundRef(1, 1))
+    chosen_from(view.rounds, 45, "Zoom to it")
+    scale = view.scene.scale
+    assert 38 * MS < scale.start_ns < 40 * MS
+    assert 60 * MS < scale.end_ns < 62 * MS
+
+
+def test_the_menu_of_a_name_is_about_the_lane(view: TimelineView) -> None:
+    menu = _menu_at(view, 40, view.rounds.y() + 10)
+    assert "Zoom to it" not in [action.text() for action in menu.actions()]
+    before = _keys(view)
+    place = before.index("round")
+    _choose(menu, "Move it up")
+    after = _keys(view)
+    assert after.index("round") == place - 1
+
+
+def test_copied_tables_hold_neither_formulas_nor_markup() -> None:
+    lines = [("=HYPERLINK(1)", ""), ("a|b", "<b>x</b>"), ("plain, with comma", "1")]
+    assert table_text(lines, "CSV").splitlines() == ["'=HYPERLINK(1),", "a|b,<b>x</b>", '"plain, with comma",1']
+    shown = table_text(lines, "Markdown")
+    assert "<b>" not in shown
+    assert shown.count("\n") == 4
+    assert table_text(lines, "text").splitlines()[1] == "a|b\t<b>x</b>"
+
+
+def test_the_picture_in_lines_is_an_svg_of_the_timelines_size(view: TimelineView) -> None:
+    drawn = bytes(svg_of(view).data()).decode()
+    assert drawn.startswith("<?xml")
+    assert f'viewBox="0 0 {view.width()} {view.height()}"' in drawn
+    assert "decode" in drawn

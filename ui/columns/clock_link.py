@@ -1,0 +1,53 @@
+"""Joins both clocks: the players stand at the window's moment, and what is selected marks what it was drawn from."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject
+
+from evprof.metrics.figures.two_clocks import roles_of_range, roles_of_round, roles_of_span, roles_of_tokens
+from evprof.view.columns import ShownModel
+from ui.columns.model_column import ModelColumn
+from ui.players.play_clock import PlayClock
+from ui.players.scrubber import Scrubber
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
+
+
+class ClockLink(QObject):
+    """Follows the selection and the players of both columns."""
+
+    def __init__(
+        self, selection: Selection, clock: PlayClock, left: ModelColumn, right: ModelColumn, scrubber: Scrubber
+    ) -> None:
+        super().__init__(clock)
+        self._selection = selection
+        self._columns = left, right
+        self._scrubber = scrubber
+        clock.position_changed.connect(selection.set_moment)
+        selection.moment_changed.connect(clock.seek)
+        selection.chosen_changed.connect(self.show_seen)
+
+    def show_seen(self, *_: object) -> None:
+        """Marks, in either column, the pictures behind what is selected."""
+        chosen = self._selection.chosen
+        marked = []
+        for column in self._columns:
+            is_seen = column.column is not None and is_behind(column.column, chosen)
+            column.frames.show_seen(is_seen)
+            column.player.show_seen(column.pictures.span if is_seen and column.pictures is not None else None)
+            marked.append(is_seen)
+        self._scrubber.track.show_seen(marked[0], marked[1])
+
+
+def is_behind(shown: ShownModel, chosen: Chosen | None) -> bool:
+    """Whether what is selected is work on a model's pictures, or could have been drawn from them."""
+    run, role = shown
+    match chosen:
+        case TimeRange(start_ns, end_ns) if run.info.start_ns is not None:
+            return role in roles_of_range(run, run.info.start_ns + start_ns, run.info.start_ns + end_ns)
+        case SpanRef(run.run_id, span_id):
+            return role in roles_of_span(run, span_id)
+        case RoundRef(run.run_id, round_index):
+            return role in roles_of_round(run, round_index)
+        case TokenRef(run.run_id, position):
+            return role in roles_of_tokens(run, [position])
+    return False

@@ -1,0 +1,227 @@
+"""What each frame costs before the first token, as bars on one scale for both models: vision below, prefill above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QBrush, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from evprof.core.units import bytes_text, ms_text
+from evprof.metrics.costs.visual_costs import FrameCost, TokenCost, VisualCosts
+from evprof.view.decimate import nice_ceiling
+from ui.style.theme import SMALL_PX, Theme, ThemeHolder
+from ui.widgets.drawn import Drawn
+from ui.widgets.elided import elided_text
+
+_TITLE, _FOOT, _GAP, _AXIS = 22.0, 34.0, 10.0, 54.0
+_MOST_BAR = 46.0
+
+PARTS = (("vision", "vision_ms"), ("prefill", "prefill_ms"), ("decode", "decode_ms"))
+"""Stages that a frame's tokens take part in, and where their shares are told; what is not known has no bar."""
+
+
+@dataclass(frozen=True)
+class FrameGroup:
+    """One model's frames with what stands above them."""
+
+    title: str
+    run_id: int
+    role: str
+    costs: VisualCosts
+
+    @property
+    def entries(self) -> tuple[tuple[FrameCost | None, TokenCost], ...]:
+        """Every frame's cost, and last what they share."""
+        own = tuple((frame, frame.cost) for frame in self.costs.frames)
+        return (*own, (None, self.costs.shared)) if self.costs.shared.tokens else own
+
+
+@dataclass(frozen=True)
+class CostBar:
+    """One stage's share of one frame, and its place."""
+
+    group: FrameGroup
+    frame: FrameCost | None
+    cost: TokenCost
+    stage: str
+    share_ms: float
+    box: QRectF
+
+    @property
+    def tip(self) -> str:
+        """Whose it is, its tokens and every share."""
+        head = f"frame {self.frame.frame + 1}" if self.frame is not None else "shared by all frames"
+        if self.frame is not None and self.frame.label:
+            head = self.frame.label
+        known = [
+            f"{stage} {ms_text(value)}" for stage, name in PARTS if (value := getattr(self.cost, name)) is not None
+        ]
+        tokens = f"{self.cost.tokens:,} token{'s' * (self.cost.tokens != 1)} · {bytes_text(self.cost.kv_bytes)} of KV"
+        return f"{head}\n{tokens}\nshares: {', '.join(known) or 'not known'}"
+
+
+class FrameBars(Drawn):
+    """Both models' frames side by side, on one scale of time.
+
+    Signals:
+        picked(object): a bar was clicked; its CostBar.
+    """
+
+    picked = Signal(object)
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(themes, parent)
+        self._groups: tuple[FrameGroup, ...] = ()
+        self._hovered: CostBar | None = None
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setMinimumSize(260, 150)
+        self.setAccessibleName("What each frame costs")
+
+    @property
+    def groups(self) -> tuple[FrameGroup, ...]:
+        """What is shown."""
+        return self._groups
+
+    def sizeHint(self) -> QSize:
+        return QSize(560, 260)
+
+    def show_groups(self, groups: Sequence[FrameGroup]) -> None:
+        """Shows these frames; nothing happens where they are shown already."""
+        if tuple(groups) == self._groups:
+            return
+        self._groups, self._hovered = tuple(groups), None
+        told = (f"{group.title}: {group.costs.whole.tokens} visual tokens" for group in self._groups)
+        self.setAccessibleDescription("; ".join(told))
+        self.update()
+
+    # Geometry.
+
+    @property
+    def top_ms(self) -> float:
+        """The highest frame of all, rounded up."""
+        totals = (_total(cost) for group in self._groups for _, cost in group.entries)
+        return nice_ceiling(1.05 * max(totals, default=0.0) or 1.0)
+
+    def _areas(self) -> Iterator[tuple[FrameGroup, QRectF]]:
+        """A stretch of the width for each model, in proportion to how many bars it has."""
+        counts = [max(2, len(group.entries)) for group in self._groups]
+        room = self.width() - _AXIS - 2 * _GAP * (len(counts) - 1)
+        left = _AXIS
+        for group, count in zip(self._groups, counts, strict=True):
+            width = room * count / sum(counts)
+            yield group, QRectF(left, _TITLE, width, max(1.0, self.height() - _TITLE - _FOOT))
+            left += width + 2 * _GAP
+
+    def bars(self) -> list[CostBar]:
+        """Every share that is known, with its place."""
+        found = []
+        for group, area in self._areas():
+            slot = area.width() / len(group.entries) if group.entries else 0.0
+            width = min(_MOST_BAR, 0.72 * slot)
+            for place, (frame, cost) in enumerate(group.entries):
+                bottom = area.bottom()
+                left = area.left() + place * slot + (slot - width) / 2
+                for stage, name in PARTS:
+                    share = getattr(cost, name)
+                    if share:
+                        height = area.height() * share / self.top_ms
+                        box = QRectF(left, bottom - height, width, height)
+                        found.append(CostBar(group, frame, cost, stage, share, box))
+                        bottom -= height
+        return found
+
+    def bar_at(self, point: QPoint) -> CostBar | None:
+        """The share at a point; above and below a bar, the nearest one of its frame."""
+        near = [bar for bar in self.bars() if bar.box.left() - 2 <= point.x() <= bar.box.right() + 2]
+        inside = [bar for bar in near if bar.box.contains(point.toPointF())]
+        return inside[0] if inside else near[-1] if near else None
+
+    # Drawing.
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        theme = self._themes.theme
+        if not self._groups:
+            return
+        self._paint_scale(painter, theme)
+        for group, area in self._areas():
+            self._paint_names(painter, theme, group, area)
+        for bar in self.bars():
+            painter.setPen(Qt.PenStyle.NoPen)
+            color = theme.stage(bar.stage)
+            painter.setBrush(QBrush(theme.alpha(color, 0.55) if bar.frame is None else color))
+            painter.drawRect(bar.box)
+        if self._hovered is not None:
+            painter.setPen(QPen(theme.text, 1))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(self._hovered.box.adjusted(0.5, 0.5, -0.5, -0.5))
+
+    def _paint_scale(self, painter: QPainter, theme: Theme) -> None:
+        area = next(area for _, area in self._areas())
+        painter.setFont(theme.font(SMALL_PX))
+        for share in (0.0, 0.5, 1.0):
+            y = round(area.bottom() - share * area.height()) + 0.5
+            painter.setPen(QPen(theme.line, 1))
+            painter.drawLine(QPointF(_AXIS, y), QPointF(self.width(), y))
+            painter.setPen(theme.text_dim)
+            text = f"{share * self.top_ms:g} ms" if share else "0"
+            room = QRectF(0, y - 8, _AXIS - 8, 16)
+            painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+        for top, word in ((3, "tokens"), (17, "frame")):
+            room = QRectF(0, area.bottom() + top, _AXIS - 8, 15)
+            painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, word)
+
+    def _paint_names(self, painter: QPainter, theme: Theme, group: FrameGroup, area: QRectF) -> None:
+        painter.setFont(theme.font(weight=600))
+        painter.setPen(theme.text)
+        room = QRectF(area.left(), 0, area.width(), _TITLE - 4)
+        title = elided_text(painter.fontMetrics(), group.title, Qt.TextElideMode.ElideRight, room.width())
+        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, title)
+        painter.setFont(theme.font(SMALL_PX))
+        slot = area.width() / max(1, len(group.entries))
+        metrics = painter.fontMetrics()
+        widest = max((metrics.horizontalAdvance(f"{cost.tokens:,}") for _, cost in group.entries), default=0)
+        if widest + 2 > slot:
+            return
+        for place, (frame, cost) in enumerate(group.entries):
+            left = area.left() + place * slot
+            painter.setPen(theme.text)
+            centre = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignVCenter
+            painter.drawText(QRectF(left, area.bottom() + 3, slot, 15), centre, f"{cost.tokens:,}")
+            painter.setPen(theme.text_dim)
+            name = str(frame.frame + 1) if frame is not None else "shared"
+            painter.drawText(QRectF(left - 8, area.bottom() + 17, slot + 16, 15), centre, name)
+
+    # Mouse.
+
+    def tip_at(self, point: QPoint) -> str:
+        """What lies there."""
+        bar = self.bar_at(point)
+        return "" if bar is None else bar.tip
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """The bar under the pointer stands out."""
+        bar = self.bar_at(event.position().toPoint())
+        if bar != self._hovered:
+            self._hovered = bar
+            self.setCursor(Qt.CursorShape.PointingHandCursor if bar else Qt.CursorShape.ArrowCursor)
+            self.update()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Nothing stands out any more."""
+        self._hovered = None
+        self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Tells which bar was clicked."""
+        bar = self.bar_at(event.position().toPoint())
+        if bar is not None and event.button() == Qt.MouseButton.LeftButton:
+            self.picked.emit(bar)
+
+
+def _total(cost: TokenCost) -> float:
+    return sum(getattr(cost, name) or 0.0 for _, name in PARTS)

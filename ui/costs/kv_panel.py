@@ -1,0 +1,158 @@
+"""The KV view: whose bytes both caches hold, theory beside measured, and what a memory would hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from PySide6.QtWidgets import QWidget
+
+from evprof.core.units import bytes_text, ms_text
+from evprof.metrics.costs.cache_map import DRAFTED, HELD_ORIGINS, ROLLED_BACK, CacheMap, cache_map, reason_without
+from evprof.metrics.costs.capacity_plan import planned_model
+from evprof.metrics.limits.sizes import read_models, sizes_of
+from evprof.view.columns import ShownModel
+from evprof.view.labels import model_title
+from ui.costs.cache_picture import ORIGIN_WORDS, STAGE_OF_ORIGIN, CacheBlock, CachePicture, CachePiece
+from ui.costs.moments import maker_of, moment_ns
+from ui.costs.planner import CapacityPlanner
+from ui.costs.side_page import side_page
+from ui.style.theme import GRID, ThemeHolder
+from ui.widgets.boxes import beside, stacked
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.following_panel import FollowingPanel
+from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
+
+_NOTHING = "–"
+_ORIGINS, _PLAN = "origins", "plan"
+
+
+class KvPanel(FollowingPanel):
+    """Follows the shown models, and the moment that is selected."""
+
+    def make_views(self, themes: ThemeHolder) -> None:
+        """Picture left, figures and planner right."""
+        self.empty = EmptyState(
+            "No KV cache to look at yet",
+            "The bytes of both models' caches appear here: what the prompt, each frame, the answer and rejected drafts "
+            "take in every layer, measured beside the formula, and what a memory would hold. Run a sample to fill it.",
+            "Run the bundled demo",
+        )
+        self.empty.activated.connect(self.demo_asked)
+        self.picture = CachePicture(themes)
+        self.picture.picked.connect(self._pick)
+        self.moment = sentence("dim")
+        self.lacking = sentence("dim")
+        self.table = FigureTable(themes, least_px=64)
+        self.table.setAccessibleName("KV cache by origin")
+        self.planner = CapacityPlanner(themes)
+        left = QWidget()
+        stacked(section_head("KV cache by layer and origin"), self.moment, (self.picture, 1), self.lacking, on=left)
+        self.switch = WordSwitch(((_ORIGINS, "By origin"), (_PLAN, "What would fit")))
+        self.switch.chosen.connect(self._show_side)
+        self.pages = {_ORIGINS: side_page(self.table), _PLAN: side_page(self.planner, wraps=True)}
+        side = QWidget()
+        stacked(self.switch, *((page, 1) for page in self.pages.values()), on=side, spacing=GRID // 2)
+        self.body = QWidget()
+        beside((left, 3), (side, 2), on=self.body, spacing=2 * GRID)
+        self._show_side(_ORIGINS)
+        stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
+        self._selection.chosen_changed.connect(self._later.note)
+
+    def _show_side(self, key: str) -> None:
+        for name, page in self.pages.items():
+            page.setVisible(name == key)
+
+    def show_runs(self) -> None:
+        """Caches as they are, or as they were at the end of what is selected."""
+        models = [pair for pair in self.shown_models() if pair[1].role in pair[1].run.info.models]
+        self.empty.setVisible(not models)
+        self.body.setVisible(bool(models))
+        at = moment_ns(self._controller.runs, self._selection.chosen)
+        found = [(letter, shown, self._map(shown, at)) for letter, shown in models]
+        self.picture.show_blocks(
+            [self._block(letter, shown, held) for letter, shown, held in found if held is not None]
+        )
+        say(self.moment, "" if at is None else f"As it was at {ms_text(at / 1e6)}, the end of the selection.")
+        missing = [f"{letter}: {_reason(shown, at)}" for letter, shown, held in found if held is None]
+        say(self.lacking, " ".join(missing))
+        self._show_table([(letter, held) for letter, _, held in found if held is not None])
+        noted = read_models([self._controller.facts().get("models")])
+        planned = [
+            replace(model, name=f"{letter} · {model_title(*shown)}")
+            for letter, shown in models
+            if (model := planned_model(*shown, sizes_of(shown.run.info.models[shown.role], noted))) is not None
+        ]
+        self.planner.show_models(planned)
+
+    def _map(self, shown: ShownModel, at: int | None) -> CacheMap | None:
+        start = shown.run.info.start_ns
+        return cache_map(*shown, None if at is None or start is None else start + at)
+
+    def _block(self, letter: str, shown: ShownModel, held: CacheMap) -> CacheBlock:
+        run, role = shown
+        token, lengths = self._selection.token, run.info.lengths.get(role)
+        position = None
+        if token is not None and token.run_id == run.run_id and lengths is not None:
+            place = lengths.input + token.position
+            position = place if place < held.length else None
+        return CacheBlock(f"{letter} · {model_title(run, role)} · run {run.run_id}", run.run_id, role, held, position)
+
+    def _show_table(self, found: list[tuple[str, CacheMap]]) -> None:
+        maps = [held for _, held in found]
+
+        def cells(read: Callable[[CacheMap], float | None]) -> tuple[str, ...]:
+            return tuple(_NOTHING if (value := read(held)) is None else bytes_text(value) for held in maps)
+
+        rows = [
+            TableRow(
+                "drafted" if origin == DRAFTED else origin,
+                tuple(bytes_text(held.bytes_of(origin)) for held in maps),
+                tip=ORIGIN_WORDS[origin],
+                swatch=STAGE_OF_ORIGIN[origin],
+                has_line=False,
+            )
+            for origin in HELD_ORIGINS
+            if any(held.bytes_of(origin) for held in maps)
+        ]
+        rows += [
+            TableRow("in use", cells(lambda held: held.held_bytes), unit="by formula", tip=_FORMULA),
+            TableRow("in use", cells(lambda held: held.measured_bytes), unit="measured", tip=_MEASURED, has_line=False),
+            TableRow("difference", tuple(map(_difference, maps)), roles=tuple(map(_role, maps)), has_line=False),
+            TableRow("set aside, empty", cells(lambda held: held.reserved_bytes), tip=_RESERVED),
+            TableRow(
+                ROLLED_BACK,
+                cells(lambda held: held.rolled_back_bytes),
+                tip=ORIGIN_WORDS[ROLLED_BACK],
+                swatch="verify",
+                has_line=False,
+            ),
+            TableRow("one position", cells(lambda held: held.held_bytes / held.length), unit="all layers"),
+            TableRow("kind of cache", tuple(held.kind for held in maps), has_line=False),
+        ]
+        self.table.show_rows(rows if maps else [], tuple(letter for letter, _ in found))
+
+    def _pick(self, piece: CachePiece) -> None:
+        run = self._controller.run(piece.block.run_id)
+        if run is not None and (chosen := maker_of(run, piece.block.role, piece.origin)) is not None:
+            self._selection.select(chosen)
+
+
+_FORMULA = "2 (keys and values) · layers · KV heads · head width · positions · bytes of a number, as the cache keeps it"
+_MEASURED = "Walked in the cache's tensors at the end of the run; known once it is over."
+_RESERVED = "Room that was set aside and never filled: a static cache's, or the end of its last step."
+
+
+def _difference(held: CacheMap) -> str:
+    if held.difference is None:
+        return _NOTHING
+    return "none" if held.difference == 0 else f"{'+' * (held.difference > 0)}{bytes_text(held.difference)}"
+
+
+def _role(held: CacheMap) -> str:
+    return "dim" if held.difference is None else "" if held.difference == 0 else "warn"
+
+
+def _reason(shown: ShownModel, at: int | None) -> str:
+    return reason_without(*shown) if at is None else "Nothing was in the cache yet."

@@ -1,0 +1,1 @@
+"""Defects of evprof: caught, written down, and told without losing the window."""

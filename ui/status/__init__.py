@@ -1,0 +1,1 @@
+"""The foot of the window: what goes on, on which machine, and what recording costs there."""

@@ -1,0 +1,179 @@
+"""Where the moment that the players stand at lies in compute time: when its picture was encoded, and who could know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter, QPen
+
+from evprof.metrics.figures.two_clocks import Passage, SensorSpan, passage_of, roles_behind, slice_at, slices_of
+from evprof.view.labels import widest_that_fits
+from evprof.view.lanes import News, Track
+from evprof.view.timescale import time_text
+from ui.state.selection import SpanRef, TimeRange
+from ui.style.theme import SMALL_PX
+from ui.timeline.lane import Lane
+from ui.timeline.scene import Hit, TimelineScene
+
+_ROW_PX = 20.0
+_BAR_PX = 14.0
+_TOP_PX = 4.0
+
+
+class Sensed(NamedTuple):
+    """The picture of one column at the moment, and its way through the model."""
+
+    column: int
+    track: Track
+    index: int
+    slices: list[SensorSpan]
+    passage: Passage
+    tokens: int
+
+
+class _Known:
+    """What is known of a track's pictures and tokens; only new ones are looked at."""
+
+    def __init__(self, track: Track) -> None:
+        self.track = track
+        self.slices: list[SensorSpan] = []
+        self.tokens = 0
+        self._looked_at = 0
+
+    def update(self) -> None:
+        """Takes in what is new."""
+        run, role = self.track.run, self.track.role
+        if len(run.frames.get(role, ())) != len(self.slices):
+            self.slices = slices_of(run, role)
+            # Whom a token was drawn from is asked of the pictures that there are.
+            self.tokens = self._looked_at = 0
+        fresh = run.tokens[self._looked_at :]
+        self._looked_at += len(fresh)
+        self.tokens += sum(role in roles_behind(run, token) for token in fresh)
+
+
+class SensorLane(Lane):
+    """A row for each shown model: a bar from preprocessing to the end of vision, and a line while tokens could know."""
+
+    lane_height_px = round(2 * _ROW_PX + _TOP_PX)
+
+    def __init__(self, scene: TimelineScene) -> None:
+        super().__init__(scene)
+        self._known: dict[int, _Known] = {}
+        scene.selection.moment_changed.connect(self._follow)
+
+    def is_wanted(self) -> bool:
+        """Only where a model kept the pictures it was shown."""
+        return any(track.run.frames.get(track.role) for _, track in self.scene.shown)
+
+    def names(self) -> tuple[str, str]:
+        """The lane, and where the players stand."""
+        return "Sensor time", f"players at {self.scene.selection.moment_us / 1000:.1f} ms"
+
+    def wants(self, column: int, news: News) -> bool:
+        """Stages and tokens."""
+        return self.is_wanted() and (news.spans or news.tokens)
+
+    def _follow(self, *_: object) -> None:
+        if self.isVisible() and not self.is_folded:
+            self.show_news()
+
+    def sensed(self) -> list[Sensed]:
+        """What the players show of each column that has pictures."""
+        found = []
+        for column, track in self.scene.shown:
+            known = self._known.get(column)
+            if known is None or known.track is not track:
+                known = self._known[column] = _Known(track)
+            known.update()
+            index = slice_at(known.slices, self.scene.selection.moment_us)
+            passage = passage_of(track.run, track.role)
+            if index is not None and passage is not None:
+                found.append(Sensed(column, track, index, known.slices, passage, known.tokens))
+        return found
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """One row for each column, at its place whatever the other column has."""
+        rows = self.sensed()
+        if not rows:
+            self.paint_hint(painter, "The pictures a model is shown appear here with the time they are encoded.")
+        for one in rows:
+            self._paint_row(painter, one)
+
+    def _edges(self, one: Sensed) -> tuple[QRectF, float | None, float]:
+        """The bar; where tokens begin to know, if they do; where they end."""
+        scale, zero = self.scene.scale, one.track.zero_ns
+        now = one.track.now(self.scene.clock_ns)
+        encoded = one.passage.encoded_ns if one.passage.encoded_ns is not None else now
+        left, right = scale.x(one.passage.start_ns - zero), scale.x(encoded - zero)
+        top = _TOP_PX + one.column * _ROW_PX
+        seen = None if one.passage.seen_ns is None else scale.x(one.passage.seen_ns - zero)
+        return QRectF(left, top, max(2.0, right - left), _BAR_PX), seen, scale.x(now - zero)
+
+    def _paint_row(self, painter: QPainter, one: Sensed) -> None:
+        theme = self.scene.theme
+        bar, seen, end = self._edges(one)
+        color = self.scene.column_color(one.column)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.alpha(color, 0.3))
+        painter.drawRoundedRect(bar, 3, 3)
+        font = theme.font(SMALL_PX)
+        painter.setFont(font)
+        width_of = QFontMetricsF(font).horizontalAdvance
+        flags = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        room = bar.intersected(QRectF(0, bar.top(), self.canvas_width, bar.height()))
+        words = self._wordings(one)
+        inside = widest_that_fits(words, room.width() - 12, width_of)
+        painter.setPen(theme.text)
+        painter.drawText(room.adjusted(6, 0, -6, 0), flags, inside)
+        if seen is None or one.tokens == 0:
+            return
+        middle = bar.center().y()
+        told = f"{one.tokens} token{'' if one.tokens == 1 else 's'} could have seen it"
+        if not inside:
+            told = f"{words[-1]} · {told}"
+        text = widest_that_fits([told], end - max(seen, 0.0) - 16, width_of)
+        beside = "" if text else widest_that_fits([told, words[-1]], self.canvas_width - max(end, 0.0) - 12, width_of)
+        painter.setPen(QPen(color, 1, Qt.PenStyle.DashLine))
+        begin = max(seen, 0.0) + (width_of(text) + 12 if text else 0.0)
+        painter.drawLine(QPointF(begin, middle), QPointF(end, middle))
+        painter.setPen(QPen(color, 1.5))
+        painter.drawLine(QPointF(seen, bar.top()), QPointF(seen, bar.bottom()))
+        painter.setPen(theme.text_dim)
+        at = max(seen, 0.0) if text else max(end, 0.0)
+        painter.drawText(QRectF(at + 6, bar.top(), self.canvas_width - at - 6, bar.height()), flags, text or beside)
+
+    def _wordings(self, one: Sensed) -> list[str]:
+        start, stop = one.slices[one.index]
+        when = f"{start / 1000:.1f}–{stop / 1000:.1f} ms" if start != stop else f"{start / 1000:.0f} ms"
+        count = f"{one.index + 1} of {len(one.slices)}"
+        return [f"picture {count} · {when}", f"{count} · {when}", count]
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The row under the pointer; a click selects the stage that encodes."""
+        for one in self.sensed():
+            bar, _, end = self._edges(one)
+            if not bar.top() <= pos.y() <= bar.bottom() or not bar.left() - 2 <= pos.x() <= max(end, bar.right()):
+                continue
+            is_bar = pos.x() <= bar.right() + 2
+            zero, passage = one.track.zero_ns, one.passage
+            facts = [("picture", self._wordings(one)[0].removeprefix("picture "))]
+            facts.append(("preprocessed from", time_text(passage.start_ns - zero)))
+            if passage.encoded_ns is not None:
+                facts.append(("encoded by", time_text(passage.encoded_ns - zero)))
+            if passage.seen_ns is not None:
+                facts.append(("known to tokens from", time_text(passage.seen_ns - zero)))
+            facts.append(("tokens that could have seen it", str(one.tokens)))
+            vision = one.track.run.stage("vision", one.track.role) if is_bar else None
+            return Hit(
+                f"{self.scene.title(one.column)}: what the players show",
+                self.scene.column_color(one.column),
+                facts,
+                "all pictures of a run pass in one batch" if len(one.slices) > 1 else "",
+                span=None if vision is None else SpanRef(one.track.run.run_id, vision.span_id),
+                range=None
+                if passage.encoded_ns is None
+                else TimeRange(passage.start_ns - zero, passage.encoded_ns - zero),
+            )
+        return None

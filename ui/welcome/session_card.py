@@ -1,0 +1,62 @@
+"""A recent session on the start page: how it looked, its name and when it was changed."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen
+from PySide6.QtWidgets import QAbstractButton, QWidget
+
+from evprof.core.safe_text import one_line, plain
+from ui.style.theme import GRID, RADIUS, SMALL_PX, ThemeHolder
+from ui.welcome.recent_sessions import RecentSession
+from ui.welcome.thumbnails import SIZE
+from ui.widgets.elided import elided_text
+
+_PICTURE_PX = SIZE * 0.625
+_WORDS_PX = 5 * GRID
+
+
+class SessionCard(QAbstractButton):
+    """A button with a picture."""
+
+    def __init__(self, session: RecentSession, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self._themes = themes
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setToolTip(plain(str(session.path)))
+        self.setAccessibleName(f"Open session {one_line(session.name)}")
+        self.setAccessibleDescription(f"changed {session.when}")
+        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+        self.setFixedSize(self.sizeHint())
+
+    def sizeHint(self) -> QSize:
+        """A picture and two lines."""
+        return _PICTURE_PX + QSize(0, _WORDS_PX)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        theme = self._themes.theme
+        painter = QPainter(self)
+        painter.setRenderHints(QPainter.RenderHint.Antialiasing | QPainter.RenderHint.SmoothPixmapTransform)
+        box = QRectF(0, 0, self.width(), _PICTURE_PX.height()).adjusted(1, 1, -1, -1)
+        shape = QPainterPath()
+        shape.addRoundedRect(box, RADIUS, RADIUS)
+        painter.fillPath(shape, theme.panel)
+        if self.session.picture is not None:
+            painter.setClipPath(shape)
+            painter.drawImage(box, self.session.picture)
+            painter.setClipping(False)
+        is_marked = self.hasFocus() or self.underMouse()
+        painter.setPen(QPen(theme.accent if is_marked else theme.line, 1.5 if is_marked else 1))
+        painter.drawPath(shape)
+        line = QRectF(0, box.bottom() + GRID // 2, self.width(), 2 * GRID + 2)
+        self._write(painter, line, self.session.name, is_dim=False)
+        self._write(painter, line.translated(0, 2 * GRID), self.session.when, is_dim=True)
+        painter.end()
+
+    def _write(self, painter: QPainter, line: QRectF, text: str, *, is_dim: bool) -> None:
+        theme = self._themes.theme
+        painter.setFont(theme.font(SMALL_PX) if is_dim else theme.font())
+        painter.setPen(theme.text_dim if is_dim else theme.text)
+        shown = elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideMiddle, line.width())
+        painter.drawText(line, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)

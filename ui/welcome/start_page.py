@@ -1,0 +1,122 @@
+"""The start page: recent sessions with how they looked, the bundled demo, and what can be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
+
+from ui.style.theme import GRID, ThemeHolder
+from ui.welcome.recent_sessions import RecentSession
+from ui.welcome.session_card import SessionCard
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.label import Label
+from ui.widgets.panel_parts import section_head, sentence
+
+OPENINGS = (
+    ("demo", "Run the bundled demo", "primary"),
+    ("open_session", "Open a session…", ""),
+    ("open_sequence", "Open a folder with events and video…", ""),
+    ("open_events", "Open events…", ""),
+    ("open_video", "Open a video…", ""),
+    ("tour", "Take the tour", "link"),
+)
+"""Actions of the window by name, what a button calls them, and its role."""
+
+_PER_ROW = 3
+_NARROW_PX = 1100
+_LEFT_PX = 33 * GRID
+
+
+class StartPage(QWidget):
+    """Lies over the ground until something is opened or run, or the person goes on without.
+
+    Signals:
+        asked(str): an action of the window, by name.
+        session_chosen(str): the path of a recent session.
+    """
+
+    asked = Signal(str)
+    session_chosen = Signal(str)
+
+    def __init__(self, themes: ThemeHolder, ground: QWidget) -> None:
+        super().__init__(ground)
+        self._themes = themes
+        self._ground = ground
+        self.cards: list[SessionCard] = []
+        self.buttons: dict[str, QPushButton] = {}
+        in_role(self, "panel").setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Start page")
+        self._grid = QGridLayout()
+        self._grid.setSpacing(2 * GRID)
+        self._none = sentence()
+        self._none.setText("Sessions that you save or close stand here, with a picture of how they looked.")
+        self._lay_out()
+        ground.installEventFilter(self)
+        themes.changed.connect(self.update)
+        self.hide()
+
+    def _lay_out(self) -> None:
+        words = in_role(Label("See what each model does, when, and what drafting saves."), "dim")
+        words.setWordWrap(True)
+        left = QWidget()
+        left.setFixedWidth(_LEFT_PX)
+        column = stacked(in_role(Label("evprof"), "title"), words, GRID, on=left, spacing=GRID)
+        for name, text, role in OPENINGS:
+            button = in_role(QPushButton(text), role) if role else QPushButton(text)
+            button.clicked.connect(lambda _=False, name=name: self.asked.emit(name))
+            self.buttons[name] = button
+            column.addWidget(button)
+        hint = in_role(Label("or drop files and folders onto the window"), "small")
+        column.addWidget(hint)
+        column.addStretch(1)
+        self.close_button = in_role(QPushButton("Go to the window (Esc)"), "link")
+        self.close_button.clicked.connect(self.leave)
+        column.addWidget(self.close_button)
+        right = stacked(section_head("Recent sessions"), self._none, self._grid, None, spacing=2 * GRID)
+        inner = beside(left, right, spacing=6 * GRID)
+        margins = (4 * GRID, 5 * GRID, 4 * GRID, 4 * GRID)
+        beside(None, inner, None, on=self, margins=margins)
+
+    def open(self) -> None:
+        """Covers the ground."""
+        self.setGeometry(self._ground.rect())
+        self._arrange()
+        self.raise_()
+        self.show()
+        self.buttons["demo"].setFocus()
+
+    def leave(self) -> None:
+        """Uncovers the ground."""
+        self.hide()
+
+    def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
+        """Shows what was open lately."""
+        for card in self.cards:
+            card.hide()
+            card.deleteLater()
+        self.cards = [SessionCard(session, self._themes) for session in sessions]
+        for card in self.cards:
+            card.clicked.connect(lambda _=False, card=card: self.session_chosen.emit(str(card.session.path)))
+        self._none.setVisible(not self.cards)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        per_row = _PER_ROW if self._ground.width() >= _NARROW_PX else _PER_ROW - 1
+        for place, card in enumerate(self.cards):
+            self._grid.addWidget(card, place // per_row, place % per_row)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.leave()
+        else:
+            super().keyPressEvent(event)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Follows the ground's size; never keeps an event from its receiver."""
+        if event.type() == QEvent.Type.Resize and not self.isHidden():
+            self.setGeometry(self._ground.rect())
+            self._arrange()
+        return super().eventFilter(watched, event)

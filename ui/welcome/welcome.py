@@ -1,0 +1,76 @@
+"""When the start page comes and goes, which sessions it knows, and the tour that it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QWidget
+
+from ui.state.newest_errand import NewestErrand
+from ui.state.recent import Recent
+from ui.state.run_controller import RunController
+from ui.state.window_session import WindowSession
+from ui.style.theme import ThemeHolder
+from ui.welcome.recent_sessions import look_up
+from ui.welcome.start_page import StartPage
+from ui.welcome.thumbnails import keep_thumbnail
+
+
+class Welcome(QObject):
+    """Owns the start page over `ground`; `picture` draws the window as it stands, for a session's thumbnail."""
+
+    def __init__(
+        self,
+        session: WindowSession,
+        controller: RunController,
+        recent: Recent,
+        holder: ThemeHolder,
+        *,
+        ground: QWidget,
+        picture: Callable[[], QImage],
+    ) -> None:
+        super().__init__(ground)
+        self._session = session
+        self._controller = controller
+        self._recent = recent
+        self._picture = picture
+        self.page = StartPage(holder, ground)
+        self._errand = NewestErrand("evprof-recent-sessions", self)
+        self._errand.done.connect(lambda found: self.page.show_sessions(found or []))
+        self.page.session_chosen.connect(lambda path: session.open(Path(path)))
+        session.opened.connect(self._take_opened)
+        session.saved.connect(lambda _: self.note())
+        controller.busy_changed.connect(lambda is_busy: self.page.leave() if is_busy else None)
+
+    def open(self) -> None:
+        """Shows the start page, with the sessions there are."""
+        self.page.open()
+        recent = self._recent
+        self._errand.ask(lambda: look_up(recent))
+
+    def _take_opened(self, _recording: object) -> None:
+        self.page.leave()
+        if self._session.path is not None:
+            self._recent.note_session(self._session.path)
+
+    def note(self) -> None:
+        """Remembers the session that is open, with how the window looks; nothing of one without runs."""
+        path = self._session.file
+        if path is None or not self._controller.runs or not self._recent.is_kept:
+            return
+        self._recent.note_session(path)
+        picture = self._picture()
+        self._session.in_background(lambda: keep_thumbnail(path, picture), lambda _: None)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether sessions are being looked up."""
+        return self._errand.is_busy
+
+    def close(self) -> None:
+        """Remembers what is open, and waits for what is being read."""
+        self.note()
+        self._errand.wait()

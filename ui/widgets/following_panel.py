@@ -1,0 +1,87 @@
+"""A panel of the window that follows the shown runs: live while it is in sight, and free of cost while it is not."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QWidget
+
+from evprof.view.columns import ShownModel, columns_of
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+from ui.widgets.boxes import in_role
+from ui.widgets.pace import Pace
+
+
+class FollowingPanel(QWidget):
+    """Subclasses make their views in `make_views` and say what is shown in `show_runs`.
+
+    That is called when the panel comes into sight, when other runs are chosen or another session is there, and at most
+    every `interval_ms` while rows of runs it looks at arrive. It is never called while the panel is hidden.
+
+    Signals:
+        demo_asked(): the button for runs to look at was pressed.
+    """
+
+    demo_asked = Signal()
+
+    interval_ms = 33
+    follows_all_runs = False
+    """Whether news of runs that are not shown in the columns count too."""
+
+    def __init__(
+        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._controller = controller
+        self._selection = selection
+        self._themes = themes
+        self._is_stale = True
+        self._later = Pace(self.interval_ms, self._fill, self)
+        in_role(self, "panel")
+        self.make_views(themes)
+        selection.runs_changed.connect(self._fill)
+        controller.runs_changed.connect(self._take_news)
+        controller.session_replaced.connect(self._fill)
+
+    def make_views(self, themes: ThemeHolder) -> None:
+        """Makes what it shows."""
+        raise NotImplementedError
+
+    def show_runs(self) -> None:
+        """Shows the runs as they are now; to be cheap when nothing happened to them."""
+        raise NotImplementedError
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still being worked out for what is shown."""
+        return False
+
+    def finish(self) -> None:
+        """Ends work in the background; called before the panel goes away."""
+
+    def shown_models(self) -> list[tuple[str, ShownModel]]:
+        """The models in the columns, each with its column's letter."""
+        pair = columns_of(self._controller.runs, self._selection.runs)
+        return [(letter, shown) for letter, shown in zip("AB", pair, strict=True) if shown is not None]
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catches up with what happened while it was hidden."""
+        super().showEvent(event)
+        if self._is_stale:
+            self._fill()
+
+    def _take_news(self, run_ids: set[int]) -> None:
+        if not self.follows_all_runs and not run_ids.intersection(self._selection.runs):
+            return
+        if self.isVisible():
+            self._later.follow()
+        else:
+            self._is_stale = True
+
+    def _fill(self, *_: object) -> None:
+        self._is_stale = not self.isVisible()
+        if not self._is_stale:
+            self._later.begin()
+            self.show_runs()

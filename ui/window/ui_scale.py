@@ -1,0 +1,71 @@
+"""How large everything is drawn: a share of the usual size, remembered, in force from the start of the program on.
+
+Qt takes it once, before there is anything to draw; so a change asks for a new start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from PySide6.QtCore import QSettings
+
+SCALES = (80, 90, 100, 110, 125, 150, 175, 200)
+"""In %."""
+
+USUAL = 100
+
+_KEY = "window/scale"
+_VARIABLE = "QT_SCALE_FACTOR"
+
+
+def kept_scale(settings: QSettings) -> int:
+    """What was chosen last, in %."""
+    try:
+        found = int(str(settings.value(_KEY, USUAL)))
+    except ValueError:
+        return USUAL
+    return found if found in SCALES else USUAL
+
+
+def apply_scale(settings: QSettings) -> None:
+    """Has Qt take it; to be called before the application is made. What the environment says goes first."""
+    scale = kept_scale(settings)
+    if scale != USUAL and _VARIABLE not in os.environ:
+        os.environ[_VARIABLE] = f"{scale / 100:g}"
+
+
+def forget_scale() -> None:
+    """A program that is started from here finds out for itself."""
+    os.environ.pop(_VARIABLE, None)
+
+
+class UiScale:
+    """Changes it by one step at a time. `post` tells, with what starts the program anew."""
+
+    def __init__(self, settings: QSettings | None, post: Callable[..., object], restart: Callable[[], None]) -> None:
+        self._settings = settings
+        self._post = post
+        self._restart = restart
+        self.percent = USUAL if settings is None else kept_scale(settings)
+
+    def larger(self) -> None:
+        """One step up."""
+        self._take(next((scale for scale in SCALES if scale > self.percent), SCALES[-1]))
+
+    def smaller(self) -> None:
+        """One step down."""
+        self._take(next((scale for scale in reversed(SCALES) if scale < self.percent), SCALES[0]))
+
+    def usual(self) -> None:
+        """100 %."""
+        self._take(USUAL)
+
+    def _take(self, percent: int) -> None:
+        if percent == self.percent:
+            self._post(f"Everything is drawn at {percent} % already; {SCALES[0]} to {SCALES[-1]} % can be had.", "info")
+            return
+        if self._settings is not None:
+            self._settings.setValue(_KEY, percent)
+        self.percent = percent
+        self._post(f"From the next start on everything is drawn at {percent} %.", "info", "Start anew", self._restart)
