@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.run_log import RunLog
@@ -16,7 +16,8 @@ INTERVAL_MS = 250
 
 
 class AnswerComparison(QObject):
-    """The diff of the two shown runs; None while they are not two. Nothing is done while `seen_by` is hidden.
+    """The diff of the two shown runs; None while they are not two. Nothing is done while `seen_by` is hidden;
+    it has to `look` when it is shown.
 
     Signals:
         changed(): there is another diff, or none any more.
@@ -36,13 +37,6 @@ class AnswerComparison(QObject):
         selection.runs_changed.connect(self.look)
         controller.session_replaced.connect(self.look)
         controller.runs_changed.connect(self._note)
-        seen_by.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Catches up when there is somebody to see it."""
-        if event.type() == QEvent.Type.Show:
-            self.look()
-        return super().eventFilter(watched, event)
 
     def _note(self, run_ids: set[int]) -> None:
         if run_ids.intersection(self._selection.runs):

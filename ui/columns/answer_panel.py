@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QResizeEvent,
+    QShowEvent,
 )
 from PySide6.QtWidgets import QScrollArea, QWidget
 
@@ -207,6 +208,11 @@ class AnswerPanel(QWidget):
         parts = (head, self.said, self.keyword, self.note, (self._pane, 1), (self._empty, 1))
         stacked(*parts, on=self, margins=margins, spacing=GRID // 2)
         self._fill()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catches up with what happened while it was hidden."""
+        super().showEvent(event)
+        self.comparison.look()
 
     def _fill(self) -> None:
         diff, runs = self.comparison.diff, self.comparison.runs

@@ -480,6 +480,7 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         """Divides the window once it knows its size, unless a division was restored."""
         super().showEvent(event)
+        self.partings.comparison.look()
         self.timeline.setFocus()
         if not self._is_divided:
             self._is_divided = True
