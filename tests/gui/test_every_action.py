@@ -22,6 +22,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
 from evprof.session.marks import Mark
+from evprof.view.alignment import BY_HAND, Alignment
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.window.actions import ENTRIES, ActionEntry
@@ -65,7 +66,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         ("getExistingDirectory", ""),
     ):
         monkeypatch.setattr(QFileDialog, name, note(name, answer))
-    monkeypatch.setattr(QInputDialog, "getText", note("getText", ("", False)))
+    for name, answer in (("getText", ""), ("getMultiLineText", ""), ("getItem", ""), ("getDouble", 0.0), ("getInt", 0)):
+        monkeypatch.setattr(QInputDialog, name, note(name, (answer, False)))
     monkeypatch.setattr(QMessageBox, "exec", note("question", QMessageBox.StandardButton.Cancel))
     monkeypatch.setattr(QDesktopServices, "openUrl", note("page", True))
     return noted
@@ -170,6 +172,20 @@ def on_the_first_stage(window: MainWindow, _asked: Asked) -> None:
     """There are stages after the selected one."""
     window.selection.clear()
     window.timeline.choosing.step(+1)
+
+
+def deleted(window: MainWindow, _asked: Asked) -> None:
+    """A run was deleted."""
+    window.actions_by_name["delete_run"].trigger()
+
+
+def beside(window: MainWindow, _asked: Asked) -> None:
+    """Two runs are shown, aligned where no action aligns them."""
+    window.selection.set_runs(1, 4)
+    stage = window.controller.runs[4].stage("decode", "target")
+    assert stage is not None
+    window.selection.select(SpanRef(4, stage.span_id))
+    window.selection.set_alignment(Alignment(BY_HAND, offset_ns=1_000_000))
 
 
 PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {

@@ -94,7 +94,7 @@ class RealTimeLane(Lane):
     def _paint_line(self, painter: QPainter, pace: Pace, highest: float, taken: list[QRectF]) -> None:
         if not len(pace.curve.times):
             return
-        x, color = self.scene.scale.x, self.scene.column_color(pace.column)
+        x, color = self.scene.scale.x, self.scene.line_color(pace.column)
         zipped = zip(pace.curve.times.tolist(), pace.curve.factors.tolist(), strict=True)
         points = [QPointF(x(t_ns), self._y(factor, highest)) for t_ns, factor in zipped]
         painter.setPen(QPen(color, 1.5))

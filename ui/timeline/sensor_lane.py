@@ -114,7 +114,7 @@ class SensorLane(Lane):
     def _paint_row(self, painter: QPainter, one: Sensed) -> None:
         theme = self.scene.theme
         bar, seen, end = self._edges(one)
-        color = self.scene.column_color(one.column)
+        color = self.scene.line_color(one.column)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.alpha(color, 0.3))
         painter.drawRoundedRect(bar, 3, 3)
@@ -168,7 +168,7 @@ class SensorLane(Lane):
             vision = one.track.run.stage("vision", one.track.role) if is_bar else None
             return Hit(
                 f"{self.scene.title(one.column)}: what the players show",
-                self.scene.column_color(one.column),
+                self.scene.line_color(one.column),
                 facts,
                 "all pictures of a run pass in one batch" if len(one.slices) > 1 else "",
                 span=None if vision is None else SpanRef(one.track.run.run_id, vision.span_id),
