@@ -83,6 +83,8 @@ class SensorLane(Lane):
         """What the players show of each column that has pictures."""
         found = []
         for column, track in self.scene.shown:
+            if column > 1:
+                continue
             known = self._known.get(column)
             if known is None or known.track is not track:
                 known = self._known[column] = _Known(track)

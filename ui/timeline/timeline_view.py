@@ -20,6 +20,8 @@ from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
+from ui.timeline.delta_figures import DeltaFigures
+from ui.timeline.delta_lane import DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
@@ -109,9 +111,12 @@ class TimelineView(QWidget):
         self.latency = LatencyLane(self.scene)
         self.overlap = OverlapLane(self.scene)
         self.power = PowerLane(self.scene)
+        self.delta = DeltaLane(self.scene)
+        self.delta_figures = DeltaFigures(self.controller, self.selection, self.delta)
         self._stages = tuple(StageLane(self.scene, place) for place in PLACES)
         lanes: list[Lane] = [
             *self._stages,
+            self.delta,
             SensorLane(self.scene),
             self.overlap,
             self.rounds,

@@ -545,6 +545,7 @@ class MainWindow(QMainWindow):
         self.pair.close_feeds()
         self.opener.close()
         self.comparison.errand.wait()
+        self.timeline.delta_figures.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
