@@ -40,6 +40,7 @@ def stage_deltas(a: Configuration, b: Configuration, processes: ProcessSpread | 
         ratio = ratio_of(one, two, processes)
         if ratio is not None:
             judgement = judge(ratio.value, ratio.interval, lower_is_better=True)
+            a_ms, b_ms = ratio.means
             counts = len(one), len(two)
-            found.append(StageDelta(name_of(block), *ratio.means[:2], ratio.value, ratio.interval, counts, judgement))
+            found.append(StageDelta(name_of(block), a_ms, b_ms, ratio.value, ratio.interval, counts, judgement))
     return found
