@@ -273,6 +273,16 @@ class TimelineView(QWidget):
         self._show_wanted()
         self._rescale()
 
+    @property
+    def pointer_ns(self) -> int | None:
+        """The moment under the pointer; None where it is not over the lanes."""
+        at_px = self.scene.pointer_px
+        return None if at_px is None else round(self.scene.scale.t(at_px))
+
+    def show_linked(self, t_ns: int | None) -> None:
+        """Shows where the pointer is in another window."""
+        self.stack.overlay.show_linked(t_ns)
+
     def mark_partings(self, a_ns: int | None, b_ns: int | None) -> None:
         """Marks when each answer began to differ from the other, in ns from its run's zero."""
         if (a_ns, b_ns) != self.scene.partings:

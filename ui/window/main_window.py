@@ -58,6 +58,7 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
+from ui.window.linking import Linking
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.parting_marks import PartingMarks
@@ -221,6 +222,7 @@ class MainWindow(QMainWindow):
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
+        self.linking = Linking(self.timeline, self.actions_by_name["link"], self.messages.post)
         self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
         self._connect_actions()
@@ -264,6 +266,7 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "link": self.linking.toggle,
             "align_start": self.timeline.aligning.at_start,
             "align_first_token": self.timeline.aligning.at_first_token,
             "align_span": self.timeline.aligning.at_span,
