@@ -18,6 +18,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QPolygonF,
     QResizeEvent,
     QTextCharFormat,
     QTextLayout,
@@ -79,6 +80,7 @@ class TokenText(QAbstractScrollArea):
         self._rest.setSingleShot(True)
         self._rest.setInterval(_PAUSE_MS)
         self._rest.timeout.connect(self.refresh)
+        self._parting: int | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Generated text")
@@ -225,6 +227,7 @@ class TokenText(QAbstractScrollArea):
                 self._paint_confidence(painter, block, offset, theme)
             if self._look.folds_rejected:
                 self._paint_folds(painter, block, offset, theme)
+            self._paint_parting(painter, block, offset, theme)
         if self._has_caret:
             self._paint_caret(painter, offset, theme)
 
@@ -410,6 +413,25 @@ class TokenText(QAbstractScrollArea):
         return [index for index, mark in here if emitted is None or mark.round_index == emitted.round_index]
 
     # Painting
+
+    def mark_parting(self, position: int | None) -> None:
+        """Marks the token at which this answer parts from the other run's; None: nowhere."""
+        if position != self._parting:
+            self._parting = position
+            self.viewport().update()
+
+    def _paint_parting(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
+        """A flag before the first different word."""
+        if self._flow is None or self._parting is None:
+            return
+        found = self._marked(TokenRef(self._flow.run.run_id, self._parting))
+        for left, _, line_top, _ in self._pieces(block, *self._span_of(found[0])) if found else ():
+            x, top = round(offset.x() + left) - 1.5, offset.y() + line_top
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.warn)
+            painter.drawRect(QRectF(x, top + 2, 1.5, LINE_PX - 4))
+            painter.drawPolygon(QPolygonF([QPointF(x, top + 1), QPointF(x + 7, top + 3.5), QPointF(x, top + 6)]))
+            return
 
     def _paint_grounds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._selected is not None:

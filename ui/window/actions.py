@@ -94,6 +94,7 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("align_by", "Type an offset…", "Alt+4", below="Runs A and B"),
     ActionEntry("queue", "Queue…", "Ctrl+J"),
     *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
+    ActionEntry("link", "Link windows", "Ctrl+Alt+L"),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     ActionEntry("larger", "Larger", "Ctrl++", below="Size of everything"),
     ActionEntry("smaller", "Smaller", "Ctrl+-", below="Size of everything"),

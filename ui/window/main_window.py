@@ -60,8 +60,10 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
+from ui.window.linking import Linking
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
+from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
 from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
@@ -226,6 +228,8 @@ class MainWindow(QMainWindow):
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
+        self.linking = Linking(self.timeline, self.actions_by_name["link"], self.messages.post)
+        self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
         self._connect_actions()
 
@@ -270,6 +274,7 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "link": self.linking.toggle,
             "align_start": self.timeline.aligning.at_start,
             "align_first_token": self.timeline.aligning.at_first_token,
             "align_span": self.timeline.aligning.at_span,
@@ -515,6 +520,7 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         """Divides the window once it knows its size, unless a division was restored."""
         super().showEvent(event)
+        self.partings.comparison.look()
         self.timeline.setFocus()
         if not self._is_divided:
             self._is_divided = True
@@ -579,6 +585,7 @@ class MainWindow(QMainWindow):
         self.pair.close_feeds()
         self.opener.close()
         self.comparison.errand.wait()
+        self.timeline.delta_figures.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
