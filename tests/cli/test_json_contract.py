@@ -206,6 +206,8 @@ RUN = {
     "token_ids": [int],
     "token_pieces": [str],
     "token_origin": [one_of("target accepted bonus draft")],
+    "token_entropy_bits": Maybe([Maybe(Number)]),
+    "token_alternatives": Maybe([Maybe([{"id": int, "piece": str, "probability": Number}])]),
 }
 BATCH = {
     **dict.fromkeys(("model", "role", "device", "dtype", "peak_of"), str),
@@ -499,6 +501,12 @@ def test_the_text_leaves_out_the_end_that_the_ids_include(recorded) -> None:
 
 def test_origins_and_rounds(recorded) -> None:
     draft, target, speculative = runs_of(recorded)[2:]
+    for run in (draft, target, speculative):
+        # Greedily chosen: what came is what was likeliest.
+        likeliest = [listed[0]["id"] for listed in run["token_alternatives"]]
+        assert likeliest == run["token_ids"]
+        assert {len(listed) for listed in run["token_alternatives"]} == {5}
+        assert all(bits >= 0 for bits in run["token_entropy_bits"])
     for run in (draft, target):
         assert set(run["token_origin"]) == {"target"}
         assert run["draft"] is run["speculation"] is None

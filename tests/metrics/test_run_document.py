@@ -30,6 +30,7 @@ def test_keys_are_the_contract(plain_run) -> None:
     assert set(document) - RUN_KEYS == later | {
         *("cold", "engine_session", "baseline"),
         *("energy", "throttled", "throttling", "attention_kernels", "clocks", "snapshot_path", "visual_costs"),
+        *("token_alternatives", "token_entropy_bits"),
     }
     assert list(document["model"]) == (
         names("name family model_type parameters weight_bytes dtype device quantization content")
