@@ -38,6 +38,9 @@ class Lane(QWidget):
         super().__init__(parent)
         self.scene = scene
         self.hovered: Hit | None = None
+        self.spoken: object = None
+        """What a screen reader is told of it, while one asks."""
+
         self._written: object = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)

@@ -82,6 +82,8 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("weigh_run", "Choose what the run is weighed against…", "Ctrl+Shift+W", below="Runs"),
     ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Alt+R", below="Runs"),
     ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
+    ActionEntry("confidence", "Underline how sure the model was", "C", below="Text"),
+    ActionEntry("fold_rejected", "Fold rejected tokens", "X", below="Text"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
@@ -92,6 +94,7 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("align_by", "Type an offset…", "Alt+4", below="Runs A and B"),
     ActionEntry("queue", "Queue…", "Ctrl+J"),
     *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
+    ActionEntry("link", "Link windows", "Ctrl+Alt+L"),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     ActionEntry("larger", "Larger", "Ctrl++", below="Size of everything"),
     ActionEntry("smaller", "Smaller", "Ctrl+-", below="Size of everything"),
@@ -118,8 +121,10 @@ MOUSE = (
     ("right-click", "zoom, copy, measure, mark, arrange lanes"),
     ("drag a lane's name", "move the lane; its arrow collapses it"),
     ("overview", "drag the window or its edges, or click beside it"),
+    ("click a bar, an area", "KV cache, Visual tokens: select its stage"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
+    ("drag on events", "choose a region to count them in, or turn the points; a click plays"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
 """What the mouse does."""
