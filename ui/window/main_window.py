@@ -212,6 +212,7 @@ class MainWindow(QMainWindow):
         self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
+        self.controller.marks.refused.connect(self.messages.post)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
@@ -416,7 +417,7 @@ class MainWindow(QMainWindow):
 
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
-        undo = partial(self.controller.marks.put_back, mark)
+        undo = partial(self.controller.marks.add, mark)
         self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
 
     def measure_overhead(self) -> None:
