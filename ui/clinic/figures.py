@@ -117,15 +117,3 @@ def counts_text(definition: Definition) -> str:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-
-
-def chance_text(chance: float | None) -> str:
-    """A probability in percent; a dash where a model gives none."""
-    if chance is None:
-        return NOTHING
-    return "< 0.1 %" if chance < 0.0005 else f"{100 * chance:.1f} %"
-
-
-def piece_text(piece: str) -> str:
-    """A piece with its spaces and line ends to be seen, so that two can be told apart; "end" of a special one."""
-    return piece.replace(" ", "␣").replace("\n", "↵") or "(end)"
