@@ -279,8 +279,8 @@ def test_a_name_and_a_note_stand_in_the_list_and_in_the_file(
     line = _line(runs, (15,))
     assert (line.name, line.second.split(" · ")[0]) == ("15 · night drive", "γ = 3")
     assert "after the update" in line.tip
+    wait_until(lambda: "γ = 3\nafter the update" in [section.note for section in window.inspector.sections])
     assert window.inspector.sections[0].head == "Run 15 · night drive"
-    wait_until(lambda: window.inspector.sections[1].note == "γ = 3\nafter the update")
     assert window.session.on_disk() == path
     info = _saved(path).runs[15].info
     assert (info.name, info.note) == ("night drive", "γ = 3\nafter the update")
