@@ -251,7 +251,7 @@ def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWind
         if two.wordings:
             assert shown[name].cells[2] in two.wordings[0], name
             assert shown[name].roles[2] == (two.judgement or "dim"), name
-    assert window.comparison.cells.text() == "Means over repeats: A runs 3, 5, 7, B runs 4, 6, 8."
+    assert window.comparison.cells.text() == "Means over repeats: A runs 3, 5, 7 · B runs 4, 6, 8."
     assert window.comparison.against.text() == "vs runs 3, 5, 7 ▾"
 
 
