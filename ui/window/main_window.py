@@ -134,7 +134,8 @@ class MainWindow(QMainWindow):
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.runs.remarks.post = self.messages.post
         self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
-        self.drops = ColumnDrop(self.pair, self.controller, self.selection, self.holder)
+        for place, is_stacked in ((self.pair, False), (self.timeline, True)):
+            ColumnDrop(place, self.controller, self.selection, self.holder, is_stacked=is_stacked)
         made = {
             "left": side_panel(self.samples, self.runs, grows=self.runs, margin=0, least_px=176),
             "right": side_panel(self.comparison, self.speculation, self.inspector, least_px=300),
