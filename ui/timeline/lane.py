@@ -99,6 +99,10 @@ class Lane(QWidget):
         """Heights and texts of the value axis, written at the gutter's right edge."""
         return ()
 
+    def levels_at(self, t_ns: int) -> Sequence[tuple[float, QColor]]:
+        """Heights and colours of the lane's lines at a moment, for lanes that have any."""
+        return ()
+
     # What all share.
 
     def show_news(self) -> None:
