@@ -234,6 +234,7 @@ class KvLane(LevelLane):
                 *track.kv_bytes(),
                 track.end_ns(self.scene.clock_ns),
                 self.scene.line_color(column),
+                is_dashed=column > 1,
             )
             for column, track in self.scene.shown
         ]

@@ -35,9 +35,15 @@ class TimelineScene:
     scale: Timescale
     tracks: tuple[Track | None, ...] = (None, None, None, None)
     headers: tuple[str, str] = ("", "")
+    partings: tuple[int | None, int | None] = (None, None)
+    """When A and when B said the first word in which their answers differ, in ns from each run's zero."""
+
     clock_ns: int = 0
     marks: list[Mark] = field(default_factory=list)
     """Those of the shown runs."""
+
+    linked_ns: int | None = None
+    """Where the pointer is in another window that this one is linked with."""
 
     pointer_px: float | None = None
     """Where the pointer is over the lanes, from their left end; what time that is changes with the scale."""

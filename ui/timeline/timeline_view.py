@@ -20,6 +20,8 @@ from ui.state.selection import Chosen, Selection, TimeRange
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
+from ui.timeline.delta_figures import DeltaFigures
+from ui.timeline.delta_lane import DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.ground.lane_order import LaneOrder
 from ui.timeline.lane import Lane
@@ -113,9 +115,12 @@ class TimelineView(QWidget):
         self.latency = LatencyLane(self.scene)
         self.overlap = OverlapLane(self.scene)
         self.power = PowerLane(self.scene)
+        self.delta = DeltaLane(self.scene)
+        self.delta_figures = DeltaFigures(self.controller, self.selection, self.delta)
         self._stages = tuple(StageLane(self.scene, place) for place in PLACES)
         lanes: list[Lane] = [
             *self._stages,
+            self.delta,
             SensorLane(self.scene),
             self.overlap,
             self.rounds,
@@ -275,6 +280,23 @@ class TimelineView(QWidget):
         self._show_wanted()
         self.stack.fold_lanes()
         self._rescale()
+
+    @property
+    def pointer_ns(self) -> int | None:
+        """The moment under the pointer; None where it is not over the lanes."""
+        at_px = self.scene.pointer_px
+        return None if at_px is None else round(self.scene.scale.t(at_px))
+
+    def show_linked(self, t_ns: int | None) -> None:
+        """Shows where the pointer is in another window."""
+        self.stack.overlay.show_linked(t_ns)
+
+    def mark_partings(self, a_ns: int | None, b_ns: int | None) -> None:
+        """Marks when each answer began to differ from the other, in ns from its run's zero."""
+        if (a_ns, b_ns) != self.scene.partings:
+            self.scene.partings = a_ns, b_ns
+            for lane in self._stages:
+                lane.update()
 
     def _forget(self) -> None:
         self._changed.clear()

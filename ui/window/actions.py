@@ -94,6 +94,7 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("align_by", "Type an offset…", "Alt+4", below="Runs A and B"),
     ActionEntry("queue", "Queue…", "Ctrl+J"),
     *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
+    ActionEntry("link", "Link windows", "Ctrl+Alt+L"),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
     ActionEntry("larger", "Larger", "Ctrl++", below="Size of everything"),
     ActionEntry("smaller", "Smaller", "Ctrl+-", below="Size of everything"),
@@ -123,6 +124,7 @@ MOUSE = (
     ("click a bar, an area", "KV cache, Visual tokens: select its stage"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
+    ("drag on events", "choose a region to count them in, or turn the points; a click plays"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
 """What the mouse does."""

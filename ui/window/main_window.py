@@ -19,7 +19,7 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
-from evprof.run.works.offers import OFFERS, OVERHEAD
+from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
@@ -61,8 +61,10 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
+from ui.window.linking import Linking
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
+from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
@@ -207,6 +209,7 @@ class MainWindow(QMainWindow):
         self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
+        self.pair.link.watch(self.controller)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
@@ -233,6 +236,8 @@ class MainWindow(QMainWindow):
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
+        self.linking = Linking(self.timeline, self.actions_by_name["link"], self.messages.post)
+        self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
         self._connect_actions()
 
@@ -246,6 +251,7 @@ class MainWindow(QMainWindow):
         self.opener.listed.connect(self.show_sample)
         self.clips.cut_out.connect(self.show_sample)
         toolbar.export_requested.connect(self.exporting.ask)
+        self.exporting.film_asked.connect(self.export_film)
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
         self.controller.busy_changed.connect(toolbar.set_busy)
@@ -276,6 +282,7 @@ class MainWindow(QMainWindow):
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "link": self.linking.toggle,
             "align_start": self.timeline.aligning.at_start,
             "align_first_token": self.timeline.aligning.at_first_token,
             "align_span": self.timeline.aligning.at_span,
@@ -283,6 +290,7 @@ class MainWindow(QMainWindow):
             "queue": self.long_work.show_queue,
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
             OVERHEAD: self.measure_overhead,
+            FILM: self.export_film,
             "theme": self.holder.toggle,
             "larger": self.scale.larger,
             "smaller": self.scale.smaller,
@@ -423,6 +431,16 @@ class MainWindow(QMainWindow):
         """Asks to measure what recording costs on the engine's device."""
         self.long_work.ask(OVERHEAD, {"device": self.machine.device})
 
+    def export_film(self) -> None:
+        """Asks for a film of the runs on show."""
+        try:
+            given = {"session": str(self.session.on_disk())} if self.controller.runs else {}
+        except UserError as error:
+            self.messages.post(error.sentence, "warn")
+            return
+        shown = dict.fromkeys(str(run_id) for run_id in self.selection.runs if run_id is not None)
+        self.long_work.ask(FILM, given | {"runs": ",".join(shown)})
+
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
         self.status.set_session(self.session.title)
@@ -510,6 +528,7 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         """Divides the window once it knows its size, unless a division was restored."""
         super().showEvent(event)
+        self.partings.comparison.look()
         self.timeline.setFocus()
         if not self._is_divided:
             self._is_divided = True
@@ -574,6 +593,7 @@ class MainWindow(QMainWindow):
         self.pair.close_feeds()
         self.opener.close()
         self.comparison.errand.wait()
+        self.timeline.delta_figures.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
