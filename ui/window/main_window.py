@@ -46,6 +46,7 @@ from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.welcome.tour import Tour
+from ui.welcome.tour_steps import tour_steps
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
@@ -65,7 +66,6 @@ from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
-from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
 from ui.window.window_dialogs import WindowDialogs
@@ -184,7 +184,15 @@ class MainWindow(QMainWindow):
         )
         self.machine = MachineNote(self.controller, self.status)
         self.scale = UiScale(self._memory.settings, self.messages.post, self._start_anew)
-        self.tour = Tour(tour_steps(self), self.controller, self.holder, self, self._memory.settings)
+        steps = tour_steps(
+            self.welcome.page,
+            self.toolbar,
+            self.timeline,
+            self.comparison,
+            is_comparing=lambda: self.dialogs.is_comparing,
+            has_written=lambda: self.exporting.written > 0,
+        )
+        self.tour = Tour(steps, self.controller, self.holder, self, self._memory.settings)
         self._make_menu()
 
     def _make_menu(self) -> None:
