@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Any
 
 from evprof.core.clock import monotonic_ns
@@ -147,12 +148,9 @@ class _Play(ScriptedRecords):
                     self._decode()
         except Cancelled:
             status, error = CANCELLED, None
-        if self._speculation.judges:
-            for record in self._judgements:
-                self.sink.append(record)
-        if self.request.settings.alternatives:
-            for alternatives in self.alternatives:
-                self.sink.append(alternatives)
+        late = (self._speculation.judges, self._judgements), (self.request.settings.alternatives, self.alternatives)
+        for record in chain.from_iterable(records for is_asked, records in late if is_asked):
+            self.sink.append(record)
         facts = self._outcome(roles) if status == FINISHED else {**self._outcome(roles), "warmup": False}
         self.sink.post(RunEnded(self.run_id, status, error, facts))
         return status == FINISHED
