@@ -12,7 +12,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import heappop, heappush
-from itertools import chain
 from typing import Any
 
 from evprof.core.clock import monotonic_ns
@@ -28,6 +27,7 @@ from evprof.core.records import (
     ORIGIN_TARGET,
     TARGET,
     JudgementRecord,
+    Record,
     RoundRecord,
 )
 from evprof.core.request import RunRequest
@@ -148,8 +148,9 @@ class _Play(ScriptedRecords):
                     self._decode()
         except Cancelled:
             status, error = CANCELLED, None
-        late = (self._speculation.judges, self._judgements), (self.request.settings.alternatives, self.alternatives)
-        for record in chain.from_iterable(records for is_asked, records in late if is_asked):
+        late: list[Record] = [*self._judgements] if self._speculation.judges else []
+        late += self.alternatives if self.request.settings.alternatives else []
+        for record in late:
             self.sink.append(record)
         facts = self._outcome(roles) if status == FINISHED else {**self._outcome(roles), "warmup": False}
         self.sink.post(RunEnded(self.run_id, status, error, facts))
