@@ -17,6 +17,7 @@ from evprof.core.run_log import RunLog, Span
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
+from evprof.metrics.costs.document import visual_document
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.energy import energy_document
@@ -120,6 +121,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "throttled": is_throttled(run),
         "clocks": {device: facts.to_json() for device, facts in info.clocks.items()},
         "kv_cache": _kv_cache(run, info.role),
+        "visual_costs": visual_document(run),
         "draft": _draft(run),
         "speculation": speculation_document(run, others, processes),
         "text": decoding.answer_text(run),
@@ -216,6 +218,7 @@ def _draft(run: RunLog) -> dict[str, Any] | None:
         "stages": _stages(run, DRAFT),
         "loading": loading_document(run, DRAFT),
         "kv_cache": _kv_cache(run, DRAFT),
+        "visual_costs": visual_document(run, DRAFT),
         "input_sequence_length": decoding.input_length(run, DRAFT),
         "visual_tokens": decoding.visual_tokens(run, DRAFT),
     }

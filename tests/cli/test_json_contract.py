@@ -68,6 +68,40 @@ MODEL = {
     "device": str,
     "quantization": Maybe(str),
 }
+COST = {
+    "tokens": int,
+    "kv_bytes": int,
+    "vision_ms": Maybe(Number),
+    "prefill_ms": Maybe(Number),
+    "decode_ms": Maybe(Number),
+}
+VISUAL_COSTS = {
+    **COST,
+    "first_token_share": Maybe(Number),
+    "sensor_s": Maybe(Number),
+    "shared": COST,
+    "frames": [{"frame": int, "label": str, "start_us": Maybe(int), "end_us": Maybe(int), **COST}],
+    "not_known": [str],
+}
+ESTIMATE = {"ms": Number, "ci95": Maybe([Number])}
+SWEEP = {
+    "model": str,
+    "role": one_of("draft target"),
+    "axis": one_of("frames clip_s"),
+    "runs": int,
+    "points": [
+        {
+            "at": Number,
+            "run_ids": [int],
+            "total": Maybe(ESTIMATE),
+            "stages": Each(ESTIMATE),
+            "roof": [{"stage": str, "figure": one_of("MFU MBU"), "share": Maybe(Number)}],
+        }
+    ],
+    "slopes": [
+        {"stage": str, "ms_per_step": Number, "ci95": Maybe([Number]), "verdict": str, "sentence": str},
+    ],
+}
 KV_CACHE = {
     "measured_bytes": Maybe(int),
     "formula_bytes": Maybe(int),
@@ -165,7 +199,8 @@ RUN = {
         "by_stage": Each(int),
     },
     "kv_cache": KV_CACHE,
-    "draft": Maybe({"model": MODEL, "stages": [STAGE], "kv_cache": KV_CACHE}),
+    "visual_costs": Maybe(VISUAL_COSTS),
+    "draft": Maybe({"model": MODEL, "stages": [STAGE], "kv_cache": KV_CACHE, "visual_costs": Maybe(VISUAL_COSTS)}),
     "speculation": Maybe(SPECULATION),
     "text": Maybe(str),
     "token_ids": [int],
@@ -352,6 +387,32 @@ def test_a_session_has_every_key(recorded) -> None:
 
 def test_show_prints_what_was_run(recorded) -> None:
     assert recorded.ask("show", recorded.path) == recorded.demo
+
+
+def test_costs_add_the_sweeps(recorded, tmp_path) -> None:
+    assert recorded.ask("show", recorded.path, "--costs") == recorded.demo | {"scaling": []}, "one number of frames"
+    path = tmp_path / "sweep.evprof"
+    for frames in (2, 4):
+        recorded.ask("run", "--mode", "target", "--frames", frames, "--max-new-tokens", 3, "-o", path)
+    document = recorded.ask("show", path, "--costs")
+    (sweep,) = document["scaling"]
+    assert differences(document, SESSION | {"scaling": [SWEEP]}) == []
+    assert [point["at"] for point in sweep["points"]] == [2, 4]
+    slopes = {slope["stage"]: slope for slope in sweep["slopes"]}
+    assert slopes["prefill"]["verdict"] == "too few runs"
+    assert "too few to say how sure" in slopes["prefill"]["sentence"]
+
+
+def test_visual_costs_add_up(recorded) -> None:
+    for run in runs_of(recorded):
+        costs = run["visual_costs"]
+        parts = [costs["shared"], *costs["frames"]]
+        assert sum(part["tokens"] for part in parts) == costs["tokens"] == run["metrics"]["visual_tokens"]
+        assert sum(part["kv_bytes"] for part in parts) == costs["kv_bytes"] == run["kv_cache"]["by_origin"]["visual"]
+        stages = {stage["name"]: stage["duration_ms"] for stage in run["stages"]}
+        assert costs["vision_ms"] == pytest.approx(stages["vision"])
+        assert costs["prefill_ms"] < stages["prefill"]
+        assert (costs["decode_ms"] is None) == (run["speculation"] is not None)
 
 
 def test_runs_are_numbered_and_grouped(recorded) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
@@ -19,6 +19,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QPolygonF,
     QResizeEvent,
     QTextCharFormat,
     QTextLayout,
@@ -43,6 +44,11 @@ _CARET_WIDTH = 7.0
 _TICK_PX = 4.0
 _SHAPE_Y, _CONFIDENCE_Y = 4.0, 6.5
 """Below the base line: what an origin looks like, and how sure the model was."""
+
+MANY_TOKENS = 2_000
+"""Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
+
+_PAUSE_MS = 10
 _SHAPED = (ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_REJECTED, ORIGIN_DRAFT)
 
 
@@ -71,6 +77,11 @@ class TokenText(QAbstractScrollArea):
         self._was_dragged = False
         self._is_following = True
         self._has_caret = False
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_PAUSE_MS)
+        self._rest.timeout.connect(self.refresh)
+        self._parting: int | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Generated text")
@@ -120,7 +131,9 @@ class TokenText(QAbstractScrollArea):
         """Takes in what the run has gained; repaints only when something changed."""
         if self._flow is None:
             return
-        changed = self._flow.update()
+        changed = self._flow.update(MANY_TOKENS)
+        if self._flow.has_more:
+            self._rest.start()
         has_caret = not self._flow.run.info.is_over
         odds = self._flow.run.count("alternatives") if self._look.shows_confidence else 0
         if changed is not None:
@@ -150,8 +163,14 @@ class TokenText(QAbstractScrollArea):
         self._note_extent()
         self.viewport().update()
 
+    def complete(self) -> None:
+        """Takes in everything at once: who copies or looks for a token wants all of the answer."""
+        while self._flow is not None and self._flow.has_more:
+            self.refresh()
+
     def plain_text(self) -> str:
         """The selected text, or the whole answer: without rejected tokens and control pieces."""
+        self.complete()
         if self._flow is None:
             return ""
         if self._selected is None:
@@ -209,6 +228,7 @@ class TokenText(QAbstractScrollArea):
                 self._paint_confidence(painter, block, offset, theme)
             if self._look.folds_rejected:
                 self._paint_folds(painter, block, offset, theme)
+            self._paint_parting(painter, block, offset, theme)
         if self._has_caret:
             self._paint_caret(painter, offset, theme)
 
@@ -245,6 +265,7 @@ class TokenText(QAbstractScrollArea):
         self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.complete()
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self.plain_text())
         elif event.matches(QKeySequence.StandardKey.SelectAll):
@@ -344,6 +365,8 @@ class TokenText(QAbstractScrollArea):
         self._selection.select(TokenRef(flow.run.run_id, target))
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
+        if isinstance(chosen, TokenRef | RoundRef):
+            self.complete()
         self._marked = self._belonging(chosen)
         if self._marked and not isinstance(chosen, TimeRange):
             start = self._starts[self._marked[0]]
@@ -389,6 +412,25 @@ class TokenText(QAbstractScrollArea):
         return [index for index, mark in here if emitted is None or mark.round_index == emitted.round_index]
 
     # Painting
+
+    def mark_parting(self, position: int | None) -> None:
+        """Marks the token at which this answer parts from the other run's; None: nowhere."""
+        if position != self._parting:
+            self._parting = position
+            self.viewport().update()
+
+    def _paint_parting(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
+        """A flag before the first different word."""
+        if self._flow is None or self._parting is None:
+            return
+        found = self._belonging(TokenRef(self._flow.run.run_id, self._parting))
+        for left, _, line_top, _ in self._pieces(block, *self._span_of(found[0])) if found else ():
+            x, top = round(offset.x() + left) - 1.5, offset.y() + line_top
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.warn)
+            painter.drawRect(QRectF(x, top + 2, 1.5, LINE_PX - 4))
+            painter.drawPolygon(QPolygonF([QPointF(x, top + 1), QPointF(x + 7, top + 3.5), QPointF(x, top + 6)]))
+            return
 
     def _paint_grounds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._selected is not None:

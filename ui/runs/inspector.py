@@ -60,6 +60,17 @@ class Inspector(QWidget):
         """What is shown."""
         return list(self._sections)
 
+    def lines(self) -> list[Sequence[str]]:
+        """The same as lines of a table: a head, then names with their figures; made anew, for the moment may have
+        passed unseen."""
+        self._fill()
+        found: list[Sequence[str]] = []
+        for section in self._sections:
+            if section.details:
+                found.append((section.head, *(section.heads or ("",))))
+                found += [(one.name, f"{one.text} {one.unit}".strip(), one.beside or "") for one in section.details]
+        return found
+
     def refresh(self) -> None:
         """Follows a run that goes on; at most four times a second."""
         self._later.follow()

@@ -93,6 +93,8 @@ class FigureTable(Drawn):
         """Shows rows below optional column heads."""
         if list(rows) == self._rows and heads == self._heads:
             return
+        if len(heads) != len(self._heads):
+            self.reset_widths()  # other columns: what the old ones were as wide as says nothing
         self._rows, self._heads = list(rows), heads
         self.setAccessibleDescription(self.as_text())
         self._fit()
