@@ -118,7 +118,7 @@ class TokenText(QAbstractScrollArea):
         self._flow = None if run is None else AnswerFlow(run, proposals_only=proposals)
         self._is_following = True
         if self._flow is not None:
-            self._flow.update()
+            self._take_in(self._flow)
         self._has_caret = self._flow is not None and not self._flow.run.info.is_over
         self._show_all()
 
@@ -131,9 +131,7 @@ class TokenText(QAbstractScrollArea):
         """Takes in what the run has gained; repaints only when something changed."""
         if self._flow is None:
             return
-        changed = self._flow.update(MANY_TOKENS)
-        if self._flow.has_more:
-            self._rest.start()
+        changed = self._take_in(self._flow)
         has_caret = not self._flow.run.info.is_over
         odds = self._flow.run.count("alternatives") if self._look.shows_confidence else 0
         if changed is not None:
@@ -141,6 +139,13 @@ class TokenText(QAbstractScrollArea):
         if has_caret != self._has_caret or odds != self._known_odds:
             self._has_caret, self._known_odds = has_caret, odds
             self.viewport().update()
+
+    def _take_in(self, flow: AnswerFlow) -> int | None:
+        """Takes in what is new, of much a part, the rest a moment later; the first mark that changed."""
+        changed = flow.update(MANY_TOKENS)
+        if flow.has_more:
+            self._rest.start()
+        return changed
 
     def _put(self, changed: int) -> None:
         """Shows the marks from the index `changed` on anew."""
