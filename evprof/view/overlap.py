@@ -15,14 +15,17 @@ from evprof.core.vocabulary.modes import mode_of
 class Overlap(NamedTuple):
     """Absolute ns. It begins as the draft's prefill ends and ends with the target's; `is_open`: that still goes on.
 
-    `drafted` and `accepted` count the tokens of the rounds that were drafted inside.
+    `drafted` counts the tokens drafted inside, as they come; `accepted` those of them that were taken, None as long as
+    none was judged. `is_thought`: the models ran one after the other, and this is the window they would have had at
+    once; `drafted` are then the tokens that the draft's answer had by its end.
     """
 
     start_ns: int
     end_ns: int
     is_open: bool
     drafted: int
-    accepted: int
+    accepted: int | None
+    is_thought: bool = False
 
 
 def overlap_of(run: RunLog, now_ns: int) -> Overlap | None:
@@ -40,10 +43,41 @@ def overlap_of(run: RunLog, now_ns: int) -> Overlap | None:
     if end_ns <= ready.end_ns:
         return None
     hidden = [entry for entry in run.rounds if entry.hidden]
+    is_judged = bool(hidden) or run.info.is_over
     return Overlap(
         ready.end_ns,
         end_ns,
         is_open and not run.info.is_over,
-        sum(entry.drafted for entry in hidden),
-        sum(entry.accepted for entry in hidden),
+        sum(entry.drafted for entry in hidden) if is_judged else _drafted_so_far(run, end_ns),
+        sum(entry.accepted for entry in hidden) if is_judged else None,
     )
+
+
+def _drafted_so_far(run: RunLog, end_ns: int) -> int:
+    """Tokens of a block that is not verified yet: the draft tells its cache's length once for each of them."""
+    drafting = run.stage("decode", DRAFT)
+    if drafting is None:
+        return 0
+    return sum(drafting.start_ns <= record.t_ns <= end_ns for record in run.kv.get(DRAFT, ()))
+
+
+def race_of(draft: RunLog, target: RunLog, now_ns: int) -> Overlap | None:
+    """The window that a draft's and a target's run of one sample would have had, had both begun at once.
+
+    On the target's clock. None for other pairs, and where the draft would have been ready only after the target.
+    """
+    are_plain = not (mode_of(draft.info.mode).drafts or mode_of(target.info.mode).drafts)
+    if (draft.info.role, target.info.role) != (DRAFT, TARGET) or not are_plain or draft.info.imported is not None:
+        return None
+    zeros = draft.info.start_ns, target.info.start_ns
+    ready, prefill = draft.stage("prefill", DRAFT), target.stage("prefill", TARGET)
+    if draft.info.sample != target.info.sample or ready is None or ready.end_ns is None or None in zeros:
+        return None
+    moved = (zeros[1] or 0) - (zeros[0] or 0)
+    is_open = (prefill is None or prefill.end_ns is None) and not target.info.is_over
+    end_ns = now_ns if prefill is None or prefill.end_ns is None else prefill.end_ns
+    start_ns = ready.end_ns + moved
+    if end_ns <= start_ns:
+        return None
+    said = sum(token.t_ns + moved <= end_ns for token in draft.tokens)
+    return Overlap(start_ns, end_ns, is_open, said, None, is_thought=True)

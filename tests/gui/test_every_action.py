@@ -195,7 +195,9 @@ PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
     "next_span": on_the_first_stage,
     "view_forward": been_back,
     "reset_lanes": pinned,
+    "restore_runs": deleted,
     **dict.fromkeys(("previous_mark", "next_mark", "delete_mark"), marked),
+    **dict.fromkeys(("align_start", "align_first_token", "align_span"), beside),
 }
 """What has to be so before an action can do anything."""
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from PySide6.QtCore import QPointF
 from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, DRAFT, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_info import RunInfo
+from evprof.metrics.comparison.document import Configuration, comparison_rows
 from evprof.view.columns import columns_of
 from ui.columns.model_pair import ModelPair
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder
+from ui.timeline.delta_lane import signed
 from ui.timeline.stage_lane import StageLane
 from ui.timeline.timeline_view import TimelineView
 
@@ -195,3 +198,33 @@ def test_the_offset_follows_a_run_that_goes_on(
     view.close()
     view.deleteLater()
     controller.close()
+
+
+def test_differences_stand_under_b_without_a_colour_where_nothing_is_known(
+    view: TimelineView, application: QApplication
+) -> None:
+    view.selection.set_runs(SPECULATIVE, SPECULATIVE)
+    assert view.delta.isHidden()
+    view.selection.set_runs(SPECULATIVE, PLAIN)
+    application.processEvents()
+    assert not view.delta.isHidden()
+    assert [delta.stage for delta in view.delta.deltas] == ["load", "preprocess", "vision", "prefill", "decode"]
+    assert {delta.judgement for delta in view.delta.deltas} == {""}
+    decode = view.delta.deltas[-1]
+    middle = view.delta.scale_marks()[-1][0]
+    hit = view.delta.hit(QPointF(300, middle))
+    assert hit is not None
+    assert hit.span is not None
+    assert (hit.title, hit.span.run_id) == ("decode", PLAIN)
+    assert dict(hit.facts)["B − A"] == signed(decode.delta_ms)
+    assert hit.note == "one run each: too few to say better or worse"
+
+
+def test_both_draw_from_the_same_figures(view: TimelineView, controller: RunController) -> None:
+    """What the lane says of a stage is what the comparison says."""
+    view.selection.set_runs(EVENTS, VIDEO)
+    a, b = (Configuration((controller.runs[run_id],)) for run_id in (EVENTS, VIDEO))
+    rows = {row.metric: row for row in comparison_rows([a, b])}
+    for delta in view.delta.deltas:
+        row = rows[f"{delta.stage}_ms"]
+        assert (delta.ratio, delta.delta_ms) == pytest.approx((row.ratio[1], row.delta[1]))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import FINISHED, RUNNING, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.metrics.comparison.answers import (
@@ -37,6 +37,7 @@ def _run(pieces: list[str], *, step_ms: int = 10, run_id: int = 1) -> RunLog:
     for place, piece in enumerate(pieces):
         t_ns = ZERO + (place + 1) * step_ms * MS
         run.absorb(TokenRecord(run_id, TARGET, place, place, ORIGIN_TARGET, -1, t_ns, piece))
+    run.info.status = FINISHED
     return run
 
 
@@ -101,6 +102,15 @@ def test_it_tells_where_answers_part_and_who_was_earlier() -> None:
     assert told["a"] == {"text": "stops.", "start_ms": 60.0, "end_ms": 60.0}
     assert told["b"] == {"text": "drives on.", "start_ms": 120.0, "end_ms": 180.0}
     assert told["a_lead_ms"] is None
+
+
+@given(pieces, st.integers(0, 40))
+def test_an_answer_that_goes_on_parts_only_where_its_end_will(listed: list[str], said_so_far: int) -> None:
+    whole = [f" {piece.strip()}" if place % 2 else piece for place, piece in enumerate(listed)]
+    begun, other = _run(whole[:said_so_far], run_id=2), _run(whole)
+    begun.info.status = RUNNING
+    spelled = any(piece.startswith("<") for piece in whole)
+    assert spelled or diff_of(other, begun).first_difference is None
 
 
 def test_the_first_correct_keyword_is_that_of_the_expected_answer() -> None:

@@ -1,15 +1,18 @@
-"""The window that parallel prefill drafts in: a lane that says what came of it, and its light ground in other lanes."""
+"""The window in which a draft can decode while the target still prefills: a lane that counts its tokens as they come,
+and its light ground in other lanes. Of two runs it is the window they would have had at once.
+"""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
+from evprof.core.records import DRAFT, TARGET
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import News, Track
-from evprof.view.overlap import Overlap, overlap_of
+from evprof.view.overlap import Overlap, overlap_of, race_of
 from evprof.view.timescale import time_text
 from ui.state.selection import TimeRange
 from ui.style.theme import SMALL_PX
@@ -21,13 +24,26 @@ _GROUND = 0.10
 
 
 def shown_overlap(scene: TimelineScene) -> tuple[Track, Overlap] | None:
-    """The window of the run whose answer is shown, with its track."""
+    """The window of the run whose answer is shown, with its track; of a draft's and a target's run that both begin at
+    the axis's zero the one they race for."""
     for _, track in reversed(scene.shown):
         if track.is_answer:
             found = overlap_of(track.run, track.now(scene.clock_ns))
             if found is not None:
                 return track, found
+    for draft, target in _racing(scene):
+        found = race_of(draft.run, target.run, target.now(scene.clock_ns))
+        if found is not None:
+            return target, found
     return None
+
+
+def _racing(scene: TimelineScene) -> list[tuple[Track, Track]]:
+    """A draft's and a target's track that begin at one moment of the axis."""
+    a, b = scene.tracks[:2]
+    if a is None or b is None or a.run is b.run or a.shift_ns != b.shift_ns:
+        return []
+    return [(one, two) for one, two in ((a, b), (b, a)) if (one.role, two.role) == (DRAFT, TARGET)]
 
 
 def paint_overlap_ground(painter: QPainter, scene: TimelineScene, height: float) -> None:
@@ -47,29 +63,34 @@ def paint_overlap_ground(painter: QPainter, scene: TimelineScene, height: float)
 def wordings(overlap: Overlap) -> list[str]:
     """What the bar says, longest first."""
     took = ms_text(ms_from_ns(overlap.end_ns - overlap.start_ns))
-    if overlap.is_open or not overlap.drafted:
-        rest = "drafting" if overlap.is_open else "nothing drafted"
+    tokens = f"{overlap.drafted} token{'' if overlap.drafted == 1 else 's'}"
+    if overlap.is_thought:
+        short = f"{tokens} of the draft fit in"
+        return [f"window of {took} if both ran at once · {short}", f"{took} · {short}", short, tokens]
+    if overlap.accepted is None or not overlap.drafted:
+        rest = f"{tokens} hidden so far" if overlap.drafted else "drafting" if overlap.is_open else "nothing drafted"
         return [f"free window {took} · {rest}", rest]
     counts = f"hidden {overlap.drafted} drafted, {overlap.accepted} accepted"
     return [f"free window {took} · {counts}", counts, f"{overlap.accepted} / {overlap.drafted}"]
 
 
 class OverlapLane(Lane):
-    """Shown for parallel prefill alone."""
+    """Shown for parallel prefill, and for a draft's and a target's run side by side."""
 
     lane_height_px = 30
 
     def is_wanted(self) -> bool:
-        """Only parallel prefill has such a window."""
-        return any(mode_of(track.run.info.mode).is_parallel and track.is_answer for _, track in self.scene.shown)
+        """Only parallel prefill has such a window, and two runs would have one that began at once."""
+        is_parallel = any(mode_of(track.run.info.mode).is_parallel and track.is_answer for _, track in self.scene.shown)
+        return is_parallel or (bool(_racing(self.scene)) and shown_overlap(self.scene) is not None)
 
     def names(self) -> tuple[str, str]:
         """The lane alone: one line is all there is room for."""
         return "Overlap", ""
 
     def wants(self, column: int, news: News) -> bool:
-        """Either model's stages and the rounds."""
-        return news.spans or news.rounds
+        """Either model's stages, the rounds, and the draft's cache, which grows with every token."""
+        return news.spans or news.rounds or (news.kv and not self.isHidden())
 
     @property
     def is_growing(self) -> bool:
@@ -129,8 +150,12 @@ class OverlapLane(Lane):
         facts = [
             ("start", time_text(start - track.shift_ns)),
             ("duration", time_text(end - start)),
-            ("hidden drafted", str(overlap.drafted)),
-            ("hidden accepted", str(overlap.accepted)),
+            ("tokens of the draft" if overlap.is_thought else "hidden drafted", str(overlap.drafted)),
         ]
+        if overlap.accepted is not None:
+            facts.append(("hidden accepted", str(overlap.accepted)))
         note = "from the draft's first possible token to the end of the target's prefill"
-        return Hit("Free window", self.scene.theme.stage("draft"), facts, note, range=TimeRange(start, end))
+        if overlap.is_thought:
+            note = "had both begun at once, neither slowing the other"
+        title = "Window if both ran at once" if overlap.is_thought else "Free window"
+        return Hit(title, self.scene.theme.stage("draft"), facts, note, range=TimeRange(start, end))

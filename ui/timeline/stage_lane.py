@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen
+from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen, QPolygonF
 
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
@@ -90,6 +90,7 @@ class StageLane(Lane):
                 painter, clip, track, table.rows(track.zero_ns, now), table.bars(track.zero_ns, now, self.scene.scale)
             )
         self._paint_end(painter, track)
+        self._paint_parting(painter)
 
     def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, bars: Bars) -> None:
         for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
@@ -209,6 +210,34 @@ class StageLane(Lane):
         color = theme.stage(color_name(name, stage))
         return name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
 
+    def _parting_ns(self) -> int | None:
+        """When this answer began to differ from the other's, on the axis."""
+        if self.column > 1 or self.track is None or (t_ns := self.scene.partings[self.column]) is None:
+            return None
+        return t_ns + self.track.shift_ns
+
+    def _paint_parting(self, painter: QPainter) -> None:
+        """A flag where the answers part."""
+        t_ns = self._parting_ns()
+        if t_ns is None:
+            return
+        x = self.scene.scale.x(t_ns)
+        painter.setPen(QPen(self.scene.theme.text, 1))
+        painter.drawLine(QPointF(x, 1), QPointF(x, PART_TOP + PART_HEIGHT))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self.scene.theme.warn)
+        painter.drawPolygon(QPolygonF([QPointF(x, 0), QPointF(x + 9, 3.5), QPointF(x, 7)]))
+
+    def _hit_parting(self, pos: QPointF) -> Hit | None:
+        t_ns, track = self._parting_ns(), self.track
+        if track is None or t_ns is None or pos.y() > BAR_TOP + 1:
+            return None
+        if not -3 <= pos.x() - self.scene.scale.x(t_ns) <= 10:
+            return None
+        a, b = self.scene.partings
+        facts = [(name, time_text(moment)) for name, moment in (("A", a), ("B", b)) if moment is not None]
+        return Hit("The answers part here", self.scene.theme.warn, facts, range=TimeRange(t_ns, t_ns))
+
     def _paint_end(self, painter: QPainter, track: Track) -> None:
         """A failed or cancelled run keeps its lanes and says so where they stop."""
         status = track.run.info.status
@@ -229,6 +258,8 @@ class StageLane(Lane):
         track = self.track
         if track is None:
             return None
+        if (found := self._hit_parting(pos)) is not None:
+            return found
         if BAR_TOP - 4 <= pos.y() < PART_TOP - 1:
             return self._hit_in(track, track.stages, pos.x())
         if PART_TOP - 1 <= pos.y() <= PART_TOP + PART_HEIGHT + 4:

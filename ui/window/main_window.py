@@ -25,6 +25,8 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
+from ui.costs.scaling_panel import ScalingPanel
+from ui.costs.sweep_requests import sweep_requests
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -58,8 +60,10 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
+from ui.window.linking import Linking
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
+from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
 from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
@@ -124,6 +128,7 @@ class MainWindow(QMainWindow):
         self.comparison = ComparisonPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
+        self.timeline.offers.range_lines = self.inspector.lines
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
@@ -152,6 +157,7 @@ class MainWindow(QMainWindow):
             self.holder,
             toolbar=self.toolbar,
             messages=self.messages,
+            runs=self.runs,
         )
         self.finding = WindowPalette(
             self,
@@ -199,6 +205,7 @@ class MainWindow(QMainWindow):
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
+        self.samples.refused.connect(self._refuse_sample)
         for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.opener.listed):
             shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.run_chosen)
@@ -221,6 +228,8 @@ class MainWindow(QMainWindow):
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
+        self.linking = Linking(self.timeline, self.actions_by_name["link"], self.messages.post)
+        self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
         self._connect_actions()
 
@@ -258,12 +267,14 @@ class MainWindow(QMainWindow):
             "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
             **self.runs.deeds(),
+            **self.pair.text_look.deeds(),
             "distributions": self.dialogs.show_distributions,
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
             "compare": self.dialogs.show_comparison,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
+            "link": self.linking.toggle,
             "align_start": self.timeline.aligning.at_start,
             "align_first_token": self.timeline.aligning.at_first_token,
             "align_span": self.timeline.aligning.at_span,
@@ -393,6 +404,10 @@ class MainWindow(QMainWindow):
         self.starts_anew = True
         self.close()
 
+    def _refuse_sample(self, sample: Sample, sentence: str) -> None:
+        self.recent.forget_sample(sample)
+        self.messages.post(sentence)
+
     def begin_tour(self) -> None:
         """Shows the first step, over the start page unless something is open already."""
         if self.controller.runs:
@@ -485,12 +500,27 @@ class MainWindow(QMainWindow):
     def _take_panel(self, panel: QWidget) -> None:
         if isinstance(panel, FollowingPanel):
             panel.demo_asked.connect(self.run_demo)
+        if isinstance(panel, ScalingPanel):
+            panel.sweep_asked.connect(self.run_sweep)
+
+    def run_sweep(self) -> None:
+        """Runs the sample that is open with several numbers of frames, with everything else as it stands."""
+        if problem := self.toolbar.form.problem:
+            self.messages.post(problem)
+            return
+        try:
+            requests = sweep_requests(self.toolbar.form.request())
+        except UserError as error:
+            self.messages.post(error.sentence)
+            return
+        self.submit(*requests)
 
     # Qt's own.
 
     def showEvent(self, event: QShowEvent) -> None:
         """Divides the window once it knows its size, unless a division was restored."""
         super().showEvent(event)
+        self.partings.comparison.look()
         self.timeline.setFocus()
         if not self._is_divided:
             self._is_divided = True
@@ -555,6 +585,7 @@ class MainWindow(QMainWindow):
         self.pair.close_feeds()
         self.opener.close()
         self.comparison.errand.wait()
+        self.timeline.delta_figures.errand.wait()
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)

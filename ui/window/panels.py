@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
+from ui.columns.answer_panel import AnswerPanel
 from ui.costs.kv_panel import KvPanel
 from ui.costs.scaling_panel import ScalingPanel
 from ui.costs.visual_panel import VisualPanel
@@ -45,6 +46,7 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("left", "Samples and runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
+    PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", AnswerPanel),
     PanelEntry("marks", "Marks", LEFT, "Ctrl+M", _marks),
     PanelEntry("kv", "KV cache", LOWER, "Ctrl+Alt+K", KvPanel),
     PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Alt+V", VisualPanel),

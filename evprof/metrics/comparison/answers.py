@@ -18,7 +18,7 @@ from evprof.metrics.figures.texts import rouge_words, squad_words, words
 
 TEXT_DIFF_DEFINITION = "words without case and punctuation, longest common blocks first; ms from each run's zero"
 
-MOST_WORDS = 1000
+MOST_WORDS = 500
 """This many words of each answer are compared: what longer answers cost grows with the product of their lengths."""
 
 _FILLERS = frozenset(
@@ -29,7 +29,8 @@ _FILLERS = frozenset(
 )
 """Words of an expected answer that tell nothing, unless it has no others; articles count nowhere."""
 
-SAME, CHANGED, ONLY_A, ONLY_B = "same", "changed", "only_a", "only_b"
+SAME, CHANGED, ONLY_A, ONLY_B, AHEAD = "same", "changed", "only_a", "only_b", "ahead"
+"""Kinds of spans. `ahead`: only one side has come so far, and the other may still say the same."""
 
 
 class SaidWord(NamedTuple):
@@ -80,7 +81,7 @@ class AnswerDiff:
     @property
     def first_difference(self) -> AnswerSpan | None:
         """Where the answers part; None where they say the same."""
-        return next((span for span in self.spans if span.kind != SAME), None)
+        return next((span for span in self.spans if span.kind not in (SAME, AHEAD)), None)
 
     @property
     def common_words(self) -> int:
@@ -104,7 +105,7 @@ class AnswerDiff:
 
 
 def said_words(run: RunLog) -> list[SaidWord]:
-    """The words of a run's answer so far, in order."""
+    """The words of a run's answer so far, in order; the last one only when it can grow no more."""
     if run.info.imported is not None or not run.tokens:
         return [SaidWord(word, None, -1) for word in words(run.info.text or "")]
     zero_ns = run.tokens[0].t_ns if run.info.start_ns is None else run.info.start_ns
@@ -115,7 +116,7 @@ def said_words(run: RunLog) -> list[SaidWord]:
         at = start + len(word)
         first, last = owners[start], owners[at - 1]
         found.append(SaidWord(word, run.tokens[last].t_ns - zero_ns, run.tokens[first].position))
-    return found
+    return found if run.info.is_over else found[:-1]
 
 
 def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
@@ -124,7 +125,11 @@ def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
     reference = b.info.sample.reference if b.info.sample.reference is not None else a.info.sample.reference
     keywords = None if reference is None else (first_keyword(said[0], reference), first_keyword(said[1], reference))
     is_cut = max(map(len, said)) > MOST_WORDS
-    return AnswerDiff(tuple(spans_of(said[0][:MOST_WORDS], said[1][:MOST_WORDS])), keywords, is_cut)
+    spans = spans_of(said[0][:MOST_WORDS], said[1][:MOST_WORDS])
+    behind = b if spans and spans[-1].kind == ONLY_A else a if spans and spans[-1].kind == ONLY_B else None
+    if behind is not None and not behind.info.is_over:
+        spans[-1] = spans[-1]._replace(kind=AHEAD)
+    return AnswerDiff(tuple(spans), keywords, is_cut)
 
 
 def spans_of(a: Sequence[SaidWord], b: Sequence[SaidWord]) -> list[AnswerSpan]:

@@ -1,0 +1,46 @@
+"""How much longer or shorter each stage of B is than A's, with the ratio, interval and judgement of the comparison."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evprof.core.vocabulary.figures import judge
+from evprof.metrics.comparison.differences import common_blocks, part_reader
+from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.estimates.estimates import ProcessSpread, observe, ratio_of
+from evprof.metrics.figures.partition import name_of
+
+
+class StageDelta(NamedTuple):
+    """A stage, or several that a file timed in one piece, in ms: A's and B's mean over `counts` runs.
+
+    `ci95` is the interval of the ratio B / A; `judgement` "good" or "bad" only where it leaves 1 out.
+    """
+
+    stage: str
+    a_ms: float
+    b_ms: float
+    ratio: float
+    ci95: tuple[float, float] | None
+    counts: tuple[int, int]
+    judgement: str
+
+    @property
+    def delta_ms(self) -> float:
+        """B less A."""
+        return self.b_ms - self.a_ms
+
+
+def stage_deltas(a: Configuration, b: Configuration, processes: ProcessSpread | None = None) -> list[StageDelta]:
+    """The stages that both measured, in their order; stages of both models of a run count together."""
+    found = []
+    for block in common_blocks((a, b)):
+        read = part_reader(block)
+        one, two = observe(a.runs, read, a.session), observe(b.runs, read, b.session)
+        ratio = ratio_of(one, two, processes)
+        if ratio is not None:
+            judgement = judge(ratio.value, ratio.interval, lower_is_better=True)
+            a_ms, b_ms = ratio.means
+            counts = len(one), len(two)
+            found.append(StageDelta(name_of(block), a_ms, b_ms, ratio.value, ratio.interval, counts, judgement))
+    return found

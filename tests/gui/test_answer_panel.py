@@ -1,0 +1,165 @@
+"""Where two answers part: the panel beside the texts, and the marks in them and on the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import RecordLog
+from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
+from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.sample import Sample
+from ui.columns.answer_panel import AnswerPanel
+from ui.columns.model_pair import ModelPair
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection, TokenRef
+from ui.style.theme import ThemeHolder
+from ui.timeline.timeline_view import TimelineView
+from ui.window.parting_marks import PartingMarks
+
+MS = 1_000_000
+
+A, B = 1, 2
+
+
+def say(recording: RecordLog, run_id: int, pieces: list[str], step_ms: int, start: int = 0) -> None:
+    """Tokens of a run, one every `step_ms` after its zero."""
+    for place, piece in enumerate(pieces, start):
+        t_ns = run_id * 1000 * MS + (place + 1) * step_ms * MS
+        recording.append(TokenRecord(run_id, TARGET, place, place, ORIGIN_TARGET, -1, t_ns, piece))
+
+
+@pytest.fixture
+def recording() -> RecordLog:
+    """Run 1 is over, run 2 goes on: both have said "The red car", run 1 "stops" after it."""
+    made = RecordLog()
+    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", name="scene", reference="A red car.")
+    for run_id in (A, B):
+        info = RunInfo(run_id, run_id, 0, TARGET, "target", start_ns=run_id * 1000 * MS, sample=sample)
+        made.post(RunStarted(run_id, info))
+        made.append(SpanRecord(run_id, 0, -1, END, TARGET, "decode", info.start_ns or 0, run_id * 1000 * MS + 200 * MS))
+    say(made, A, [" The", " red", " car", " stops", "."], 10)
+    made.post(RunEnded(A, FINISHED))
+    say(made, B, [" The", " red", " car", " dri"], 30)
+    return made
+
+
+@pytest.fixture
+def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
+    made = RunController(recording)
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def panel(controller: RunController, selection: Selection, themes: ThemeHolder) -> Iterator[AnswerPanel]:
+    made = AnswerPanel(controller, selection, themes)
+    made.resize(700, 300)
+    made.show()
+    yield made
+    made.close()
+    made.deleteLater()
+
+
+def test_it_says_who_was_earlier_and_where_they_part(panel: AnswerPanel, selection: Selection) -> None:
+    selection.set_runs(A, B)
+    assert panel.said.text() == "Both say the same 3 words so far."
+    assert panel.keyword.text() == "First word of the expected answer: A “red” at 20.0 ms, B “red” at 60.0 ms."
+    assert (
+        panel.sheet.as_text() == "The red car\t30.0 ms\tA 60.0 ms earlier\t90.0 ms\tThe red car\nstops.\t50.0 ms\t\t\t"
+    )
+
+
+def test_it_follows_an_answer_that_goes_on(
+    panel: AnswerPanel, selection: Selection, controller: RunController, recording: RecordLog
+) -> None:
+    selection.set_runs(A, B)
+    say(recording, B, ["ves", " on"], 30, start=4)
+    QTest.qWait(260)
+    controller.pull()
+    assert panel.said.text() == "They part after 3 words: A says “stops.” at 50.0 ms, B “drives” at 150 ms."
+    recording.post(RunEnded(B, FINISHED))
+    QTest.qWait(260)
+    controller.pull()
+    assert panel.said.text() == "They part after 3 words: A says “stops.” at 50.0 ms, B “drives on” at 150 ms."
+
+
+def test_an_answer_that_ends_early_parts_where_it_ends(
+    panel: AnswerPanel, selection: Selection, controller: RunController, recording: RecordLog
+) -> None:
+    recording.post(RunEnded(B, FINISHED))
+    controller.pull()
+    selection.set_runs(B, A)
+    assert panel.said.text() == "They part after 3 words: A says “dri” at 120 ms, B “stops.” at 50.0 ms."
+
+
+def test_a_click_on_a_phrase_selects_its_first_token_in_the_run_of_that_side(
+    panel: AnswerPanel, selection: Selection
+) -> None:
+    selection.set_runs(A, B)
+    sheet = panel.sheet
+    QTest.mouseClick(sheet, Qt.MouseButton.LeftButton, pos=sheet.rect().topRight() + QPointF(-30, 8).toPoint())
+    assert selection.chosen == TokenRef(B, 0)
+    QTest.keyClick(sheet, Qt.Key.Key_Down)
+    assert selection.chosen == TokenRef(A, 3)
+    QTest.keyClick(sheet, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == sheet.as_text()
+
+
+def test_it_teaches_while_there_are_not_two_runs_and_does_nothing_while_hidden(
+    panel: AnswerPanel, selection: Selection
+) -> None:
+    selection.set_runs(A, A)
+    assert panel.comparison.diff is None
+    assert not panel.sheet.isVisible()
+    panel.hide()
+    selection.set_runs(A, B)
+    assert panel.comparison.diff is None
+    panel.show()
+    assert panel.comparison.diff is not None
+    assert panel.sheet.isVisible()
+
+
+def test_both_texts_and_the_timeline_are_marked_where_they_part(
+    controller: RunController, selection: Selection, themes: ThemeHolder, recording: RecordLog
+) -> None:
+    recording.post(RunEnded(B, FINISHED))
+    controller.pull()
+    pair, timeline = ModelPair(selection, themes), TimelineView(controller, selection, themes)
+    timeline.resize(1000, 400)
+    timeline.show()
+    marks = PartingMarks(controller, selection, pair, timeline, timeline)
+    selection.set_runs(A, B)
+    timeline.aligning.drag(25.0)
+    QApplication.processEvents()
+    assert marks.comparison.diff is not None
+    found = []
+    for column, t_ns in ((0, 50 * MS), (1, 120 * MS + selection.offset_ns)):
+        hit = timeline.stage_lane(column).hit(QPointF(timeline.scene.scale.x(t_ns) + 2, 2))
+        assert hit is not None
+        found.append((hit.title, hit.facts))
+    assert found == [("The answers part here", [("A", "50.000 ms"), ("B", "120.000 ms")])] * 2
+    picture = timeline.stage_lane(0).grab().toImage()
+    timeline.mark_partings(None, None)
+    assert timeline.stage_lane(0).grab().toImage() != picture
+    timeline.close()
+    for widget in (timeline, pair):
+        widget.deleteLater()
+    pair.close_feeds()
+
+
+def test_an_answer_nobody_expects_has_no_keyword(
+    panel: AnswerPanel, selection: Selection, controller: RunController
+) -> None:
+    for run in controller.runs.values():
+        run.info.sample = replace(run.info.sample, reference=None)
+    selection.set_runs(A, B)
+    assert panel.keyword.isHidden()

@@ -1,0 +1,57 @@
+"""Where the answers of runs A and B part, kept up to date while they are being said."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
+
+from evprof.core.run_log import RunLog
+from evprof.metrics.comparison.answers import AnswerDiff, diff_of
+from evprof.view.columns import columns_of
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.widgets.pace import Pace
+
+INTERVAL_MS = 250
+
+
+class AnswerComparison(QObject):
+    """The diff of the two shown runs; None while they are not two. Nothing is done while `seen_by` is hidden;
+    it has to `look` when it is shown.
+
+    Signals:
+        changed(): there is another diff, or none any more.
+    """
+
+    changed = Signal()
+
+    def __init__(self, controller: RunController, selection: Selection, seen_by: QWidget) -> None:
+        super().__init__(seen_by)
+        self._seen_by = seen_by
+        self._controller = controller
+        self._selection = selection
+        self.runs: tuple[RunLog, RunLog] | None = None
+        self.diff: AnswerDiff | None = None
+        self._known: object = None
+        self._pace = Pace(INTERVAL_MS, self.look, self)
+        selection.runs_changed.connect(self.look)
+        controller.session_replaced.connect(self.look)
+        controller.runs_changed.connect(self._note)
+
+    def _note(self, run_ids: set[int]) -> None:
+        if run_ids.intersection(self._selection.runs):
+            self._pace.follow()
+
+    def look(self, *_: object) -> None:
+        """Compares what is there now."""
+        if not self._seen_by.isVisible():
+            return
+        self._pace.begin()
+        a, b = columns_of(self._controller.runs, self._selection.runs)
+        self.runs = None if a is None or b is None or a.run is b.run else (a.run, b.run)
+        known = self.runs and tuple((id(run), len(run.tokens), run.info.status, run.info.text) for run in self.runs)
+        if known == self._known:
+            return
+        self._known = known
+        self.diff = None if self.runs is None else diff_of(*self.runs)
+        self.changed.emit()

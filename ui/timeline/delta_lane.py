@@ -1,0 +1,173 @@
+"""Where B's stages are longer or shorter than A's, beneath them: one row for each stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+
+from evprof.core.units import ms_text
+from evprof.metrics.comparison.stage_deltas import StageDelta
+from evprof.view.labels import stage_title, stages_in, widest_that_fits
+from evprof.view.lanes import News
+from ui.run_facts.figures import ratio_text
+from ui.state.selection import SpanRef, TimeRange
+from ui.timeline.lane import Lane
+from ui.timeline.scene import Hit, TimelineScene
+
+_TOP, _ROW, _BAR = 5.0, 16.0, 8.0
+_LABEL_PX = 10.5
+_SINGLE = "one run each: too few to say better or worse"
+
+
+class DeltaLane(Lane):
+    """From where B's stage begins: a line as long as the shorter of both, then by how much the other is longer.
+
+    A full piece is B's, an outlined one A's; only what an interval tells from A has a colour.
+    """
+
+    lane_height_px = 90
+
+    def __init__(self, scene: TimelineScene) -> None:
+        super().__init__(scene)
+        self._deltas: list[StageDelta] = []
+
+    @property
+    def deltas(self) -> list[StageDelta]:
+        """What is shown."""
+        return list(self._deltas)
+
+    def show_deltas(self, deltas: Sequence[StageDelta]) -> None:
+        """Shows the differences of another pair, or newer ones."""
+        if list(deltas) != self._deltas:
+            self._deltas = list(deltas)
+            self.show_news()
+
+    def is_wanted(self) -> bool:
+        """Only of two runs."""
+        return bool(self.scene.headers[0])
+
+    def is_empty(self) -> bool:
+        """Whether no stage was measured in both."""
+        return not self._deltas
+
+    def names(self) -> tuple[str, str]:
+        """The lane, and of how many runs it is made."""
+        counts = {delta.counts for delta in self._deltas}
+        if len(counts) != 1:
+            return "B − A", "by stage"
+        a, b = next(iter(counts))
+        return "B − A", f"n = {a}, {b}"
+
+    def scale_marks(self) -> Sequence[tuple[float, str]]:
+        """The stages' names, each at its row."""
+        return [(self._middle(place), stage_title(delta.stage)) for place, delta in enumerate(self._deltas)]
+
+    def wants(self, column: int, news: News) -> bool:
+        """Stages of B move its rows."""
+        return news.spans and column % 2 == 1
+
+    @staticmethod
+    def _middle(place: int) -> float:
+        return _TOP + _ROW * place + _ROW / 2
+
+    def _bars(self, delta: StageDelta) -> tuple[float, float, float] | None:
+        """Where B's stage begins, the shorter and the longer of both end; canvas px. None where B's is not shown."""
+        track = self.scene.tracks[1]
+        if track is None:
+            return None
+        name = stages_in(delta.stage)[0]
+        span = track.run.stage(delta.stage, track.role) or next(
+            (found for found in track.run.stages(track.role) if name in found.covers), None
+        )
+        if span is None:
+            return None
+        start = span.start_ns - track.zero_ns
+        lengths = sorted((delta.a_ms, delta.b_ms))
+        left, shorter, longer = (self.scene.scale.x(start + round(ms * 1e6)) for ms in (0.0, *lengths))
+        return left, shorter, longer
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """A row for each stage."""
+        if not self._deltas:
+            self.paint_hint(painter, "Stages that both runs have ended are compared here.")
+        for place, delta in enumerate(self._deltas):
+            bars = self._bars(delta)
+            if bars is not None:
+                self._paint_row(painter, self._middle(place), delta, bars)
+
+    def _color(self, delta: StageDelta) -> QColor:
+        theme = self.scene.theme
+        return {"good": theme.good, "bad": theme.bad}.get(delta.judgement, theme.text_dim)
+
+    def _paint_row(self, painter: QPainter, middle: float, delta: StageDelta, bars: tuple[float, float, float]) -> None:
+        left, shorter, longer = bars
+        theme, color = self.scene.theme, self._color(delta)
+        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.7), 1))
+        painter.drawLine(QPointF(left, middle), QPointF(max(left + 1, shorter), middle))
+        piece = QRectF(shorter, middle - _BAR / 2, max(1.0, longer - shorter), _BAR)
+        if delta.delta_ms > 0:
+            painter.fillRect(piece, theme.alpha(color, 0.85))
+        else:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(color, 1))
+            painter.drawRect(piece.adjusted(0, 0.5, -1, -0.5))
+        font = theme.font(_LABEL_PX, 500)
+        painter.setFont(font)
+        width_of = QFontMetricsF(font).horizontalAdvance
+        right = self.canvas_width - 8
+        text = widest_that_fits(wordings(delta), max(right - longer - 8, left - 16), width_of)
+        x = longer + 6 if width_of(text) <= right - longer - 8 else left - 6 - width_of(text)
+        painter.setPen(theme.readable(color, theme.panel) if delta.judgement else theme.text_dim)
+        painter.drawText(QPointF(x, middle + 3.5), text)
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The stage whose row is under the pointer."""
+        place = int((pos.y() - _TOP) // _ROW)
+        track = self.scene.tracks[1]
+        if not 0 <= place < len(self._deltas) or track is None:
+            return None
+        delta = self._deltas[place]
+        facts = [
+            ("A", ms_text(delta.a_ms) + _of(delta.counts[0])),
+            ("B", ms_text(delta.b_ms) + _of(delta.counts[1])),
+            ("B − A", signed(delta.delta_ms)),
+            ("B / A", ratio_text(delta.ratio)),
+        ]
+        note = _SINGLE if max(delta.counts) == 1 else "" if delta.ci95 else "too few runs for an interval"
+        if delta.ci95 is not None:
+            facts.append(("95 % interval", _interval(delta.ci95)))
+            note = "" if delta.judgement else "no difference: the interval holds 1"
+        span = track.run.stage(delta.stage, track.role)
+        return Hit(
+            stage_title(delta.stage),
+            self.scene.theme.stage(stages_in(delta.stage)[-1]),
+            facts,
+            note,
+            span=None if span is None else SpanRef(track.run.run_id, span.span_id),
+            range=None
+            if span is None or span.end_ns is None
+            else TimeRange(span.start_ns - track.zero_ns, span.end_ns - track.zero_ns),
+        )
+
+
+def wordings(delta: StageDelta) -> list[str]:
+    """What stands beside a row, longest first."""
+    told = {"good": "better", "bad": "worse"}.get(delta.judgement, "")
+    short = f"{signed(delta.delta_ms)} · {ratio_text(delta.ratio)}"
+    interval = "" if delta.ci95 is None else f" [{_interval(delta.ci95)}]"
+    return list(dict.fromkeys([f"{short}{interval} {told}".strip(), f"{short} {told}".strip(), short, ""]))
+
+
+def signed(delta_ms: float) -> str:
+    """`+12.3 ms`."""
+    return f"{'+' if delta_ms >= 0 else '−'}{ms_text(abs(delta_ms))}"
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"{ratio_text(ends[0])[:-1]}, {ratio_text(ends[1])[:-1]}"
+
+
+def _of(count: int) -> str:
+    return f"  (mean of {count})" if count > 1 else ""
