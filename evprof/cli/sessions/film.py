@@ -44,7 +44,11 @@ class FilmCommand(Command):
         )
         parser.add_argument("--runs", metavar="LIST", type=run_numbers, help="one run or two (default: the last)")
         parser.add_argument(
-            "--seconds", metavar="SECONDS", type=float, default=10.0, help="how long the film lasts, 1 to 60 (default 10)"
+            "--seconds",
+            metavar="SECONDS",
+            type=float,
+            default=10.0,
+            help="how long the film lasts, 1 to 60 (default 10)",
         )
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
