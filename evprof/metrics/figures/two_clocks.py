@@ -4,7 +4,6 @@ have been drawn from it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from itertools import chain
 from typing import NamedTuple
 
 from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_DRAFT, ORIGIN_REJECTED, FrameRecord
