@@ -60,6 +60,10 @@ faults: setup  # kill 200 programs at random moments, and tell what is left of t
 soak: setup  # use evprof for very long, and tell whether it grows
 	@PYTHONPATH=.:packaging:tests OMP_NUM_THREADS=1 $(PYTHON) -m faults.soak --out out/soak
 
+pictures: setup  # draw the documentation's pictures anew, and every panel and dialog of the window: out/pictures
+	@OMP_NUM_THREADS=1 $(PYTHON) packaging/site_pictures.py
+	@OMP_NUM_THREADS=1 PYTHONPATH=. $(PYTHON) packaging/window_pictures.py out/pictures
+
 frozen: docs  # build the frozen program and try it
 	@packaging/setup.sh dev frozen
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/bundled \

@@ -150,6 +150,9 @@ class _Play(ScriptedRecords):
         if self._speculation.judges:
             for record in self._judgements:
                 self.sink.append(record)
+        if self.request.settings.alternatives:
+            for alternatives in self.alternatives:
+                self.sink.append(alternatives)
         facts = self._outcome(roles) if status == FINISHED else {**self._outcome(roles), "warmup": False}
         self.sink.post(RunEnded(self.run_id, status, error, facts))
         return status == FINISHED

@@ -14,8 +14,10 @@ from evprof.core.records import (
     BEGIN,
     DRAFT,
     END,
+    ORIGIN_ACCEPTED,
     ORIGIN_REJECTED,
     SETTLED,
+    AlternativesRecord,
     FrameRecord,
     KvRecord,
     SpanRecord,
@@ -40,6 +42,7 @@ class ScriptedRecords:
     stop: StopFlag
     pieces: list[str] = field(default_factory=list)
     lengths: dict[str, int] = field(default_factory=dict)
+    alternatives: list[AlternativesRecord] = field(default_factory=list)
     _spans: int = 0
 
     def model(self, role: str) -> ScriptedModel:
@@ -91,6 +94,9 @@ class ScriptedRecords:
         self.sink.append(
             TokenRecord(self.run_id, role, place, token_id_of(piece), origin, round_index, monotonic_ns(), piece)
         )
+        self.alternatives.append(alternatives_of((self.run_id, role, round_index, place), piece))
+        if origin == ORIGIN_ACCEPTED:
+            self.alternatives.append(alternatives_of((self.run_id, DRAFT, round_index, place), piece))
         if origin != ORIGIN_REJECTED:
             self.pieces.append(piece)
 
@@ -102,3 +108,12 @@ class ScriptedRecords:
             end_us = start_us + (20_000 if role == DRAFT else 0)
             label = f"frame {index + 1}"
             self.sink.append(FrameRecord(self.run_id, role, index, start_us, end_us, label, png))
+
+
+def alternatives_of(place: tuple[int, str, int, int], piece: str) -> AlternativesRecord:
+    """Plausible odds of a piece and four others, by the piece: the same script says the same every time."""
+    most = 0.4 + token_id_of(piece) % 60 / 100
+    others = (" the", " a", " one", " some")
+    chances = [most, *((1 - most) * share for share in (0.5, 0.2, 0.1, 0.05))]
+    ids = [token_id_of(one) for one in (piece, *others)]
+    return AlternativesRecord.made((*place, ids[0]), ids, chances, 3 * (1 - most), (piece, *others))

@@ -20,7 +20,7 @@ from engines.hardware.threads import thread_count
 from engines.inspection.architecture import describe_model
 from engines.suites.document_facts import document_facts
 from evprof.core.errors import UserError
-from evprof.core.units import MIB
+from evprof.core.units import MIB, count_text
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 __all__ = ["CARD_BYTES", "document_facts", "model_facts", "suite_facts"]
@@ -82,7 +82,7 @@ def _ceilings(shapes: dict[ModelChoice, ModelShape], note: Note, scale: float) -
 def _measured(name: str, dtype: torch.dtype, threads: int, note: Note, scale: float) -> dict[str, Any]:
     before = torch.get_num_threads()
     device = torch.device(name)
-    with_threads = f" with {threads} thread{'s' * (threads != 1)}" if device.type == "cpu" else ""
+    with_threads = f" with {count_text(threads, 'thread')}" if device.type == "cpu" else ""
     note(f"Measuring what {name} can do in {dtype_name(dtype)}{with_threads}.")
     try:
         if device.type == "cpu" and threads != before:

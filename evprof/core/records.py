@@ -203,6 +203,11 @@ class AlternativesRecord(NamedTuple):
         """The probability of a token; None where it is not among the likeliest."""
         return next((found.chance for found in self.listed if found.token_id == token_id), None)
 
+    def chance_at_most(self, token_id: int) -> float | None:
+        """The probability of a token; of one that is not among the likeliest, that of the last of these."""
+        listed = self.listed
+        return next((one.chance for one in listed if one.token_id == token_id), listed[-1].chance if listed else None)
+
 
 class KvRecord(NamedTuple):
     """Length and logical bytes of one model's KV cache at a moment, by host arithmetic from shapes."""

@@ -216,8 +216,30 @@ def _token_rows(run: RunLog) -> list[Row]:
             "origin": token.origin,
             "round": token.round_index if token.round_index >= 0 else None,
             "time_ms": stages.start_ms(run, token.t_ns) if run.info.imported is None else None,
+            "chance": None if odds is None else odds.chance_of(token.token_id),
+            "entropy_bits": None if odds is None else odds.entropy_bits,
         }
         for token in sorted([*run.tokens, *run.rejected], key=lambda token: (token.t_ns, token.position))
+        for odds in (run.alternatives_of(token),)
+    ]
+
+
+def _alternative_rows(run: RunLog) -> list[Row]:
+    """The likeliest tokens in every token's place, by the model that chose or proposed it; the likeliest has rank 1."""
+    return [
+        {
+            "role": record.role,
+            "round": record.round_index if record.round_index >= 0 else None,
+            "position": record.position,
+            "token_id": record.token_id,
+            "entropy_bits": record.entropy_bits,
+            "rank": rank,
+            "alternative_id": one.token_id,
+            "alternative_piece": one.piece,
+            "chance": one.chance,
+        }
+        for record in run.alternatives.values()
+        for rank, one in enumerate(record.listed, 1)
     ]
 
 
@@ -322,6 +344,7 @@ _ROWS: dict[str, Callable[[RunLog], list[Row]]] = {
     "tokens": _token_rows,
     "rounds": _round_rows,
     "judgements": _judgement_rows,
+    "alternatives": _alternative_rows,
     "kv_cache": _kv_rows,
     "memory": _memory_rows,
     "power": _power_rows,
@@ -351,7 +374,7 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "stages": ("role", "stage", "part", "covers", "start_ms", "duration_ms"),
     "tensors": ("role", "stage", "part", "direction", "tensor", "shape", "dtype", "bytes"),
-    "tokens": ("role", "position", "token_id", "piece", "origin", "round", "time_ms"),
+    "tokens": ("role", "position", "token_id", "piece", "origin", "round", "time_ms", "chance", "entropy_bits"),
     "rounds": (
         *("round", "start_ms", "draft_ms", "verify_ms", "rollback_ms"),
         *("drafted", "accepted", "emitted", "drafted_ids", "hidden"),
@@ -360,6 +383,10 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     "judgements": (
         *("round", "place", "position", "draft_id", "target_id", "accepted"),
         *("draft_chance", "cross_chance", "target_chance", "overlap", "draft_piece", "target_piece"),
+    ),
+    "alternatives": (
+        *("role", "round", "position", "token_id", "entropy_bits"),
+        *("rank", "alternative_id", "alternative_piece", "chance"),
     ),
     "kv_cache": ("role", "time_ms", "positions", "bytes"),
     "memory": ("time_ms", "resident_bytes", "gpu_bytes"),

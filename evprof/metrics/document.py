@@ -5,18 +5,19 @@ Everything is read from a RunLog, finished or not; what was not measured is None
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import evprof
 from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
-from evprof.core.records import DRAFT, TARGET, TensorRecord
+from evprof.core.records import DRAFT, TARGET, AlternativesRecord, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
+from evprof.metrics.costs.document import visual_document
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.energy import energy_document
@@ -24,6 +25,8 @@ from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.throttling import is_throttled, throttled_devices
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
+
+_T = TypeVar("_T")
 
 _MODEL_KEYS = (
     "name",
@@ -118,13 +121,28 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "throttled": is_throttled(run),
         "clocks": {device: facts.to_json() for device, facts in info.clocks.items()},
         "kv_cache": _kv_cache(run, info.role),
+        "visual_costs": visual_document(run),
         "draft": _draft(run),
         "speculation": speculation_document(run, others, processes),
         "text": decoding.answer_text(run),
         "token_ids": [token.token_id for token in run.tokens],
         "token_pieces": [token.piece for token in run.tokens],
         "token_origin": [token.origin for token in run.tokens],
+        "token_entropy_bits": _of_tokens(run, lambda record: record.entropy_bits),
+        "token_alternatives": _of_tokens(run, _alternatives),
     }
+
+
+def _of_tokens(run: RunLog, told: Callable[[AlternativesRecord], _T]) -> list[_T | None] | None:
+    """Something of every token of the answer; None where no run recorded what else was likely."""
+    if not run.alternatives:
+        return None
+    records = [run.alternatives_of(token) for token in run.tokens]
+    return [None if record is None else told(record) for record in records]
+
+
+def _alternatives(record: AlternativesRecord) -> list[dict[str, Any]]:
+    return [{"id": one.token_id, "piece": one.piece, "probability": one.chance} for one in record.listed]
 
 
 def metrics_document(run: RunLog) -> dict[str, float | int | None]:
@@ -200,6 +218,7 @@ def _draft(run: RunLog) -> dict[str, Any] | None:
         "stages": _stages(run, DRAFT),
         "loading": loading_document(run, DRAFT),
         "kv_cache": _kv_cache(run, DRAFT),
+        "visual_costs": visual_document(run, DRAFT),
         "input_sequence_length": decoding.input_length(run, DRAFT),
         "visual_tokens": decoding.visual_tokens(run, DRAFT),
     }

@@ -41,11 +41,12 @@ class ObserverEffect(Plain):
     @property
     def sentence(self) -> str:
         """From what it is known."""
+        where = f"on {self.machine} with shape {self.shape}, evprof {self.evprof}"
         return (
             f"Time per token with evprof's records, against the same loop without: median of {self.pairs} pairs and "
-            f"its 95 % interval, measured {self.measured} on {self.machine} with shape {self.shape}, evprof {self.evprof}. "
-            f"Equal things differed by {_percent(self.again)} % meanwhile. Another model may differ: the shorter its "
-            "steps, the larger the share."
+            f"its 95 % interval, measured {self.measured} {where}. "
+            f"Equal things differed by {_percent(self.again)} % meanwhile. "
+            "Another model may differ: the shorter its steps, the larger the share."
         )
 
 

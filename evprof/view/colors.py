@@ -37,9 +37,9 @@ GROUND_DARK: dict[str, str] = {
     "text": "#e4e7ec",
     "text_dim": "#8b93a1",
     "accent": "#4c8dff",
-    "good": "#35c08e",
+    "good": "#40cc9f",
     "bad": "#f2735f",
-    "warn": "#e5a93b",
+    "warn": "#ebac3c",
     "selection": "#1f3150",
 }
 """Everything else on dark ground."""
@@ -52,9 +52,9 @@ GROUND_LIGHT: dict[str, str] = {
     "text": "#1a1e25",
     "text_dim": "#5d6674",
     "accent": "#2563eb",
-    "good": "#08784f",
+    "good": "#10764d",
     "bad": "#c2331c",
-    "warn": "#8f5a00",
+    "warn": "#842d00",
     "selection": "#d9e6ff",
 }
 """Everything else on light ground."""

@@ -68,6 +68,40 @@ MODEL = {
     "device": str,
     "quantization": Maybe(str),
 }
+COST = {
+    "tokens": int,
+    "kv_bytes": int,
+    "vision_ms": Maybe(Number),
+    "prefill_ms": Maybe(Number),
+    "decode_ms": Maybe(Number),
+}
+VISUAL_COSTS = {
+    **COST,
+    "first_token_share": Maybe(Number),
+    "sensor_s": Maybe(Number),
+    "shared": COST,
+    "frames": [{"frame": int, "label": str, "start_us": Maybe(int), "end_us": Maybe(int), **COST}],
+    "not_known": [str],
+}
+ESTIMATE = {"ms": Number, "ci95": Maybe([Number])}
+SWEEP = {
+    "model": str,
+    "role": one_of("draft target"),
+    "axis": one_of("frames clip_s"),
+    "runs": int,
+    "points": [
+        {
+            "at": Number,
+            "run_ids": [int],
+            "total": Maybe(ESTIMATE),
+            "stages": Each(ESTIMATE),
+            "roof": [{"stage": str, "figure": one_of("MFU MBU"), "share": Maybe(Number)}],
+        }
+    ],
+    "slopes": [
+        {"stage": str, "ms_per_step": Number, "ci95": Maybe([Number]), "verdict": str, "sentence": str},
+    ],
+}
 KV_CACHE = {
     "measured_bytes": Maybe(int),
     "formula_bytes": Maybe(int),
@@ -165,12 +199,15 @@ RUN = {
         "by_stage": Each(int),
     },
     "kv_cache": KV_CACHE,
-    "draft": Maybe({"model": MODEL, "stages": [STAGE], "kv_cache": KV_CACHE}),
+    "visual_costs": Maybe(VISUAL_COSTS),
+    "draft": Maybe({"model": MODEL, "stages": [STAGE], "kv_cache": KV_CACHE, "visual_costs": Maybe(VISUAL_COSTS)}),
     "speculation": Maybe(SPECULATION),
     "text": Maybe(str),
     "token_ids": [int],
     "token_pieces": [str],
     "token_origin": [one_of("target accepted bonus draft")],
+    "token_entropy_bits": Maybe([Maybe(Number)]),
+    "token_alternatives": Maybe([Maybe([{"id": int, "piece": str, "probability": Number}])]),
 }
 BATCH = {
     **dict.fromkeys(("model", "role", "device", "dtype", "peak_of"), str),
@@ -352,6 +389,32 @@ def test_show_prints_what_was_run(recorded) -> None:
     assert recorded.ask("show", recorded.path) == recorded.demo
 
 
+def test_costs_add_the_sweeps(recorded, tmp_path) -> None:
+    assert recorded.ask("show", recorded.path, "--costs") == recorded.demo | {"scaling": []}, "one number of frames"
+    path = tmp_path / "sweep.evprof"
+    for frames in (2, 4):
+        recorded.ask("run", "--mode", "target", "--frames", frames, "--max-new-tokens", 3, "-o", path)
+    document = recorded.ask("show", path, "--costs")
+    (sweep,) = document["scaling"]
+    assert differences(document, SESSION | {"scaling": [SWEEP]}) == []
+    assert [point["at"] for point in sweep["points"]] == [2, 4]
+    slopes = {slope["stage"]: slope for slope in sweep["slopes"]}
+    assert slopes["prefill"]["verdict"] == "too few runs"
+    assert "too few to say how sure" in slopes["prefill"]["sentence"]
+
+
+def test_visual_costs_add_up(recorded) -> None:
+    for run in runs_of(recorded):
+        costs = run["visual_costs"]
+        parts = [costs["shared"], *costs["frames"]]
+        assert sum(part["tokens"] for part in parts) == costs["tokens"] == run["metrics"]["visual_tokens"]
+        assert sum(part["kv_bytes"] for part in parts) == costs["kv_bytes"] == run["kv_cache"]["by_origin"]["visual"]
+        stages = {stage["name"]: stage["duration_ms"] for stage in run["stages"]}
+        assert costs["vision_ms"] == pytest.approx(stages["vision"])
+        assert costs["prefill_ms"] < stages["prefill"]
+        assert (costs["decode_ms"] is None) == (run["speculation"] is not None)
+
+
 def test_runs_are_numbered_and_grouped(recorded) -> None:
     runs = runs_of(recorded)
     assert [run["run_id"] for run in runs] == [1, 2, 3, 4, 5]
@@ -438,6 +501,12 @@ def test_the_text_leaves_out_the_end_that_the_ids_include(recorded) -> None:
 
 def test_origins_and_rounds(recorded) -> None:
     draft, target, speculative = runs_of(recorded)[2:]
+    for run in (draft, target, speculative):
+        # Greedily chosen: what came is what was likeliest.
+        likeliest = [listed[0]["id"] for listed in run["token_alternatives"]]
+        assert likeliest == run["token_ids"]
+        assert {len(listed) for listed in run["token_alternatives"]} == {5}
+        assert all(bits >= 0 for bits in run["token_entropy_bits"])
     for run in (draft, target):
         assert set(run["token_origin"]) == {"target"}
         assert run["draft"] is run["speculation"] is None

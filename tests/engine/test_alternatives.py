@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from engines.decoder.decoding import Limits
+from engines.decoder.cuda_graphs import GraphStep
+from engines.decoder.decoding import CachedModel, Limits
+from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
+from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.tokens.alternatives import AlternativesLog
 from evprof.core.recording import RecordLog
 from evprof.core.records import AlternativesRecord, TokenRecord
@@ -186,3 +189,37 @@ def test_a_compiled_step_tells_the_same(engine: Any, sample: Any, step: str) -> 
         assert one is not None
         assert two is not None
         assert [found.chance for found in one.listed] == pytest.approx([found.chance for found in two.listed], abs=2e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", ["eager", "graphs", "fused"])
+def test_on_a_gpu_rows_outlive_captured_steps_and_nobody_waits(
+    make_llama: Any, sink: Any, played_rounds: ModuleType, kind: str
+) -> None:
+    """A captured or fused step writes every result into one buffer; what was kept of it is what it said."""
+    device = torch.device("cuda:0")
+    decoder = LlamaDecoder.take_over(make_llama(4).cuda())
+    prompt = played_rounds.prompt_of(4).cuda()
+    expected = played_rounds.plain(decoder, prompt, Limits(20), sink)
+    log = AlternativesLog(device, decoder.rows, torch.float32, 20)
+    chosen = DecodeSteps(decoder).choose(Switches(step=kind), StepPlan((1,), prompt.shape[1], 64))
+    one = CachedModel.over(decoder, "target")
+    one.own_step = chosen.step
+    if isinstance(chosen.step, GraphStep):
+        one.cache = chosen.step.open_cache(64)
+    seen: list[torch.Tensor] = []
+
+    def choose(logits: torch.Tensor) -> torch.Tensor:
+        seen.append(logits[0].clone())
+        torch.cuda.set_sync_debug_mode("error")
+        token = watched(logits)
+        torch.cuda.set_sync_debug_mode("default")
+        return token
+
+    watched = log.watched(greedy)
+    ids = played_rounds.plain(one, prompt, Limits(20), sink, sampler=choose)
+    assert ids == expected
+    records = list(log.records(1, "target", ids, PIECES))
+    assert len(records) == len(ids)
+    for record, logits in zip(records, seen, strict=False):
+        assert_head_of(record, logits.cpu())

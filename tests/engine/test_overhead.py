@@ -84,7 +84,7 @@ def test_all_three_make_the_same_answer_at_the_same_positions(monkeypatch: pytes
 
     monkeypatch.setattr(overhead._Running, "time_per_token", look)
     measure_overhead("tiny", 2)
-    assert len(set(seen[:3])) == len(set(seen[3:6])) == 1
+    assert len(set(seen[:4])) == len(set(seen[4:8])) == 1
     assert len(seen[0][1]) == 1 + 4 * 6
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from evprof.core.records import AlternativesRecord
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source
 from evprof.export.tables import COLUMNS, plain_row, write_tables
@@ -23,6 +24,7 @@ def test_a_row_for_every_record(speculative_run: RunLog, unborn_run: RunLog) -> 
         "tokens": sum(len(run.tokens) + len(run.rejected) for run in runs),
         "rounds": 2,
         "judgements": 0,
+        "alternatives": 0,
         "kv_cache": 7,
         "memory": 2,
         "power": 0,
@@ -47,6 +49,22 @@ def test_times_are_ms_since_the_zero_and_unknown_ones_are_empty(speculative_run:
     assert found["memory"][1]["gpu_bytes"] == 500
     assert found["tokens"][0]["round"] is None
     assert {row["time_ms"] for row in tables([unborn_run])["kv_cache"]} == {None}
+
+
+def test_what_else_was_likely_has_a_row_each(speculative_run: RunLog) -> None:
+    token = speculative_run.tokens[1]
+    place = (speculative_run.run_id, token.role, token.round_index, token.position, token.token_id)
+    record = AlternativesRecord.made(place, [token.token_id, 9], [0.75, 0.25], 0.811, [" a", "-"])
+    speculative_run.absorb(record)
+    found = tables([speculative_run])
+    assert [(row["rank"], row["alternative_id"], row["chance"]) for row in found["alternatives"]] == [
+        (1, token.token_id, 0.75),
+        (2, 9, 0.25),
+    ]
+    assert {row["entropy_bits"] for row in found["alternatives"]} == {0.811}
+    by_place = {(row["position"], row["origin"]): row for row in found["tokens"]}
+    assert by_place[token.position, token.origin]["chance"] == 0.75
+    assert {row["chance"] for row in found["tokens"]} == {None, 0.75}
 
 
 def test_tensors_keep_their_stage(speculative_run: RunLog) -> None:

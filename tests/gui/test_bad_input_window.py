@@ -299,3 +299,17 @@ def test_a_path_that_does_not_exist_is_told_by_run(window: MainWindow, tmp_path:
     window.show_sample(Sample(str(tmp_path / "gone.npy"), None))
     assert not window.toolbar.run_button.isEnabled()
     assert "gone.npy" in window.toolbar.hint.text()
+
+
+def test_a_file_that_cannot_be_read_does_not_stay_a_sample(
+    window: MainWindow, bad: Path, application: QApplication, wait_until: Wait
+) -> None:
+    window.samples.read_durations()
+    before = list(window.samples.samples)
+    window.open_paths([str(bad / "cut.npy")])
+    wait_until(lambda: window.messages.shown is not None)
+    wait_until(lambda: window.samples.samples == before)
+    assert window.toolbar.sample.events_path != str(bad / "cut.npy"), "another sample is the one to run next"
+    assert not any(sample.events_path == str(bad / "cut.npy") for sample in window.recent.samples)
+    assert window.messages.shown is not None
+    assert "cut.npy" in window.messages.shown.sentence

@@ -195,9 +195,7 @@ def test_the_comparison_tells_means_with_their_intervals(window: MainWindow, add
     window.runs._choose(("cell", "1 frames"))
     rows = {row.name: row for row in window.comparison.table.rows}
     assert rows["prefill"].cells[:2] == ("41.2", "41.2")
-    assert window.comparison.cells.text() == (
-        "Means over runs: A 5 of EventGPT, B 5 of Video-LLaVA. The columns show typical ones."
-    )
+    assert window.comparison.cells.text() == ("Means over 5 and 5 runs; the columns show typical ones.")
     # Only the first row of a cell keeps its pictures, and the typical run is another.
     assert window.pair.left.frames._lack == "A suite keeps the pictures of the first row of each configuration."
     window.runs._choose((5, 6))

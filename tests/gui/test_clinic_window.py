@@ -43,9 +43,9 @@ from evprof.metrics.speculation.payoff import DECODE, SLIP_002, expected_table, 
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
-from ui.clinic.figures import chance_text, piece_text
 from ui.clinic.what_if import ALPHA, GAMMA, TOKENS, VERIFY, WhatIf
 from ui.clinic.window import ClinicDialog
+from ui.run_facts.odds import chance_text, piece_text
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection

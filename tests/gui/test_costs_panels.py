@@ -68,7 +68,7 @@ def click(widget: QWidget, at: QPoint) -> None:
 def test_areas_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunController, selection: Selection) -> None:
     panel = make_panel(KvPanel, controller)
     selection.set_runs(1, 2)
-    pieces = panel.picture.pieces()
+    pieces = panel.picture.places()
     assert {piece.block.run_id for piece in pieces} == {1, 2}
     areas = {piece.box.width() * piece.box.height() / piece.nbytes for piece in pieces}
     assert max(areas) == pytest.approx(min(areas), rel=1e-6), "a pixel is worth the same everywhere"
@@ -92,7 +92,7 @@ def test_a_click_on_frames_selects_the_vision_stage(
 ) -> None:
     panel = make_panel(KvPanel, controller)
     selection.set_runs(1, 2)
-    piece = next(piece for piece in panel.picture.pieces() if piece.origin == "visual" and piece.block.run_id == 2)
+    piece = next(piece for piece in panel.picture.places() if piece.origin == "visual" and piece.block.run_id == 2)
     click(panel.picture, piece.box.center().toPoint())
     assert isinstance(selection.chosen, SpanRef)
     assert controller.runs[2].spans[selection.chosen.span_id].name == "vision"
@@ -103,7 +103,7 @@ def test_a_click_on_what_was_rolled_back_selects_a_round(
 ) -> None:
     panel = make_panel(KvPanel, controller)
     selection.set_runs(3, 3)
-    piece = next(piece for piece in panel.picture.pieces() if piece.origin == "rolled back")
+    piece = next(piece for piece in panel.picture.places() if piece.origin == "rolled back")
     click(panel.picture, piece.box.center().toPoint())
     assert isinstance(selection.chosen, RoundRef)
 
@@ -216,7 +216,7 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     controller.pull()
     panel = make_panel(VisualPanel, controller)
     selection.set_runs(1, 2)
-    bars = panel.bars.bars()
+    bars = panel.bars.places()
     counts = {run_id: {bar.frame.frame for bar in bars if bar.group.run_id == run_id} for run_id in (1, 2)}
     assert counts == {1: set(range(4)), 2: set(range(8))}
     heights = [bar.box.height() / bar.share_ms for bar in bars]
@@ -269,7 +269,7 @@ def test_sweeps_appear_with_their_slopes(
     assert row(view.slopes, "prefill")[2] == "grows"
     assert row(view.slopes, "vision")[2] == "flat"
     assert view.roof.isHidden(), "no ceiling was measured"
-    part = next(part for part in view.chart.parts() if part.stage == "prefill" and part.point.place == 8)
+    part = next(part for part in view.chart.places() if part.stage == "prefill" and part.point.place == 8)
     click(view.chart, part.box.center().toPoint())
     assert selection.runs == (None, 7)
     controller.close()
@@ -330,3 +330,18 @@ def test_the_scripted_draft_has_a_map_of_its_own(controller: RunController) -> N
     held = cache_map(controller.runs[3], "draft")
     assert held is not None
     assert held.model.name == SCRIPTED_DRAFT.facts.name
+
+
+def test_arrow_keys_and_enter_do_what_the_mouse_does(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    picture = panel.picture
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Left):
+        QTest.keyClick(picture, key)
+    assert picture.current == picture.places()[1]
+    assert picture.accessibleDescription() == picture.places()[1].tip
+    QTest.keyClick(picture, Qt.Key.Key_Return)
+    assert selection.span is not None
+    assert selection.span.run_id == picture.places()[1].block.run_id

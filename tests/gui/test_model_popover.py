@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -294,4 +295,34 @@ def test_the_toolbar_names_the_other_model_and_the_settings(themes: ThemeHolder,
     assert toolbar.examiner.is_held
     toolbar.set_busy(False)
     assert not toolbar.examiner.is_held
+    toolbar.deleteLater()
+
+
+def _state(popover: ModelPopover, key: str, value: str) -> tuple[bool, str]:
+    box = popover.boxes[key]
+    place = box.findData(value)
+    item = box.model().index(place, 0)
+    return bool(item.flags() & Qt.ItemFlag.ItemIsEnabled), str(item.data(Qt.ItemDataRole.ToolTipRole) or "")
+
+
+def test_what_the_machine_cannot_do_is_greyed_with_the_reason(application: QApplication, themes: ThemeHolder) -> None:
+    toolbar = Toolbar(themes)
+    popover = toolbar.popover("target")
+    popover._offer()
+    assert _state(popover, "quantization", "int4") == (True, ""), "the engine has not said what there is"
+    toolbar.set_environment({"device": "A Processor", "cuda": "13.0", "gpu": None})
+    popover.open_below(toolbar.run_button)
+    is_offered, reason = _state(popover, "quantization", "int4")
+    assert not is_offered
+    assert "CUDA kernel" in reason
+    assert "nf4 or int8" in reason
+    assert _state(popover, "quantization", "int8") == (True, "")
+    assert not _state(popover, "device", "cuda:0")[0]
+    toolbar.set_environment({"device": "A GPU", "cuda": "13.0", "gpu": {"clocks_mhz": None}})
+    popover.open_below(toolbar.run_button)
+    assert _state(popover, "quantization", "int4")[0]
+    device = popover.boxes["device"]
+    device.setCurrentText("cpu")
+    assert not _state(popover, "quantization", "int4")[0], "on a machine with a GPU, for the model on the CPU"
+    popover.close()
     toolbar.deleteLater()

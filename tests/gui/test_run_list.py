@@ -31,6 +31,7 @@ from evprof.view.colors import contrast
 from evprof.view.columns import columns_of
 from scripted_engine import ScriptedEngine
 from scripted_process import engine_argv
+from ui.clinic.window import ClinicDialog
 from ui.comparison.book import OpenSession
 from ui.comparison.sheet import sheet
 from ui.run_facts import figures
@@ -355,6 +356,11 @@ def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow,
     assert found is not None
     assert found.baseline.run_ids == (12, 13, 14)
     assert run_document(saved[10], list(saved.values()))["baseline"] == {"run_ids": [12, 13, 14]}
+    window.dialogs.show_clinic()
+    clinic = window.findChild(ClinicDialog)
+    assert clinic is not None
+    assert clinic.against.text() == "vs runs 12, 13, 14 ▾"
+    clinic.close()
     window.runs.remarks.weigh_against([runs[number] for number in (9, 10, 11)], ())
     assert window.speculation.against.text() == "vs runs 4, 6, 8, 12, 13, 14 ▾"
 

@@ -174,6 +174,19 @@ def test_marks_are_kept_in_the_session_with_their_notes(window: MainWindow, sess
     assert marks_of(load_session(session_file).facts) == marks
 
 
+def test_figures_of_a_range_are_copied_as_the_panel_tells_them(window: MainWindow) -> None:
+    window.selection.select(TimeRange(MS, 5 * MS))
+    _point(window, window.timeline.scene.scale.x(3 * MS))
+    lines = window.timeline.offers.lines_of(None)
+    assert lines[0][0] == "Selected range"
+    assert ("length", "4.00 ms", "") in lines
+    assert any(line[1:] == ("sum", "share") for line in lines)
+
+
+def test_menus_show_the_keys_that_are_held(window: MainWindow) -> None:
+    assert window.actions_by_name["zoom_in"].shortcut().toString() == "W"
+
+
 def test_a_deleted_mark_comes_back(window: MainWindow) -> None:
     mark = Mark(3, 2 * MS, 2 * MS, "here")
     window.controller.marks.add(mark)

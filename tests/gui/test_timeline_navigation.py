@@ -14,12 +14,14 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, DRAFT, END, SETTLED, TARGET, KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
+from evprof.session.marks import Mark
+from ui.state.mark_book import go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
+from ui.timeline.ground.flows import flow_of
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.navigation.copying import svg_of, table_text
-from ui.timeline.navigation.flows import flow_of
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -143,6 +145,54 @@ def test_rounds_and_steps_of_levels_are_selected_by_a_click(view: TimelineView) 
     assert view.selection.chosen == TokenRef(1, 1)
     QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 30)), kv.y() + 20))
     assert view.selection.chosen is None
+
+
+def test_a_click_leaves_the_view_where_it_is(view: TimelineView) -> None:
+    """Selecting a long bar in a close view showed all of the bar, far away."""
+    view.zoom_to(TimeRange(30 * MS, 50 * MS))
+    kept = view.selection.view_range
+    decode = view.stage_lane(1)
+    QTest.mouseClick(view.stack, LEFT, pos=QPoint(round(_x(view, 40)), decode.y() + 18))
+    assert view.selection.chosen == SpanRef(1, 1)
+    assert view.selection.view_range == kept
+    _along(view, 45, 60, ALT)
+    assert view.selection.view_range == kept
+
+
+def test_what_was_selected_elsewhere_comes_into_view(view: TimelineView) -> None:
+    view.zoom_to(TimeRange(30 * MS, 50 * MS))
+    view.selection.select(RoundRef(1, 3))
+    scale = view.scene.scale
+    assert scale.start_ns <= 80 * MS
+    assert scale.end_ns >= 100 * MS
+
+
+def test_levels_show_what_a_selection_left_behind(view: TimelineView) -> None:
+    kv = next(lane for lane in view.lanes if lane.key == "kv")
+    assert kv.levels_at(10 * MS) == []
+    ((first, _),) = kv.levels_at(40 * MS)
+    ((last, _),) = kv.levels_at(99 * MS)
+    assert last < first
+    ((y, color),) = kv.levels_at(58 * MS)
+    place = QPoint(round(_x(view, 58)), kv.y() + round(y) - 2)
+    view.selection.select(TokenRef(1, 1))
+    assert view.stack.grab().toImage().pixelColor(place) == color
+    view.selection.clear()
+    assert view.stack.grab().toImage().pixelColor(place) != color
+
+
+def test_marks_move_with_their_run(view: TimelineView) -> None:
+    view.selection.set_runs(1, 2)
+    view.controller.marks.add(Mark(2, 3 * MS, 5 * MS))
+    view.selection.set_offset(20 * MS)
+    for place, track in view.scene.shown:
+        track.shift_ns = 20 * MS if place % 2 else 0
+    assert [when for _, when in view.scene.placed_marks()] == [(23 * MS, 25 * MS)]
+    go_to(view.controller.marks.marks[0], view.controller.runs, view.selection)
+    assert view.selection.time_range == (23 * MS, 25 * MS)
+    view.selection.select(TimeRange(26 * MS, 27 * MS))
+    view.deeds()["mark"]()
+    assert view.controller.marks.marks[-1] == Mark(2, 6 * MS, 7 * MS)
 
 
 def test_a_zoom_that_shows_nothing_of_another_run_is_let_go(view: TimelineView) -> None:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QSettings, Qt
 from PySide6.QtGui import QFont, QGuiApplication, QImage, QMouseEvent, QTextLayout, QTextOption
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.records import TokenRecord
+from evprof.core.records import (
+    BEGIN,
+    END,
+    SETTLED,
+    AlternativesRecord,
+    RoundRecord,
+    SpanRecord,
+    TokenRecord,
+)
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from ui.columns.text_blocks import CHUNK, TextBlocks
+from ui.columns.text_look import TextLook
 from ui.columns.token_text import TokenText
-from ui.state.selection import Selection
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 
 
@@ -209,3 +219,167 @@ def test_showing_another_run_starts_over(runs: dict[int, RunLog], themes: ThemeH
     assert view.plain_text() == runs[2].info.text
     view.show_column(None)
     assert view.plain_text() == ""
+
+
+def speculated() -> RunLog:
+    """One round of three drafts, one of which stood, with its measured parts and all odds."""
+    run = RunLog(RunInfo(1, 1, 0, "target", "speculative", start_ns=0, status="finished"))
+    for span_id, (name, role, start, end, parent) in enumerate(
+        (
+            ("decode", "target", 100, 400, -1),
+            ("draft", "draft", 110, 150, 0),
+            ("verify", "target", 150, 200, 0),
+        )
+    ):
+        for phase in (BEGIN, END, SETTLED):
+            run.absorb(SpanRecord(1, span_id, parent, phase, role, name, start, -1 if phase == BEGIN else end))
+    run.absorb(RoundRecord(1, 0, 110, 40, 50, 5, 3, 1, 2, "2,3,4", 0))
+    for position, piece, origin, round_index, t_ns in (
+        (0, " A", "target", -1, 100),
+        (1, " red", "accepted", 0, 200),
+        (2, " bus", "bonus", 0, 200),
+        (2, " car", "rejected", 0, 200),
+        (3, " near", "rejected", 0, 200),
+        (3, " stops", "target", -1, 300),
+    ):
+        role = "draft" if origin == "rejected" else "target"
+        run.absorb(TokenRecord(1, role, position, len(piece), origin, round_index, t_ns, piece))
+    return run
+
+
+def marked_words(view: TokenText) -> list[str]:
+    """The words on the ground of what is selected."""
+    assert view.flow is not None
+    return [view.flow.marks[index].text.strip() for index in view.marked]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "proposed", "answered"),
+    [
+        (SpanRef(1, 2), ["red", "car", "near"], ["red", "car", "near", "bus"]),
+        (SpanRef(1, 1), ["red", "car", "near"], ["red", "car", "near", "bus"]),
+        (SpanRef(1, 0), [], []),
+        (RoundRef(1, 0), ["red", "car", "near"], ["red", "car", "near", "bus"]),
+        (TokenRef(1, 1), ["red"], ["red"]),
+        (TokenRef(1, 2), ["car"], ["bus"]),
+        (TokenRef(1, 0), [], ["A"]),
+        (TokenRef(2, 1), [], []),
+        (TimeRange(250, 400), [], ["stops"]),
+        (None, [], []),
+    ],
+)
+def test_both_texts_mark_what_is_selected(
+    themes: ThemeHolder, selection: Selection, chosen: Chosen | None, proposed: list[str], answered: list[str]
+) -> None:
+    run = speculated()
+    left, right = shown_text(run, "draft", selection, themes), shown_text(run, "target", selection, themes)
+    plain = left.grab().toImage(), right.grab().toImage()
+    selection.select(chosen)
+    assert (marked_words(left), marked_words(right)) == (proposed, answered)
+    assert (left.grab().toImage() != plain[0], right.grab().toImage() != plain[1]) == (bool(proposed), bool(answered))
+
+
+def test_a_token_that_comes_later_joins_what_is_selected(themes: ThemeHolder, selection: Selection) -> None:
+    run = speculated()
+    view = shown_text(run, "target", selection, themes)
+    selection.select(RoundRef(1, 1))
+    assert marked_words(view) == []
+    run.absorb(TokenRecord(1, "target", 4, 9, "bonus", 1, 400, " there"))
+    view.refresh()
+    assert marked_words(view) == ["there"]
+
+
+def test_folded_rejections_leave_the_answer_to_read(themes: ThemeHolder, selection: Selection) -> None:
+    look = TextLook()
+    view = TokenText(selection, themes, look)
+    view.resize(420, 300)
+    view.show()
+    view.show_column(ShownModel(speculated(), "target"))
+    assert view.shown_text == "A red car near bus stops"
+    open_picture = view.grab().toImage()
+    look.toggle_rejected()
+    assert view.shown_text == "A red bus stops"
+    assert view.plain_text() == "A red bus stops"
+    folded = view.grab().toImage()
+    assert folded != open_picture
+    unspoilt = RunLog(RunInfo(1, 1, 0, "target", "speculative", start_ns=0, status="finished"))
+    for one in speculated().tokens:
+        unspoilt.absorb(one)
+    view.show_column(ShownModel(unspoilt, "target"))
+    assert view.grab().toImage() != folded  # a tick tells where something was
+    look.toggle_rejected()
+    view.show_column(ShownModel(speculated(), "target"))
+    assert view.grab().toImage() == open_picture
+    view.deleteLater()
+
+
+def test_a_folded_first_word_leaves_no_space(themes: ThemeHolder, selection: Selection) -> None:
+    look = TextLook()
+    look.toggle_rejected()
+    run = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill", start_ns=0, status="finished"))
+    run.absorb(TokenRecord(1, "target", 0, 1, "bonus", 0, 1, " A"))
+    run.absorb(TokenRecord(1, "draft", 0, 2, "rejected", 0, 1, " The"))
+    run.absorb(TokenRecord(1, "target", 1, 3, "target", -1, 2, " bus"))
+    view = TokenText(selection, themes, look)
+    view.resize(420, 300)
+    view.show_column(ShownModel(run, "target"))
+    assert view.shown_text == "A bus"
+    QTest.keyClick(view, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    assert view.plain_text() == "A bus"
+    view.deleteLater()
+
+
+def confident(chance: float) -> RunLog:
+    run = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0, status="finished"))
+    run.absorb(TokenRecord(1, "target", 0, 7, "target", -1, 0, " word"))
+    run.absorb(AlternativesRecord.made((1, "target", -1, 0, 7), [7, 8], [chance, 1 - chance], 1.0, [" word", " else"]))
+    return run
+
+
+def test_a_line_is_as_long_as_the_model_was_sure(themes: ThemeHolder, selection: Selection) -> None:
+    look = TextLook()
+    pictures, inks = [], []
+    for chance in (0.2, 0.9):
+        view = TokenText(selection, themes, look)
+        view.resize(420, 60)
+        view.show_column(ShownModel(confident(chance), "target"))
+        without = view.viewport().grab().toImage()
+        look.toggle_confidence()
+        picture = view.viewport().grab().toImage()
+        assert picture != without
+        line = themes.theme.text_dim.rgb()
+        inks.append(
+            sum(picture.pixel(x, y) == line for x in range(picture.width()) for y in range(19, picture.height()))
+        )
+        assert "probability" in view.describe(view.flow.marks[0])
+        look.toggle_confidence()
+        assert view.viewport().grab().toImage() == without
+        pictures.append(picture)
+        view.deleteLater()
+    assert inks[1] > 3 * inks[0] > 0
+
+
+def test_lines_come_with_the_odds_of_a_run_that_ends(themes: ThemeHolder, selection: Selection) -> None:
+    look = TextLook()
+    look.toggle_confidence()
+    run, whole = RunLog(RunInfo(1, 1, 0, "target", "target", start_ns=0)), confident(0.5)
+    run.absorb(whole.tokens[0])
+    view = TokenText(selection, themes, look)
+    view.resize(420, 60)
+    view.show_column(ShownModel(run, "target"))
+    before = view.viewport().grab().toImage()
+    for record in whole.alternatives.values():
+        run.absorb(record)
+    view.refresh()
+    assert view.viewport().grab().toImage() != before
+    view.deleteLater()
+
+
+def test_how_answers_are_drawn_is_remembered(tmp_path: Path) -> None:
+    file = str(tmp_path / "kept.ini")
+    look = TextLook(QSettings(file, QSettings.Format.IniFormat))
+    assert not look.shows_confidence
+    look.toggle_confidence()
+    assert TextLook(QSettings(file, QSettings.Format.IniFormat)).shows_confidence
+    look.toggle_confidence()
+    assert not TextLook(QSettings(file, QSettings.Format.IniFormat)).shows_confidence

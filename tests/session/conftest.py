@@ -74,9 +74,9 @@ def known_recording(run_id: int = 1, group_id: int = 1) -> RecordLog:
     recording.append(JudgementRecord(run_id, 0, 0, 1, 12, 12, 1, 912_345, 870_001, 870_001, 903_210, " caf", " caf"))
     recording.append(JudgementRecord(run_id, 0, 1, 2, 7, 4, 0, -1, 12_345, 987_655, -1, "é", "<0xE2>"))
     five = (0.912, 0.05, 0.03, 0.007, 0.001)
-    place = (run_id, "draft", -1, 1, 899)
+    where = (run_id, "draft", -1, 1, 899)
     recording.append(
-        AlternativesRecord.made(place, [899, 7, 0, 65_535, 4], five, 0.731, [" caf", "é", "", "\n", "<s>"])
+        AlternativesRecord.made(where, [899, 7, 0, 65_535, 4], five, 0.731, [" caf", "é", "", "\n", "<s>"])
     )
     recording.append(MemoryRecord(run_id, start + 1, 123_456_789_012, -1))
     recording.append(PowerRecord(run_id, 205, "cuda:0", 5_000_000, 301_500, 1980, 3201, 61, 0x20, 97, -1))

@@ -57,7 +57,7 @@ VALUES: dict[str, Any] = {
     "a table": {HTML: {CONTROL: [HTML]}, "": None},
     "a deep list": deep(500),
 }
-FACTS = ("suite", "ceilings", "models", "imports", "views")
+FACTS = ("suite", "ceilings", "models", "imports", "views", "marks")
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "suite": lambda value: _filled(
         "name title command manifest repeat warmup order cells samples problems planned_rows planned_runs fingerprint",
@@ -78,6 +78,11 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
             "config covers totals names written_at",
             value,
         ),
+        value,
+    ],
+    "marks": lambda value: [
+        _filled("run_id start_ns end_ns note", value),
+        {"run_id": 1, "start_ns": 0, "end_ns": 10**9, "note": value},
         value,
     ],
     "views": lambda value: {

@@ -99,7 +99,7 @@ def golden(name: str) -> tuple[Session, RunBook]:
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         for run_id, text in connection.execute("SELECT run_id, info FROM runs"):
             # Later versions may know more of a run, never less.
-            assert_holds(json.loads(text), book.runs[run_id].info.to_json())
+            assert_holds(json.loads(text), json.loads(json.dumps(book.runs[run_id].info.to_json())))
     return session, book
 
 
@@ -176,6 +176,25 @@ def test_golden_format_4_reads_as_it_always_did():
     assert not any(run.info.warnings for run in book.runs.values())
 
 
+def test_golden_format_5_reads_as_it_always_did():
+    """The first that tells what else was likely. Older sessions do not: that was not recorded."""
+    path = GOLDEN / "format_5.evprof"
+    assert path.stat().st_size < 60_000
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        assert format_of(connection) == 5
+    session, book = golden("format_5.evprof")
+    assert rows_of(session) == GOLDEN_5_ROWS
+    assert digest_of(session) == GOLDEN_5_DIGEST
+    (run,) = book.runs.values()
+    token = run.tokens[3]
+    record = run.alternatives_of(token)
+    assert [found.piece for found in record.listed] == [" approaching", " crossing", " is", " moving", " The"]
+    assert record.chance_of(token.token_id) == 0.99609375
+    assert record.entropy_bits == 0.052
+    _, older = golden("format_2.evprof")
+    assert not any(run.alternatives for run in older.runs.values())
+
+
 GOLDEN_1_ROWS = {
     "spans": 105,
     "tensors": 16,
@@ -203,6 +222,20 @@ GOLDEN_2_ROWS = {
     "frames": 10,
 }
 GOLDEN_2_DIGEST = "84db8736b137a708ba4ff519ad9d11c9bf14c8901f87924bf53c2941d50464fb"
+
+GOLDEN_5_ROWS = {
+    "spans": 144,
+    "tensors": 63,
+    "tokens": 16,
+    "rounds": 4,
+    "judgements": 11,
+    "alternatives": 27,
+    "kv": 12,
+    "memory": 10,
+    "power": 0,
+    "frames": 4,
+}
+GOLDEN_5_DIGEST = "fbab061f71363cffd209c368e75236e81ff2f9356841015e773e6a4af5539b62"
 
 GOLDEN_3_ROWS = {
     "spans": 30,

@@ -73,3 +73,26 @@ def test_stages_are_told_apart(theme: str, blindness: str) -> None:
 def test_both_themes_name_the_same_stages() -> None:
     assert list(colors.STAGE_COLORS_DARK) == list(colors.STAGE_COLORS_LIGHT)
     assert list(colors.GROUND_DARK) == list(colors.GROUND_LIGHT)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("blindness", ["none", *BLINDNESS])
+def test_judgements_and_origins_of_tokens_are_told_apart(theme: str, blindness: str) -> None:
+    """They stand beside each other in tables, in answers and on lanes; shapes say the same a second time."""
+    names, stages = THEMES[theme]
+    shown = {name: names[name] for name in ("good", "bad", "warn", "accent", "text")} | {"draft": stages["draft"]}
+    seen = {name: color if blindness == "none" else seen_with(blindness, color) for name, color in shown.items()}
+    for (one, a), (other, b) in combinations(seen.items(), 2):
+        assert distance(a, b) >= 0.08, (one, other)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_what_is_provisional_is_told_from_what_is_settled_and_from_the_ground(theme: str) -> None:
+    """A span that is not settled is drawn at less strength: on every ground it lies on it is still that stage's."""
+    names, stages = THEMES[theme]
+    for stage, color in stages.items():
+        for blindness in ("none", *BLINDNESS):
+            shown, ground = (
+                one if blindness == "none" else seen_with(blindness, one) for one in (color, names["panel"])
+            )
+            assert distance(shown, ground) >= 0.2, (stage, blindness)

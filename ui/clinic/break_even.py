@@ -12,6 +12,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSlider, QWidget
 
+from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
 from evprof.metrics.speculation.break_even import GAMMAS, steady_rounds
 from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, MeasuredSpeedup, Prediction
@@ -255,4 +256,4 @@ def _table_row(entry: Expected) -> TableRow:
         *(NOTHING if value is None else f"{value:,.0f}" for value in known),
         *(NOTHING if value is None else f"{value:,}" for value in printed),
     )
-    return TableRow(f"{entry.tokens} tokens", cells, roles=("", "", "", "dim", "dim"))
+    return TableRow(count_text(entry.tokens, "token"), cells, roles=("", "", "", "dim", "dim"))

@@ -9,7 +9,8 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from evprof.metrics.speculation.failure_modes import CONTENT, KINDS, SHIFTED, SURFACE, Rejection, counts
-from ui.clinic.figures import KIND_TIPS, KIND_WORDS, chance_text, piece_text
+from ui.clinic.figures import KIND_TIPS, KIND_WORDS
+from ui.run_facts.odds import chance_text, piece_text
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.panel_parts import WordSwitch, say, sentence

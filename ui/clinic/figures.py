@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.baselines import repeats_of
+from evprof.metrics.configurations.baselines import baseline_of, repeats_of
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.speculation.clinic import (
     SHARE,
@@ -47,7 +47,7 @@ KIND_TIPS = dict(
 @dataclass(frozen=True)
 class Clinic:
     """Figures of a run; those over rounds are of all its repeats, equal answers counted once. The list of rejections is
-    the run's alone."""
+    the run's alone. `against` names the plain runs that it is weighed against, "" without any."""
 
     run: RunLog
     runs: tuple[RunLog, ...]
@@ -59,6 +59,7 @@ class Clinic:
     expected: tuple[Expected, ...]
     sentence: str
     best: str = ""
+    against: str = ""
 
     @property
     def title(self) -> str:
@@ -95,6 +96,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         tuple(expected_table(run, others)),
         speculation_sentence(run, others, processes),
         width_sentence(measured_widths(run, others)),
+        "" if (baseline := baseline_of(run, others)) is None else baseline.words,
     )
 
 
@@ -115,15 +117,3 @@ def counts_text(definition: Definition) -> str:
 
 def _count(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-
-
-def chance_text(chance: float | None) -> str:
-    """A probability in percent; a dash where a model gives none."""
-    if chance is None:
-        return NOTHING
-    return "< 0.1 %" if chance < 0.0005 else f"{100 * chance:.1f} %"
-
-
-def piece_text(piece: str) -> str:
-    """A piece with its spaces and line ends to be seen, so that two can be told apart; "end" of a special one."""
-    return piece.replace(" ", "␣").replace("\n", "↵") or "(end)"

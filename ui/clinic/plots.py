@@ -12,6 +12,7 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
+from evprof.core.units import count_text
 from evprof.metrics.speculation.break_even import GAMMAS
 from evprof.metrics.speculation.clinic import PlaceAcceptance
 from evprof.metrics.speculation.payoff import MeasuredSpeedup
@@ -72,7 +73,7 @@ class HistogramPlot(BarPlot):
     def show_counts(self, counts: Mapping[int, int]) -> None:
         """Shows other counts."""
         self.counts = dict(counts)
-        told = (f"{rounds} rounds accepted {accepted}" for accepted, rounds in self.counts.items())
+        told = (f"{count_text(rounds, 'round')} accepted {accepted}" for accepted, rounds in self.counts.items())
         self.setAccessibleDescription(", ".join(told))
         self.draw()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evprof.core.units import ms_text
+from evprof.core.units import count_text, ms_text
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.break_even import GAMMAS, Chance, RoundCosts
 from evprof.metrics.speculation.payoff import Prediction
@@ -113,10 +113,9 @@ class WhatIf:
         guessed = self.gamma is not None and self.gamma not in self.measured.costs.rest_ms
         width = f"{self.value(GAMMA):.3g} drafted tokens a round{' (a guess: no such rounds here)' * guessed}"
         where = f"{width}, {self.value(ALPHA):.0%} accepted each"
-        return (
-            f"With {where}, speculation {head} of an answer of {self.length} tokens (decoding {self.speed:.2f} times "
-            f"as fast); {self._threshold(saved)}."
-        )
+        answer = f"an answer of {count_text(self.length, 'token')}"
+        fast = f"decoding {self.speed:.2f} times as fast"
+        return f"With {where}, speculation {head} of {answer} ({fast}); {self._threshold(saved)}."
 
     def _threshold(self, saved_ms: float) -> str:
         prepared = self.measured.preparation_ms

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QTabWidget, QWidget
+from PySide6.QtCore import QPoint, Signal
+from PySide6.QtWidgets import QPushButton, QTabWidget, QWidget
 
 from evprof.core.records import TARGET
 from evprof.core.vocabulary.modes import SPECULATIVE
@@ -69,9 +69,11 @@ class ClinicDialog(FollowingDialog):
 
     Signals:
         run_asked(str): a run of the sample that is open is wanted, in that mode.
+        baseline_asked(object, QPoint): the run whose baseline is to be chosen, and where on the screen.
     """
 
     run_asked = Signal(str)
+    baseline_asked = Signal(object, QPoint)
 
     heading = "Acceptance clinic"
     least_px, first_px = (640, 480), (920, 660)
@@ -90,7 +92,10 @@ class ClinicDialog(FollowingDialog):
         self.title = in_role(Label(), "title")
         self.badge = in_role(Label("lossy"), "warn-chip")
         self.lossy = sentence("warn")
-        head = beside(self.title, self.badge, None, spacing=GRID)
+        self.against = in_role(QPushButton(), "chip")
+        self.against.setToolTip("The plain runs that this is weighed against: choose others")
+        self.against.clicked.connect(self._ask_baseline)
+        head = beside(self.title, self.badge, self.against, None, spacing=GRID)
         self.definitions, self.places = DefinitionsPage(), PlacesPage(themes)
         self.failures, self.break_even = FailuresPage(themes), BreakEvenPage(themes)
         self.tabs = QTabWidget()
@@ -127,12 +132,19 @@ class ClinicDialog(FollowingDialog):
             return
         self.title.setText(self.clinic.title)
         self.badge.setVisible(is_lossy(run))
+        self.against.setText(f"vs {self.clinic.against} ▾")
+        self.against.setVisible(bool(self.clinic.against))
         say(self.lossy, LOSSY if is_lossy(run) else "")
         self.definitions.show_definitions(self.clinic.definitions)
         self.places.show_clinic(self.clinic)
         facts = run.info.speculation
         has_trees = facts is not None and bool(facts.tree)
         self.failures.show_rejections(self.clinic.rejections, has_rounds=bool(run.rounds), has_trees=has_trees)
+
+    def _ask_baseline(self) -> None:
+        if self.clinic is not None:
+            place = self.against.mapToGlobal(self.against.rect().bottomLeft())
+            self.baseline_asked.emit(self.clinic.run, place)
 
     def _show_round(self, chosen: Rejection) -> None:
         """Selects the round in which the draft was rejected."""

@@ -25,6 +25,7 @@ from evprof.metrics.speculation.outcome import is_lossy
 from evprof.view.columns import ShownModel, takes_draft_model
 from evprof.view.labels import model_title
 from ui.columns.stage_strip import StageStrip
+from ui.columns.text_look import TextLook
 from ui.columns.token_text import TokenText
 from ui.players.event_player import EventPlayer
 from ui.players.frame_pictures import FramePictures
@@ -173,9 +174,17 @@ class ModelColumn:
     """The rows of one model: `head`, `input`, `strip`, `counters`, `answer`. Not a widget itself."""
 
     def __init__(
-        self, side: str, selection: Selection, themes: ThemeHolder, clock: PlayClock, look: LookChoice | None = None
+        self,
+        side: str,
+        selection: Selection,
+        themes: ThemeHolder,
+        clock: PlayClock,
+        *,
+        look: LookChoice | None = None,
+        text_look: TextLook | None = None,
     ) -> None:
-        """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn."""
+        """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn, `text_look` how
+        answers are."""
         self.side = side
         self.head = ModelHead(side)
         self._players: dict[str, FramePlayer] = {
@@ -190,7 +199,7 @@ class ModelColumn:
         self.strip = StageStrip(selection, themes)
         self.counters = CounterRow(themes)
         self.set_alone(False)
-        self.text = TokenText(selection, themes)
+        self.text = TokenText(selection, themes, text_look)
         self.failure = in_role(Label(), "bad")
         self.failure.setWordWrap(True)
         self.failure.hide()

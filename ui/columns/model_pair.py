@@ -10,6 +10,7 @@ from evprof.core.sample import Sample
 from evprof.view.columns import ShownModel, headers_of
 from ui.columns.clock_link import ClockLink
 from ui.columns.model_column import ModelColumn
+from ui.columns.text_look import TextLook
 from ui.players.look_choice import LookChoice
 from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
@@ -36,13 +37,14 @@ class ModelPair(QWidget):
         settings: QSettings | None = None,
         parent: QWidget | None = None,
     ) -> None:
-        """`settings` remember how events are drawn; None: nothing is remembered."""
+        """`settings` remember how events and answers are drawn; None: nothing is remembered."""
         super().__init__(parent)
         self.setProperty("role", "panel")
         self.clock = PlayClock(self)
         self.look = LookChoice(settings, self)
-        self.left = ModelColumn(DRAFT, selection, themes, self.clock, self.look)
-        self.right = ModelColumn(TARGET, selection, themes, self.clock, self.look)
+        self.text_look = TextLook(settings, self)
+        self.left = ModelColumn(DRAFT, selection, themes, self.clock, look=self.look, text_look=self.text_look)
+        self.right = ModelColumn(TARGET, selection, themes, self.clock, look=self.look, text_look=self.text_look)
         self.scrubber = Scrubber(themes, self.clock)
         for column in (self.left, self.right):
             for player in column.players:

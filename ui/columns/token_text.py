@@ -5,7 +5,7 @@ accepted underlined · bonus dotted · rejected struck through · lossy dashed �
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import (
@@ -25,30 +25,46 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
-from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
+from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
+from evprof.view.token_places import round_of_span
 from ui.columns.answer import AnswerFlow, TokenMark
 from ui.columns.text_blocks import TextBlock, TextBlocks
-from ui.state.selection import Chosen, RoundRef, Selection, TokenRef
+from ui.columns.text_look import TextLook
+from ui.run_facts.odds import chance_text
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
 
 TEXT_PX = ANSWER_PX
 LINE_PX = 24.0
 _CARET_WIDTH = 7.0
+_TICK_PX = 4.0
+_SHAPE_Y, _CONFIDENCE_Y = 4.0, 6.5
+"""Below the base line: what an origin looks like, and how sure the model was."""
 _SHAPED = (ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_REJECTED, ORIGIN_DRAFT)
 
 
 class TokenText(QAbstractScrollArea):
     """One model's text, following its run. Scrolls along while text arrives, until the person scrolls away."""
 
-    def __init__(self, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        themes: ThemeHolder,
+        look: TextLook | None = None,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self._selection = selection
         self._themes = themes
+        self._look = look or TextLook(parent=self)
         self._flow: AnswerFlow | None = None
+        self._texts: list[str] = []
         self._starts: list[int] = []
+        self._marked: list[int] = []
+        self._known_odds = 0
         self._blocks = TextBlocks(self._formats)
         self._selected: tuple[int, int] | None = None
         self._anchor: int | None = None
@@ -63,6 +79,7 @@ class TokenText(QAbstractScrollArea):
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
         self.verticalScrollBar().valueChanged.connect(self._note_scroll)
         themes.changed.connect(self._restyle)
+        self._look.changed.connect(self._show_all)
         selection.chosen_changed.connect(self._show_chosen)
         self._restyle()
 
@@ -70,6 +87,16 @@ class TokenText(QAbstractScrollArea):
     def flow(self) -> AnswerFlow | None:
         """The marks that are shown."""
         return self._flow
+
+    @property
+    def marked(self) -> list[int]:
+        """Indices of the marks that belong to what is selected."""
+        return list(self._marked)
+
+    @property
+    def shown_text(self) -> str:
+        """Everything that is to be read, rejected tokens included unless they are folded."""
+        return self._blocks.text
 
     def show_column(self, column: ShownModel | None) -> None:
         """Shows the text of one model of a run: its answer, or what it proposed to the answering model."""
@@ -79,13 +106,16 @@ class TokenText(QAbstractScrollArea):
             self.refresh()
             return
         self._flow = None if run is None else AnswerFlow(run, proposals_only=proposals)
-        self._starts = []
-        self._selected = None
         self._is_following = True
-        self._blocks.change(0, "")
-        self.refresh()
-        self._note_extent()
-        self.viewport().update()
+        if self._flow is not None:
+            self._flow.update()
+        self._has_caret = self._flow is not None and not self._flow.run.info.is_over
+        self._show_all()
+
+    def _show_all(self) -> None:
+        """Lays out everything, as the look has it."""
+        self._selected = None
+        self._put(0)
 
     def refresh(self) -> None:
         """Takes in what the run has gained; repaints only when something changed."""
@@ -93,22 +123,33 @@ class TokenText(QAbstractScrollArea):
             return
         changed = self._flow.update()
         has_caret = not self._flow.run.info.is_over
+        odds = self._flow.run.count("alternatives") if self._look.shows_confidence else 0
         if changed is not None:
-            marks = self._flow.marks
-            start = self._starts[changed] if changed < len(self._starts) else len(self._blocks.text)
-            del self._starts[changed:]
-            texts = [_shown(mark) for mark in marks[changed:]]
-            place = start
-            for text in texts:
-                self._starts.append(place)
-                place += len(text)
-            self._blocks.change(start, "".join(texts))
-            if self._selected is not None and self._selected[1] > start:
-                self._selected = None
-            self._note_extent()
-        if changed is not None or has_caret != self._has_caret:
-            self._has_caret = has_caret
+            self._put(changed)
+        if has_caret != self._has_caret or odds != self._known_odds:
+            self._has_caret, self._known_odds = has_caret, odds
             self.viewport().update()
+
+    def _put(self, changed: int) -> None:
+        """Shows the marks from the index `changed` on anew."""
+        marks = self._flow.marks if self._flow is not None else []
+        start = self._starts[changed] if changed < len(self._starts) else len(self._blocks.text)
+        start = start if changed else 0
+        del self._starts[changed:], self._texts[changed:]
+        place = start
+        for mark in marks[changed:]:
+            text = "" if mark.is_rejected and self._look.folds_rejected else _shown(mark)
+            # The space before the first word is no text, also where what stood before it is folded away.
+            text = text if place else text.removeprefix(" ")
+            self._texts.append(text)
+            self._starts.append(place)
+            place += len(text)
+        self._blocks.change(start, "".join(self._texts[changed:]))
+        if self._selected is not None and self._selected[1] > start:
+            self._selected = None
+        self._marked = self._belonging(self._selection.chosen)
+        self._note_extent()
+        self.viewport().update()
 
     def plain_text(self) -> str:
         """The selected text, or the whole answer: without rejected tokens and control pieces."""
@@ -118,9 +159,9 @@ class TokenText(QAbstractScrollArea):
             return self._flow.plain_text()
         start, stop = self._selected
         parts = []
-        for mark, begin in zip(self._flow.marks, self._starts, strict=True):
-            if mark.is_answer and begin < stop and begin + len(mark.text) > start:
-                parts.append(mark.text[max(0, start - begin) : stop - begin])
+        for mark, text, begin in zip(self._flow.marks, self._texts, self._starts, strict=True):
+            if mark.is_answer and begin < stop and begin + len(text) > start:
+                parts.append(text[max(0, start - begin) : stop - begin])
         return "".join(parts)
 
     def mark_at(self, point: QPoint) -> TokenMark | None:
@@ -146,6 +187,9 @@ class TokenText(QAbstractScrollArea):
             times.append(f"{ms_text(ms_from_ns(mark.latency_ns))} after the token before")
         if times:
             lines.append(" · ".join(times))
+        chance = None if self._flow is None else chance_of(self._flow, mark)
+        if chance is not None:
+            lines.append(f"probability {chance_text(chance)}")
         return "\n".join(lines)
 
     # Qt's own
@@ -163,6 +207,10 @@ class TokenText(QAbstractScrollArea):
         for block in visible:
             self._paint_shapes(painter, block, offset, theme)
             self._paint_parting(painter, block, offset, theme)
+            if self._look.shows_confidence:
+                self._paint_confidence(painter, block, offset, theme)
+            if self._look.folds_rejected:
+                self._paint_folds(painter, block, offset, theme)
         if self._has_caret:
             self._paint_caret(painter, offset, theme)
 
@@ -229,11 +277,12 @@ class TokenText(QAbstractScrollArea):
                 break
             mark = self._flow.marks[index]
             color = self._color(mark, theme)
-            if color is None:
+            length = min(begin + len(self._texts[index]), stop) - max(begin, start)
+            if color is None or length <= 0:
                 continue
             entry = QTextLayout.FormatRange()
             entry.start = max(begin, start) - start
-            entry.length = min(begin + len(_shown(mark)), stop) - max(begin, start)
+            entry.length = length
             style = QTextCharFormat()
             style.setForeground(color)
             entry.format = style
@@ -297,26 +346,51 @@ class TokenText(QAbstractScrollArea):
         self._selection.select(TokenRef(flow.run.run_id, target))
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
-        found = self._marked(chosen)
-        if found:
-            start = self._starts[found[0]]
+        self._marked = self._belonging(chosen)
+        if self._marked and not isinstance(chosen, TimeRange):
+            start = self._starts[self._marked[0]]
             top, bar = self._blocks.top_of(start), self.verticalScrollBar()
             if not bar.value() <= top <= bar.value() + self.viewport().height() - LINE_PX:
                 bar.setValue(round(top - self.viewport().height() / 3))
         self.viewport().update()
 
-    def _marked(self, chosen: Chosen | None) -> list[int]:
-        """Indices of the marks of this run that belong to what is selected: a token of the answer, all of a round."""
-        if self._flow is None or not isinstance(chosen, TokenRef | RoundRef) or self._flow.run.run_id != chosen.run_id:
+    def _belonging(self, chosen: Chosen | None) -> list[int]:
+        """Indices of the marks of this run that belong to what is selected."""
+        flow = self._flow
+        if flow is None or chosen is None:
             return []
-        marks = enumerate(self._flow.marks)
-        if isinstance(chosen, RoundRef):
-            return [index for index, mark in marks if mark.round_index == chosen.round_index]
-        return [
-            index
-            for index, mark in marks
-            if not mark.is_rejected and any(record.position == chosen.position for record in mark.tokens)
-        ][:1]
+        run, marks = flow.run, list(enumerate(flow.marks))
+        if isinstance(chosen, TimeRange):
+            zero = run.info.start_ns
+            if zero is None or run.info.imported is not None:
+                return []
+            return [
+                index
+                for index, mark in marks
+                if any(chosen.start_ns <= record.t_ns - zero <= chosen.end_ns for record in mark.tokens)
+            ]
+        if chosen.run_id != run.run_id:
+            return []
+        if isinstance(chosen, TokenRef):
+            return self._at(flow, chosen.position)
+        number: int | None = chosen.round_index if isinstance(chosen, RoundRef) else None
+        if isinstance(chosen, SpanRef):
+            span = run.span(chosen.span_id)
+            number = None if span is None else round_of_span(run, span)
+        return [] if number is None else [index for index, mark in marks if mark.round_index == number]
+
+    def _at(self, flow: AnswerFlow, position: int) -> list[int]:
+        """The token of the answer there; where only proposals stand, what was proposed for it in its round instead."""
+        here = [
+            (index, mark)
+            for index, mark in enumerate(flow.marks)
+            if any(record.position == position for record in mark.tokens)
+        ]
+        standing = [index for index, mark in here if not mark.is_rejected]
+        if standing or not flow.proposals_only:
+            return standing[:1]
+        emitted = next((token for token in flow.run.tokens if token.position == position), None)
+        return [index for index, mark in here if emitted is None or mark.round_index == emitted.round_index]
 
     # Painting
 
@@ -342,7 +416,7 @@ class TokenText(QAbstractScrollArea):
     def _paint_grounds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._selected is not None:
             self._fill(painter, block, offset, self._selected, theme.selection)
-        for index in self._marked(self._selection.chosen):
+        for index in self._marked:
             self._fill(painter, block, offset, self._span_of(index), theme.alpha(theme.accent, 0.32))
 
     def _span_of(self, index: int) -> tuple[int, int]:
@@ -400,11 +474,41 @@ class TokenText(QAbstractScrollArea):
                 stop = self._span_of(index)[1]
                 index += 1
             for left, right, _, base in self._pieces(block, start, stop):
-                y = offset.y() + base + (-middle if mark.is_rejected else 4.0)
+                y = offset.y() + base + (-middle if mark.is_rejected else _SHAPE_Y)
                 painter.setPen(_pen(mark.origin, theme.origin(mark.origin)))
                 painter.drawLine(
                     QPointF(offset.x() + left + 0.5, y), QPointF(offset.x() + max(left + 1.5, right - 0.5), y)
                 )
+
+    def _paint_confidence(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
+        """A thin line as long as the probability of the token, on a faint one as long as its word."""
+        flow = self._flow
+        if flow is None:
+            return
+        for index in range(max(0, bisect_right(self._starts, block.start) - 1), len(flow.marks)):
+            if self._starts[index] >= block.stop:
+                break
+            chance = chance_of(flow, flow.marks[index])
+            if chance is None:
+                continue
+            for left, right, _, base in self._pieces(block, *self._span_of(index)):
+                # Neighbours keep apart, so that each is seen to end.
+                x, y, room = offset.x() + left, offset.y() + base + _CONFIDENCE_Y, max(1.0, right - left - 1.5)
+                painter.fillRect(QRectF(x, y, room, 1.5), theme.line)
+                painter.fillRect(QRectF(x, y, max(1.0, room * chance), 1.5), theme.text_dim)
+
+    def _paint_folds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
+        """A tick before the word in whose place something else was rejected."""
+        marks = [] if self._flow is None else self._flow.marks
+        for index in range(max(0, bisect_left(self._starts, block.start) - 1), len(marks)):
+            start = self._starts[index]
+            if start >= block.stop:
+                break
+            if not marks[index].is_rejected or start < block.start:
+                continue
+            for left, _, _, base in self._pieces(block, start, start + 1):
+                place = QRectF(offset.x() + left - 0.5, offset.y() + base + 1.0 - _TICK_PX, 1.5, _TICK_PX)
+                painter.fillRect(place, theme.origin(ORIGIN_REJECTED))
 
     def _paint_caret(self, painter: QPainter, offset: QPointF, theme: Theme) -> None:
         x, top = 0.0, 0.0
@@ -413,6 +517,17 @@ class TokenText(QAbstractScrollArea):
             line = block.line(block.lines - 1)
             x, top = line.naturalTextWidth() + 2, block.top + (block.lines - 1) * LINE_PX
         painter.fillRect(QRectF(offset.x() + x, offset.y() + top + 4, _CARET_WIDTH, LINE_PX - 8), theme.accent)
+
+
+def chance_of(flow: AnswerFlow, mark: TokenMark) -> float | None:
+    """What the model whose text this is gave a mark's token, of several bytes the least; None where not recorded."""
+    role = DRAFT if flow.proposals_only else None
+    chances = []
+    for token in mark.tokens:
+        record = flow.run.alternatives_of(token, role)
+        chances.append(None if record is None else record.chance_at_most(token.token_id))
+    known = [chance for chance in chances if chance is not None]
+    return min(known) if len(known) == len(chances) else None
 
 
 def _shown(mark: TokenMark) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
 
-from evprof.core.units import ms_text
+from evprof.core.units import count_text, ms_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.document import (
     ComparisonRow,
@@ -253,7 +253,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
     if times:
         exact.append(f"{times} of it" + (f", 95 % interval {ends}" if ends else ""))
     if paired is not None:
-        exact.append(f"in pairs over the {paired:,} samples that both have")
+        exact.append(f"in pairs over the {count_text(paired, 'sample')} that both have")
     judgement = judge(ratio, interval, row.lower_is_better)
     if judgement:
         exact.append("better" if judgement == GOOD else "worse")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.units import bytes_text
 from evprof.metrics.costs.cache_map import RESERVED, ROLLED_BACK, SYSTEM, TEXT, VISUAL, CacheMap
 from evprof.view.decimate import nice_ceiling
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder
-from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
+from ui.widgets.picked_picture import PickedPicture
 
 STAGE_OF_ORIGIN = {SYSTEM: "load", TEXT: "prefill", VISUAL: "vision", "generated": "decode", "draft": "draft"}
 """Whose colour an origin has: that of the stage that brought it."""
@@ -67,20 +67,12 @@ class CachePiece:
         return f"{head}\n{count}{bytes_text(self.nbytes)} · {each}"
 
 
-class CachePicture(Drawn):
-    """Areas are bytes. A mark at the right end of a layer is what was measured of it.
-
-    Signals:
-        picked(object): a part was clicked; its CachePiece.
-    """
-
-    picked = Signal(object)
+class CachePicture(PickedPicture):
+    """Areas are bytes. A mark at a layer's right end is what was measured of it. What is picked is a CachePiece."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(themes, parent)
         self._blocks: tuple[CacheBlock, ...] = ()
-        self._hovered: CachePiece | None = None
-        self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(260, 150)
         self.setAccessibleName("KV cache by layer and origin")
@@ -97,7 +89,7 @@ class CachePicture(Drawn):
         """Shows these caches; nothing happens where they are shown already."""
         if tuple(blocks) == self._blocks:
             return
-        self._blocks, self._hovered = tuple(blocks), None
+        self._blocks = tuple(blocks)
         told = (f"{block.title}: {bytes_text(block.held.held_bytes)}" for block in self._blocks)
         self.setAccessibleDescription("; ".join(told))
         self.update()
@@ -117,7 +109,7 @@ class CachePicture(Drawn):
         room = self.height() - _AXIS - len(self._blocks) * (_TITLE + _GAP) + _GAP
         return min(_MOST_ROW, max(_LEAST_ROW, room / layers)) if layers else _MOST_ROW
 
-    def pieces(self) -> list[CachePiece]:
+    def places(self) -> list[CachePiece]:
         """Every part with its place."""
         found: list[CachePiece] = []
         top = _TITLE
@@ -141,17 +133,13 @@ class CachePicture(Drawn):
                 yield CachePiece(block, origin, frame, positions, nbytes, box)
                 left += box.width()
 
-    def piece_at(self, point: QPoint) -> CachePiece | None:
-        """The part under a point."""
-        return next((piece for piece in self.pieces() if piece.box.contains(point.toPointF())), None)
-
     # Drawing.
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         theme = self._themes.theme
         by_block: dict[int, list[CachePiece]] = {}
-        for piece in self.pieces():
+        for piece in self.places():
             by_block.setdefault(id(piece.block), []).append(piece)
         for block in self._blocks:
             pieces = by_block.get(id(block), [])
@@ -159,6 +147,7 @@ class CachePicture(Drawn):
                 self._paint_block(painter, theme, block, pieces)
         if self._blocks:
             self._paint_axis(painter, theme)
+        self.paint_current(painter)
 
     def _paint_block(self, painter: QPainter, theme: Theme, block: CacheBlock, pieces: list[CachePiece]) -> None:
         top, bottom = pieces[0].box.top(), pieces[0].box.bottom()
@@ -180,10 +169,6 @@ class CachePicture(Drawn):
             x = _PAD + (block.position + 0.5) * each
             painter.setPen(QPen(theme.text, 2))
             painter.drawLine(QPointF(x, top - 4), QPointF(x, bottom + 4))
-        if self._hovered is not None and self._hovered.block is block:
-            painter.setPen(QPen(theme.text, 1))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(self._hovered.box.adjusted(0.5, 0.5, -0.5, -0.5))
 
     def _paint_title(self, painter: QPainter, theme: Theme, block: CacheBlock, top: float) -> None:
         held = block.held
@@ -213,7 +198,7 @@ class CachePicture(Drawn):
 
     def _paint_axis(self, painter: QPainter, theme: Theme) -> None:
         """Bytes of one layer, below the last block."""
-        bottom = max(piece.box.bottom() for piece in self.pieces()) + 4
+        bottom = max(piece.box.bottom() for piece in self.places()) + 4
         widest = max(_layer_bytes(block.held) for block in self._blocks)
         unit, name = (1 << 20, "MiB") if widest >= 1 << 20 else (1 << 10, "KiB")
         step = nice_ceiling(widest / unit / 5) * unit
@@ -234,32 +219,6 @@ class CachePicture(Drawn):
             mark += 1
         painter.setPen(theme.text_dim)
         painter.drawText(QPointF(end + 8, bottom + 16), last)
-
-    # Mouse.
-
-    def tip_at(self, point: QPoint) -> str:
-        """What lies there."""
-        piece = self.piece_at(point)
-        return "" if piece is None else piece.tip
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """The part under the pointer stands out."""
-        piece = self.piece_at(event.position().toPoint())
-        if piece != self._hovered:
-            self._hovered = piece
-            self.setCursor(Qt.CursorShape.PointingHandCursor if piece else Qt.CursorShape.ArrowCursor)
-            self.update()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Nothing stands out any more."""
-        self._hovered = None
-        self.update()
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Tells which part was clicked."""
-        piece = self.piece_at(event.position().toPoint())
-        if piece is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.picked.emit(piece)
 
 
 def _layer_bytes(held: CacheMap) -> float:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QBrush, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics.costs.visual_costs import FrameCost, TokenCost, VisualCosts
 from evprof.view.decimate import nice_ceiling
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder
-from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
+from ui.widgets.picked_picture import PickedPicture
 
 _TITLE, _FOOT, _GAP, _AXIS = 22.0, 34.0, 10.0, 54.0
 _MOST_BAR = 46.0
@@ -63,20 +63,12 @@ class CostBar:
         return f"{head}\n{tokens}\nshares: {', '.join(known) or 'not known'}"
 
 
-class FrameBars(Drawn):
-    """Both models' frames side by side, on one scale of time.
-
-    Signals:
-        picked(object): a bar was clicked; its CostBar.
-    """
-
-    picked = Signal(object)
+class FrameBars(PickedPicture):
+    """Both models' frames side by side, on one scale of time. What is picked is a CostBar."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(themes, parent)
         self._groups: tuple[FrameGroup, ...] = ()
-        self._hovered: CostBar | None = None
-        self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMinimumSize(260, 150)
         self.setAccessibleName("What each frame costs")
@@ -93,7 +85,7 @@ class FrameBars(Drawn):
         """Shows these frames; nothing happens where they are shown already."""
         if tuple(groups) == self._groups:
             return
-        self._groups, self._hovered = tuple(groups), None
+        self._groups = tuple(groups)
         told = (f"{group.title}: {group.costs.whole.tokens} visual tokens" for group in self._groups)
         self.setAccessibleDescription("; ".join(told))
         self.update()
@@ -116,7 +108,7 @@ class FrameBars(Drawn):
             yield group, QRectF(left, _TITLE, width, max(1.0, self.height() - _TITLE - _FOOT))
             left += width + 2 * _GAP
 
-    def bars(self) -> list[CostBar]:
+    def places(self) -> list[CostBar]:
         """Every share that is known, with its place."""
         found = []
         for group, area in self._areas():
@@ -134,11 +126,13 @@ class FrameBars(Drawn):
                         bottom -= height
         return found
 
-    def bar_at(self, point: QPoint) -> CostBar | None:
-        """The share at a point; above and below a bar, the nearest one of its frame."""
-        near = [bar for bar in self.bars() if bar.box.left() - 2 <= point.x() <= bar.box.right() + 2]
-        inside = [bar for bar in near if bar.box.contains(point.toPointF())]
-        return inside[0] if inside else near[-1] if near else None
+    def place_at(self, point: QPoint) -> int | None:
+        """The share at a point; above a bar, the highest one of its frame."""
+        inside = super().place_at(point)
+        if inside is not None:
+            return inside
+        near = [number for number, bar in enumerate(self.places()) if bar.box.left() <= point.x() <= bar.box.right()]
+        return near[-1] if near else None
 
     # Drawing.
 
@@ -150,15 +144,12 @@ class FrameBars(Drawn):
         self._paint_scale(painter, theme)
         for group, area in self._areas():
             self._paint_names(painter, theme, group, area)
-        for bar in self.bars():
+        for bar in self.places():
             painter.setPen(Qt.PenStyle.NoPen)
             color = theme.stage(bar.stage)
             painter.setBrush(QBrush(theme.alpha(color, 0.55) if bar.frame is None else color))
             painter.drawRect(bar.box)
-        if self._hovered is not None:
-            painter.setPen(QPen(theme.text, 1))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(self._hovered.box.adjusted(0.5, 0.5, -0.5, -0.5))
+        self.paint_current(painter)
 
     def _paint_scale(self, painter: QPainter, theme: Theme) -> None:
         area = next(area for _, area in self._areas())
@@ -195,32 +186,6 @@ class FrameBars(Drawn):
             painter.setPen(theme.text_dim)
             name = str(frame.frame + 1) if frame is not None else "shared"
             painter.drawText(QRectF(left - 8, area.bottom() + 17, slot + 16, 15), centre, name)
-
-    # Mouse.
-
-    def tip_at(self, point: QPoint) -> str:
-        """What lies there."""
-        bar = self.bar_at(point)
-        return "" if bar is None else bar.tip
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """The bar under the pointer stands out."""
-        bar = self.bar_at(event.position().toPoint())
-        if bar != self._hovered:
-            self._hovered = bar
-            self.setCursor(Qt.CursorShape.PointingHandCursor if bar else Qt.CursorShape.ArrowCursor)
-            self.update()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Nothing stands out any more."""
-        self._hovered = None
-        self.update()
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Tells which bar was clicked."""
-        bar = self.bar_at(event.position().toPoint())
-        if bar is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.picked.emit(bar)
 
 
 def _total(cost: TokenCost) -> float:

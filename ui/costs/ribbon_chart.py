@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.records import STAGES
 from evprof.core.units import ms_text, number_text
-from evprof.metrics.costs.sweeps import Ribbon, SweepPoint
+from evprof.metrics.costs.sweeps import Ribbon, SweepAxis, SweepPoint
 from evprof.metrics.estimates.estimates import Estimate
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder
-from ui.widgets.drawn import Drawn
+from ui.widgets.picked_picture import PickedPicture
 
 _TOP, _FOOT, _AXIS = 8.0, 34.0, 54.0
 _MOST_BAR, _CAP = 44.0, 4.0
@@ -23,27 +23,30 @@ _MOST_BAR, _CAP = 44.0, 4.0
 class StackPart:
     """One stage of one bar."""
 
+    axis: SweepAxis
     point: SweepPoint
     stage: str
     found: Estimate
     box: QRectF
 
+    @property
+    def tip(self) -> str:
+        """The stage, its mean and interval, and the runs behind it."""
+        point, count = self.point, len(self.point.run_ids)
+        amount = f"{number_text(point.place)} {self.axis.noun if point.place == 1 else self.axis.plural}"
+        lines = [f"{self.stage} at {amount}: {ms_text(self.found.value)}, {interval_text(self.found)}"]
+        if point.total is not None:
+            lines.append(f"all stages: {ms_text(point.total.value)}, {interval_text(point.total)}")
+        return "\n".join([*lines, f"{count} run{'s' * (count != 1)}; a click shows the first"])
 
-class RibbonChart(Drawn):
-    """As high as its place; `top_ms` is the scale's upper end, so that charts beside each other share it.
 
-    Signals:
-        picked(object): a bar was clicked; its SweepPoint.
-    """
-
-    picked = Signal(object)
+class RibbonChart(PickedPicture):
+    """A chart on a scale that those beside it share. What is picked is a StackPart."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(themes, parent)
         self._ribbon: Ribbon | None = None
         self._top_ms = 1.0
-        self._hovered: StackPart | None = None
-        self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(170)
         self.setMinimumWidth(200)
@@ -58,7 +61,7 @@ class RibbonChart(Drawn):
 
     def show_ribbon(self, ribbon: Ribbon, top_ms: float) -> None:
         """Shows a sweep on a scale up to `top_ms`."""
-        self._ribbon, self._top_ms, self._hovered = ribbon, top_ms, None
+        self._ribbon, self._top_ms = ribbon, top_ms
         self.setAccessibleName(f"{ribbon.sweep.name} over {ribbon.sweep.axis.plural}")
         totals = [(point.place, point.total.value) for point in ribbon.points if point.total is not None]
         told = (f"{ms_text(total)} at {number_text(place)}" for place, total in totals)
@@ -85,9 +88,11 @@ class RibbonChart(Drawn):
             for place, point in enumerate(points)
         ]
 
-    def parts(self) -> list[StackPart]:
+    def places(self) -> list[StackPart]:
         """Every stage of every bar, with its place."""
-        found = []
+        if self._ribbon is None:
+            return []
+        axis, found = self._ribbon.sweep.axis, []
         for point, slot in self._slots():
             reached = 0.0
             for stage in STAGES:
@@ -95,13 +100,10 @@ class RibbonChart(Drawn):
                 if estimate is None or estimate.value <= 0:
                     continue
                 top, bottom = self._y(reached + estimate.value), self._y(reached)
-                found.append(StackPart(point, stage, estimate, QRectF(slot.left(), top, slot.width(), bottom - top)))
+                box = QRectF(slot.left(), top, slot.width(), bottom - top)
+                found.append(StackPart(axis, point, stage, estimate, box))
                 reached += estimate.value
         return found
-
-    def part_at(self, point: QPoint) -> StackPart | None:
-        """The stage under a point."""
-        return next((part for part in self.parts() if part.box.contains(point.toPointF())), None)
 
     # Drawing.
 
@@ -112,13 +114,11 @@ class RibbonChart(Drawn):
             return
         self._paint_scale(painter, theme)
         painter.setPen(Qt.PenStyle.NoPen)
-        for part in self.parts():
+        for part in self.places():
             painter.fillRect(part.box, theme.stage(part.stage))
         for point, slot in self._slots():
             self._paint_interval(painter, theme, point, slot)
-        if self._hovered is not None:
-            painter.setPen(QPen(theme.text, 1))
-            painter.drawRect(self._hovered.box.adjusted(0.5, 0.5, -0.5, -0.5))
+        self.paint_current(painter)
 
     def _paint_scale(self, painter: QPainter, theme: Theme) -> None:
         painter.setFont(theme.font(SMALL_PX))
@@ -152,40 +152,6 @@ class RibbonChart(Drawn):
         ):
             painter.setPen(color)
             painter.drawText(QRectF(centre - 30, self._area.bottom() + top, 60, 15), middle, text)
-
-    # Mouse.
-
-    def tip_at(self, point: QPoint) -> str:
-        """The stage, its mean and interval, and the runs behind it."""
-        part = self.part_at(point)
-        if part is None or self._ribbon is None:
-            return ""
-        axis, count = self._ribbon.sweep.axis, len(part.point.run_ids)
-        amount = f"{number_text(part.point.place)} {axis.noun if part.point.place == 1 else axis.plural}"
-        runs = f"{count} run{'s' * (count != 1)}"
-        lines = [f"{part.stage} at {amount}: {ms_text(part.found.value)}, {interval_text(part.found)}"]
-        if part.point.total is not None:
-            lines.append(f"all stages: {ms_text(part.point.total.value)}, {interval_text(part.point.total)}")
-        return "\n".join([*lines, f"{runs}; a click shows the first"])
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """The stage under the pointer stands out."""
-        part = self.part_at(event.position().toPoint())
-        if part != self._hovered:
-            self._hovered = part
-            self.setCursor(Qt.CursorShape.PointingHandCursor if part else Qt.CursorShape.ArrowCursor)
-            self.update()
-
-    def leaveEvent(self, event: QEvent) -> None:
-        """Nothing stands out any more."""
-        self._hovered = None
-        self.update()
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Tells which bar was clicked."""
-        part = self.part_at(event.position().toPoint())
-        if part is not None and event.button() == Qt.MouseButton.LeftButton:
-            self.picked.emit(part.point)
 
 
 def interval_text(found: Estimate) -> str:

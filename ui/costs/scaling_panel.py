@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
@@ -15,7 +15,6 @@ from evprof.metrics.costs.sweeps import (
     UNCLEAR,
     Ribbon,
     RoofShare,
-    SweepPoint,
     ends_text,
     ribbons_of,
     slope_text,
@@ -24,7 +23,8 @@ from evprof.metrics.costs.sweeps import (
 from evprof.metrics.limits.sizes import read_ceilings, read_models
 from evprof.view.columns import pair_for
 from evprof.view.decimate import nice_ceiling
-from ui.costs.ribbon_chart import RibbonChart
+from ui.costs.ribbon_chart import RibbonChart, StackPart
+from ui.costs.sweep_requests import SWEEP_FRAMES, SWEEP_REPEATS
 from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
@@ -34,7 +34,7 @@ from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import scrolling, section_head
 
-_LEAST_PX = 420
+_LEAST_PX = 360
 """Least width of one sweep; where there is less, they stand below one another."""
 
 
@@ -68,7 +68,13 @@ class RibbonView(QWidget):
 
 
 class ScalingPanel(FollowingPanel):
-    """Follows all finished runs of the session, whichever are shown."""
+    """Follows all finished runs of the session, whichever are shown.
+
+    Signals:
+        sweep_asked(): the button for runs with several numbers of frames was pressed.
+    """
+
+    sweep_asked = Signal()
 
     interval_ms = 500
     follows_all_runs = True
@@ -80,12 +86,15 @@ class ScalingPanel(FollowingPanel):
         self.views: list[RibbonView] = []
         self.errand = NewestErrand("evprof-scaling", self)
         self.errand.done.connect(self._show)
+        frames = f"{', '.join(map(str, SWEEP_FRAMES[:-1]))} and {SWEEP_FRAMES[-1]}"
         self.empty = EmptyState(
             "Nothing to see growth in yet",
             "Runs of one model that differ only in frames or in the length of the clip are drawn here stage by stage, "
-            "with what one more frame or second costs and how sure that is. Run a sample with other numbers of frames "
-            "(Settings), or the suite token-scaling, and repeat each three times.",
+            "with what one more frame or second costs and how sure that is. The suite token-scaling fills it, and so "
+            "do a few runs of the sample that is open.",
+            f"Run this sample with {frames} frames, {SWEEP_REPEATS} times each",
         )
+        self.empty.activated.connect(self.sweep_asked)
         self._ground = in_role(QWidget(), "panel")
         self._ground.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._grid = QGridLayout(self._ground)
@@ -160,8 +169,8 @@ class ScalingPanel(FollowingPanel):
         for column in range(self._grid.columnCount()):
             self._grid.setColumnStretch(column, int(column < columns))
 
-    def _pick(self, point: SweepPoint) -> None:
-        run_id = point.run_ids[0]
+    def _pick(self, part: StackPart) -> None:
+        run_id = part.point.run_ids[0]
         if run_id in self._controller.runs:
             self._selection.set_runs(*pair_for(self._controller.runs, run_id))
 

@@ -187,11 +187,13 @@ def spread_text(ratio: float | None, ends: Sequence[float] | None) -> str:
 
 
 def ratio_text(ratio: float | None) -> str:
-    """`8.0×`, `0.64×`; empty without a ratio."""
+    """`8.0×`, `0.64×`, `0.003×`; empty without a ratio."""
     if ratio is None:
         return ""
     if ratio >= 100:
         return f"{ratio:,.0f}×"
+    if 0 < ratio < 0.095:
+        return f"{ratio:.2g}×" if ratio >= 1e-4 else "<0.0001×"
     return f"{ratio:.1f}×" if ratio >= 10 else f"{ratio:.2f}×"
 
 
@@ -237,22 +239,18 @@ _OUT, _COLD = "it is in no figure", "a model was loaded for it, which its times 
 
 
 def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> str:
-    """`Means over runs: A 60 of EventGPT, B 58 of Video-LLaVA. The columns show typical ones.`, of repeats which they
-    are; then which shown runs are cold and stand in no figure. Empty where each column stands for its one run."""
-    named = [(side, column, cell) for side, column, cell in zip("AB", (a, b), cells, strict=True) if cell is not None]
-    counts = [
-        f"{side} {len(cell.runs):,} of {_family(column)}"
-        if cell.is_cell
-        else f"{side} {runs_text(map(_number, cell.runs))}"
-        for side, column, cell in named
-        if cell.is_cell or len(cell.runs) > 1
-    ]
+    """`Means over 60 and 58 runs; the columns show typical ones.`, of repeats which they are; then which shown runs are
+    cold and stand in no figure. Empty where each column stands for its one run."""
+    named = [(side, cell) for side, cell in zip("AB", cells, strict=True) if cell is not None]
+    told = [(side, cell) for side, cell in named if cell.is_cell or len(cell.runs) > 1]
     said = []
-    if counts and any(cell.is_cell for _, _, cell in named):
-        shown = "The columns show typical ones." if len(counts) == 2 else "The column shows a typical one."
-        said.append(f"Means over runs: {', '.join(counts)}. {shown}")
-    elif counts:
-        said.append(f"Means over repeats: {', '.join(counts)}.")
+    if any(cell.is_cell for _, cell in told):
+        counts = " and ".join(f"{len(cell.runs):,}" for _, cell in told)
+        shown = "the columns show typical ones" if len(told) == 2 else "the column shows a typical one"
+        said.append(f"Means over {counts} runs; {shown}.")
+    elif told:
+        repeats = ", ".join(f"{side} {runs_text(map(_number, cell.runs))}" for side, cell in told)
+        said.append(f"Means over repeats: {repeats}.")
     for column, cell in zip((a, b), cells, strict=True):
         if column is not None and column.is_answer and column.run.info.is_cold:
             has_others = cell is not None and not cell.is_cold

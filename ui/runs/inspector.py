@@ -1,4 +1,4 @@
-"""The inspector: all about the one span, token or range that is selected, and about the runs while nothing is."""
+"""The inspector: all about what is selected (a span, round, token or range), about the runs while nothing is."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from evprof.core.clock import monotonic_ns
 from evprof.view.columns import columns_of
 from evprof.view.lanes import Track
 from ui.runs.range_details import range_sections
-from ui.runs.run_details import DetailSection, span_sections, token_sections
+from ui.runs.run_details import DetailSection, span_sections
 from ui.runs.run_summary import summary_sections
+from ui.runs.token_details import round_sections, token_sections
 from ui.state.run_controller import RunController
-from ui.state.selection import Chosen, Selection, SpanRef, TimeRange, TokenRef
+from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
@@ -26,7 +27,7 @@ COLUMN_PX = 10 * GRID
 
 
 class Inspector(QWidget):
-    """Shows what is selected: a span, a token, or a range of time; else the runs in the columns."""
+    """Shows what is selected: a span, a round, a token, or a range of time; else the runs in the columns."""
 
     def __init__(
         self, selection: Selection, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
@@ -58,6 +59,17 @@ class Inspector(QWidget):
     def sections(self) -> list[DetailSection]:
         """What is shown."""
         return list(self._sections)
+
+    def lines(self) -> list[Sequence[str]]:
+        """The same as lines of a table: a head, then names with their figures; made anew, for the moment may have
+        passed unseen."""
+        self._fill()
+        found: list[Sequence[str]] = []
+        for section in self._sections:
+            if section.details:
+                found.append((section.head, *(section.heads or ("",))))
+                found += [(one.name, f"{one.text} {one.unit}".strip(), one.beside or "") for one in section.details]
+        return found
 
     def refresh(self) -> None:
         """Follows a run that goes on; at most four times a second."""
@@ -95,6 +107,9 @@ class Inspector(QWidget):
             case TokenRef(run_id, position):
                 run = controller.run(run_id)
                 return token_sections(run, position) if run else []
+            case RoundRef(run_id, round_index):
+                run = controller.run(run_id)
+                return round_sections(run, round_index) if run else []
             case TimeRange(start_ns, end_ns):
                 return range_sections(self.tracks(), start_ns, end_ns, monotonic_ns())
         return summary_sections(*columns_of(controller.runs, self._selection.runs))
@@ -142,6 +157,7 @@ def _show(section: DetailSection, head: QLabel, table: FigureTable, note: QLabel
                 tip=detail.tip,
                 has_line=False,
                 swatch=detail.swatch,
+                bar=detail.bar,
             )
             for detail in section.details
         ],

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from evprof.core.records import TensorRecord, TokenRecord
+from evprof.core.records import TensorRecord
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.run_facts.energy import ENERGY_TIP, energy_text
-from ui.run_facts.figures import NOTHING
 from ui.runs.loading_details import LOADING_LINES, grouped_parts, loading_of_column
 
 MAX_CHILDREN = 40
@@ -18,7 +17,8 @@ MAX_CHILDREN = 40
 
 @dataclass(frozen=True)
 class Detail:
-    """A name and what is to be said, in two columns where there is a `beside`; a stage marks it with its `swatch`."""
+    """A name and what is to be said, in two columns where there is a `beside`; a stage marks it with its `swatch`,
+    a share from 0 to 1 with its `bar`."""
 
     name: str
     text: str
@@ -27,6 +27,7 @@ class Detail:
     unit: str = ""
     beside: str | None = None
     roles: tuple[str, ...] = ()
+    bar: float | None = None
 
 
 @dataclass(frozen=True)
@@ -142,45 +143,3 @@ def _share(run: RunLog, span: Span) -> str:
         return ""
     wall = run.info.end_ns - run.info.start_ns
     return f"{span.duration_ns / wall:.1%}" if wall > 0 else ""
-
-
-def token_sections(run: RunLog, position: int) -> list[DetailSection]:
-    """A token of the answer, and the rejected ones drafted for its place."""
-    index = next((number for number, token in enumerate(run.tokens) if token.position == position), None)
-    chosen = [token for token in run.rejected if token.position == position]
-    if index is None and not chosen:
-        return []
-    sections = []
-    if index is not None:
-        token = run.tokens[index]
-        before = run.tokens[index - 1] if index else None
-        sections.append(DetailSection(f"Token {position}", _token_details(run, token, before)))
-    if chosen:
-        drafted = [Detail(_quoted(token), f"id {token.token_id} · round {token.round_index + 1}") for token in chosen]
-        sections.append(DetailSection("Drafted for this place and rejected", drafted))
-    return sections
-
-
-def _quoted(token: TokenRecord) -> str:
-    """The piece in quotation marks; spaces and line breaks as their escapes."""
-    return f"“{token.piece.strip() or repr(token.piece)[1:-1]}”"
-
-
-def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) -> list[Detail]:
-    zero = run.info.start_ns
-    details = [
-        Detail("piece", _quoted(token)),
-        Detail("id", str(token.token_id)),
-        Detail("origin", token.origin),
-    ]
-    if token.round_index >= 0:
-        details.append(Detail("round", str(token.round_index + 1)))
-    if zero is not None:
-        details.append(Detail("known at", ms_text(ms_from_ns(token.t_ns - zero))))
-    details.append(
-        Detail("after the token before", NOTHING if before is None else ms_text(ms_from_ns(token.t_ns - before.t_ns)))
-    )
-    lengths = run.info.lengths.get(run.info.role)
-    if lengths is not None:
-        details.append(Detail("position in the cache", str(lengths.input + token.position)))
-    return details

@@ -36,6 +36,9 @@ CLOSED, OPEN = "closed", "open"
 FoldKey = tuple[str, str]
 """The key of a line that others lie below: (CELL, its name) or (REPEATS, the number of the request)."""
 
+MOST_WEIGHED = 300
+"""Runs of a cell whose interval the list tells: over more it takes too long while runs end; the comparison has it."""
+
 CELL, REPEATS = "cell", "repeats"
 
 _BADGES = {"profiled": "trace"}
@@ -153,6 +156,7 @@ class RunEntries:
             label,
             key,
             OPEN if is_open else CLOSED,
+            spread=self._spread(members),
         )
         self._known[key] = (state, entry)
         return entry
@@ -210,6 +214,14 @@ class RunEntries:
                 by_role.setdefault(run.info.role, []).append(run)
         times = [list(filter(None, map(self._total_ms, warm_of(found)))) for found in by_role.values()]
         return sum(sum(found) / len(found) for found in times if found) if any(times) else None
+
+    def _spread(self, members: list[RunLog]) -> str:
+        """Half the 95 % interval of that mean, where one model answered."""
+        counted = warm_of([run for run in members if run.info.status == FINISHED and is_comparable(run)])
+        if len(counted) > MOST_WEIGHED or len({run.info.role for run in counted}) != 1:
+            return ""
+        found = mean_of(observe(counted, self._total_ms), spread_for(counted[-1]))
+        return "" if found is None else _percent(found.value, found.interval)
 
     def _total_ms(self, run: RunLog) -> float | None:
         known = self._times.get(run.run_id)

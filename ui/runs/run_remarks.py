@@ -71,6 +71,8 @@ class RunRemarks:
 
     def restore(self, run_ids: Sequence[int]) -> None:
         """Brings deleted runs back."""
+        if not run_ids:
+            self.post("No run of this session is deleted.", "info", "", None)
         self._say(run_ids, is_deleted=False)
 
     def _undo(self, run_ids: Sequence[int], shown: tuple[int | None, int | None], left: tuple[object, object]) -> None:

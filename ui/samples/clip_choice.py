@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evprof.core.records import DRAFT
 from evprof.core.sample import Sample, clip_name
+from evprof.core.units import count_text
 from evprof.core.vocabulary.families import EVENTS
 from evprof.core.vocabulary.inputs import EVENT_FAMILIES
 from evprof.loaders.pictures.frame_folder import is_frame_set
@@ -94,10 +95,10 @@ def clips_of(sample: Sample, common_us: tuple[int, int], length_us: int) -> list
 def cut_sentence(common_us: tuple[int, int], length_us: int) -> str:
     """What came of a cut."""
     count = max(0, (common_us[1] - common_us[0]) // length_us)
-    clips = f"{count:,} clips of {duration_words(length_us)}"
+    clips = f"{count_text(count, 'clip')} of {duration_words(length_us)}"
     if count > MOST_CLIPS:
         return f"{clips}; the first {MOST_CLIPS} are listed. evprof suite runs them all."
-    return f"{clips} are listed."
+    return f"{clips} {'is' if count == 1 else 'are'} listed."
 
 
 def too_long_sentence(form: RequestForm, events_us: int | None) -> str:

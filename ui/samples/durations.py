@@ -21,6 +21,8 @@ class Durations:
 
     def __init__(self) -> None:
         self.known: dict[Sample, int | None] = {}
+        self.problems: dict[Sample, str] = {}
+        """Why a sample cannot be read, in a sentence."""
         self._waiting: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -56,9 +58,8 @@ class Durations:
                 sample = self._waiting.popleft()
             try:
                 self.known[sample] = duration_us(sample)
-            except UserError:
-                # The sentence is told when the sample is chosen; a list only leaves the length out.
-                self.known[sample] = None
+            except UserError as error:
+                self.problems[sample] = error.sentence
 
 
 def duration_us(sample: Sample) -> int | None:

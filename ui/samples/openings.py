@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
+from evprof.core.units import count_text
 from ui.run_facts.run_text import input_name
 
 MOST_LOOKED_AT = 200
@@ -47,7 +48,7 @@ class OpeningPath:
     def words(self) -> str:
         """What it is, in a word or two."""
         if self.kind == "manifest":
-            return f"{len(self.samples)} sample{'s' if len(self.samples) != 1 else ''}"
+            return count_text(len(self.samples), "sample")
         if self.kind == "sequence" and self.samples and self.samples[0].video_path is None:
             return "events"
         return _TITLES.get(self.kind, "cannot be opened")

@@ -25,9 +25,11 @@ class SampleList(QWidget):
 
     Signals:
         sample_chosen(object): the Sample.
+        refused(object, str): a Sample that cannot be read was taken off the list, and why.
     """
 
     sample_chosen = Signal(object)
+    refused = Signal(object, str)
 
     def __init__(self, themes: ThemeHolder, samples: Iterable[Sample] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -120,7 +122,19 @@ class SampleList(QWidget):
     def _look(self) -> None:
         if not self._durations.is_busy:
             self._looking.stop()
+        for sample, sentence in list(self._durations.problems.items()):
+            # Of a pair the other half may well be read; its line says what is wrong.
+            if sample in self._samples and None in (sample.events_path, sample.video_path):
+                self._refuse(sample, sentence)
         self._fill()
+
+    def _refuse(self, sample: Sample, sentence: str) -> None:
+        was_current = self._current is not None and identity(self._current) == identity(sample)
+        self._samples.remove(sample)
+        del self._durations.known[sample], self._durations.problems[sample]
+        self.refused.emit(sample, sentence)
+        if was_current and self._samples:
+            self.sample_chosen.emit(self._samples[0])
 
     def _fill(self) -> None:
         lines = [self._line(sample) for sample in self._samples]
@@ -140,6 +154,9 @@ class SampleList(QWidget):
         if sample.is_clip:
             figure = clip_of(sample, 0).words
             tip = f"{tip}\nClip: {sample.clip_text}"
+        problem = self._durations.problems.get(sample, "")
+        if problem:
+            figure, tip = "cannot be read", f"{tip}\n{problem}"
         is_clip = sample.is_clip
         return ListLine(
             identity(sample), sample_name(sample), second=figure, tip=tip, icons=icons, tells_by_end=is_clip

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent
+from PySide6.QtGui import QHideEvent, QStandardItemModel
 from PySide6.QtWidgets import (
     QFileDialog,
     QFrame,
@@ -21,6 +21,7 @@ from evprof.core.errors import UserError
 from evprof.core.records import DRAFT
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
+from evprof.core.vocabulary.offered import drawback_of
 from evprof.core.vocabulary.setting import Setting
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.run_facts.run_text import input_name, role_name
@@ -66,6 +67,7 @@ class ModelPopover(QFrame):
         self._choice = choice
         self._recent = recent
         self._themes = themes
+        self._has_cuda: Callable[[], bool] = lambda: True
         self._examiner: Examiner | None = None
         self._question: Question = dict
         self._polling = QTimer(self)
@@ -110,6 +112,16 @@ class ModelPopover(QFrame):
             box.currentIndexChanged.connect(lambda place: self._set(entry, box.itemData(place)))
         return box
 
+    def _offer(self) -> None:
+        """Greys what the machine cannot do with any use, with the reason; what is chosen already can be kept."""
+        for key, box in self.boxes.items():
+            items = box.model()
+            for place in range(box.count()):
+                reason = drawback_of(key, box.itemData(place), self._choice.device, has_cuda=self._has_cuda())
+                box.setItemData(place, reason or None, Qt.ItemDataRole.ToolTipRole)
+                if isinstance(items, QStandardItemModel):
+                    items.item(place).setEnabled(not reason or place == box.currentIndex())
+
     def _lay_out(self) -> None:
         head = section_head(role_name(self._role))
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
@@ -134,6 +146,10 @@ class ModelPopover(QFrame):
         self._rows = stacked(head, self.list, lower, on=self, margins=(0, GRID, 0, GRID), spacing=GRID)
         self.setFixedWidth(WIDTH)
 
+    def offer_for(self, has_cuda: Callable[[], bool]) -> None:
+        """From now on offers what the machine can do; `has_cuda` says whether it has a CUDA device, as far as known."""
+        self._has_cuda = has_cuda
+
     def examine_with(self, examiner: Examiner | None, question: Question) -> None:
         """From now on says whether what is chosen fits; `question` adds the other model and the settings."""
         self._examiner, self._question = examiner, question
@@ -146,6 +162,7 @@ class ModelPopover(QFrame):
     def open_below(self, widget: QWidget) -> None:
         """Shows itself under its button."""
         self._fill()
+        self._offer()
         self._look()
         self._fit()
         self.move(widget.mapToGlobal(QPoint(0, widget.height() + GRID // 2)))
@@ -259,6 +276,7 @@ class ModelPopover(QFrame):
     def _take(self, choice: ModelChoice) -> None:
         if choice != self._choice:
             self._choice = choice
+            self._offer()
             self.chosen.emit(choice)
             if self.isVisible():
                 self._look()

@@ -75,6 +75,11 @@ class RequestForm:
 
     # Settings, by the names of their controls.
 
+    @property
+    def has_cuda(self) -> bool:
+        """Whether the machine has a CUDA device; True while the engine has not said."""
+        return not any(key in self.environment and self.environment[key] is None for key in ("cuda", "gpu"))
+
     def situation(self, mode: str) -> Situation:
         """What decides which settings count in a mode, with the drafter that it can use."""
         usable = self.settings
@@ -83,8 +88,7 @@ class RequestForm:
         models = {DRAFT: self.draft, TARGET: self.target}
         roles = roles_of(mode, usable.speculation)
         families = {role: self._family(choice.name) for role, choice in models.items()}
-        is_without = "cuda" in self.environment and self.environment["cuda"] is None
-        has_cuda = not is_without and any(models[role].device != "cpu" for role in roles)
+        has_cuda = self.has_cuda and any(models[role].device != "cpu" for role in roles)
         return Situation(mode, usable.flat(), families, roles, has_cuda, keeps_roles=True)
 
     def _family(self, name: str) -> str | None:

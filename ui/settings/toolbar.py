@@ -182,6 +182,7 @@ class Toolbar(QFrame):
 
             made = ModelPopover(role, getattr(self.form, role), self._recent, self._themes, self)
             made.chosen.connect(partial(self._take_model, role))
+            made.offer_for(lambda: self.form.has_cuda)
             made.examine_with(self.examiner, lambda: self._beside(role))
             self._popovers[role] = made
         return self._popovers[role]

@@ -80,7 +80,9 @@ def go_to(mark: Mark, runs: Mapping[int, RunLog], selection: Selection) -> None:
     """Shows a mark, and its run if need be; a stretch is selected."""
     if mark.run_id in runs and mark.run_id not in selection.runs:
         selection.set_runs(*pair_for(runs, mark.run_id))
-    when = TimeRange(mark.start_ns, mark.end_ns)
+    a, b = selection.runs
+    shift = selection.offset_ns if mark.run_id == b != a else 0
+    when = TimeRange(mark.start_ns + shift, mark.end_ns + shift)
     view = selection.view_range
     if when.end_ns > when.start_ns:
         selection.select(when)

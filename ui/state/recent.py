@@ -39,6 +39,14 @@ class Recent:
         self.samples = [sample, *others][:KEPT]
         self._write()
 
+    def forget_sample(self, sample: Sample) -> None:
+        """Remembers a sample no longer, such as one that cannot be read."""
+        key = (sample.events_path, sample.video_path)
+        left = [entry for entry in self.samples if (entry.events_path, entry.video_path) != key]
+        if left != self.samples:
+            self.samples = left
+            self._write()
+
     def note_model(self, name: str) -> None:
         """Remembers a checkpoint folder or name."""
         self.models = [name, *(entry for entry in self.models if entry != name)][:KEPT]

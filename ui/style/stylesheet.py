@@ -112,6 +112,7 @@ QCheckBox::indicator, QRadioButton::indicator { width: 12px; height: 12px; borde
 QCheckBox::indicator { border-radius: 3px; }
 QRadioButton::indicator { border-radius: 7px; }
 QCheckBox::indicator:checked, QRadioButton::indicator:checked { background: $accent; border-color: $accent; }
+QTabBar { qproperty-drawBase: 0; }
 QTabBar::tab { background: transparent; color: $text_dim; padding: 5px 10px; border: none;
     border-bottom: 2px solid transparent; }
 QTabBar::tab:selected { color: $text; border-bottom-color: $accent; }

@@ -132,7 +132,7 @@ class AxisHead(QWidget):
     def flags(self) -> list[tuple[Mark, float]]:
         """The marks in view, left to right, and where their flags stand."""
         width = self.width() - GUTTER_PX
-        placed = [(mark, round(self.scene.scale.x(mark.start_ns)) + 0.0) for mark in self.scene.marks]
+        placed = [(mark, round(self.scene.scale.x(when.start_ns)) + 0.0) for mark, when in self.scene.placed_marks()]
         return sorted(((mark, x) for mark, x in placed if -_FLAG_PX < x < width), key=lambda entry: entry[1])
 
     def mark_at(self, pos: QPointF) -> Mark | None:

@@ -38,6 +38,9 @@ class Lane(QWidget):
         super().__init__(parent)
         self.scene = scene
         self.hovered: Hit | None = None
+        self.spoken: object = None
+        """What a screen reader is told of it, while one asks."""
+
         self._written: object = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -94,6 +97,10 @@ class Lane(QWidget):
 
     def scale_marks(self) -> Sequence[tuple[float, str]]:
         """Heights and texts of the value axis, written at the gutter's right edge."""
+        return ()
+
+    def levels_at(self, t_ns: int) -> Sequence[tuple[float, QColor]]:
+        """Heights and colours of the lane's lines at a moment, for lanes that have any."""
         return ()
 
     # What all share.

@@ -10,10 +10,10 @@ from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent, QWheelEv
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
 from ui.state.selection import TimeRange
+from ui.timeline.ground.lane_order import LaneOrder
+from ui.timeline.ground.places import snapped
 from ui.timeline.hover_card import HoverCard
 from ui.timeline.lane import FOLD_PX, Lane
-from ui.timeline.navigation.lane_order import LaneOrder
-from ui.timeline.navigation.places import snapped
 from ui.timeline.overlay import Overlay
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import stacked
@@ -250,6 +250,10 @@ class LaneStack(QWidget):
 
     def leaveEvent(self, event: QEvent) -> None:
         """Nothing is pointed at any more."""
+        self.point_nowhere()
+
+    def point_nowhere(self) -> None:
+        """Forgets what lay under the pointer."""
         self.overlay.set_pointer(None)
         self._hover(None, None, QPointF())
         self.pointer_moved.emit()
@@ -321,6 +325,7 @@ class LaneStack(QWidget):
         """What can be done with what lies there."""
         pos = QPointF(event.pos())
         lane, hit = self.hit_at(pos)
+        self._hover(None, None, pos)
         self.overlay.set_pointer(pos.x() - GUTTER_PX if pos.x() >= GUTTER_PX else None)
         self.menu_asked.emit(lane, hit, event.globalPos())
 

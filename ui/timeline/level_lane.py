@@ -179,6 +179,16 @@ class LevelLane(Lane):
             selects_range=True,
         )
 
+    def levels_at(self, t_ns: int) -> Sequence[tuple[float, QColor]]:
+        """Where each line is at a moment between its ends."""
+        drawn = self._drawn()
+        top, found = self._top(drawn), []
+        for one in drawn:
+            row = int(np.searchsorted(one.times, t_ns, side="right")) - 1
+            if row >= 0 and t_ns <= one.end_ns:
+                found.append((self._y(float(one.levels[row]), top), one.color))
+        return found
+
     def _step_at(self, t_ns: int) -> TimeRange | None:
         """From the last change of any line to the next one."""
         begins, ends = [], []

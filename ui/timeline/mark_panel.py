@@ -84,7 +84,9 @@ class MarkPanel(QWidget):
 
 
 def _line(mark: Mark) -> ListLine:
-    when = time_text(mark.start_ns)
     length = mark.end_ns - mark.start_ns
-    stretch = f" · {time_text(length)} long" if length else ""
-    return ListLine(mark, mark.note or f"Mark at {when}", when, second=f"run {mark.run_id}{stretch}", tip=mark.note)
+    what = f"{time_text(length)} long" if length else "a moment"
+    name = mark.note or f"Run {mark.run_id}, {what}"
+    return ListLine(
+        mark, name, time_text(mark.start_ns), second=f"run {mark.run_id} · {what}" if mark.note else "", tip=name
+    )

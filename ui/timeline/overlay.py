@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QWidget
 from evprof.view.timescale import time_text
 from ui.state.selection import TimeRange
 from ui.style.theme import SMALL_PX
+from ui.timeline.ground.flows import FlowStep, flow_of, round_of
 from ui.timeline.lane import Lane
-from ui.timeline.navigation.flows import FlowStep, flow_of, round_of
 from ui.timeline.round_lane import BAR_HEIGHT as ROUND_HEIGHT
 from ui.timeline.round_lane import BAR_TOP as ROUND_TOP
 from ui.timeline.round_lane import RoundLane
@@ -57,7 +57,7 @@ class Overlay(QWidget):
         for chosen in (self._strip, self.scene.marked_range):
             if chosen is not None:
                 left, right = (self.scene.scale.x(t_ns) for t_ns in chosen)
-                left, right = max(-2.0, left - 4), min(float(self.width()), right + 4)
+                left, right = max(-2.0, left - 6), min(float(self.width()), right + 6)
                 if right > left:
                     self.update(QRect(GUTTER_PX + int(left), 0, int(right - left) + 3, self.height()))
         self._strip = self.scene.marked_range
@@ -73,6 +73,7 @@ class Overlay(QWidget):
         self._paint_range(painter)
         self._paint_marks(painter)
         self._paint_flow(painter)
+        self._paint_levels(painter)
         if self.scene.pointer_px is not None:
             painter.fillRect(QRectF(int(self.scene.pointer_px), 0, 1, self.height()), theme.alpha(theme.text_dim, 0.55))
         if self.scene.linked_ns is not None:
@@ -93,13 +94,29 @@ class Overlay(QWidget):
 
     def _paint_marks(self, painter: QPainter) -> None:
         theme = self.scene.theme
-        for mark in self.scene.marks:
-            x0, x1 = self.scene.scale.x(mark.start_ns), self.scene.scale.x(mark.end_ns)
+        for _, when in self.scene.placed_marks():
+            x0, x1 = (self.scene.scale.x(t_ns) for t_ns in when)
             if x1 > x0:
                 painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.warn, 0.06))
             painter.setPen(QPen(theme.alpha(theme.warn, 0.8), 1, Qt.PenStyle.DashLine))
             for x in {round(x0), round(x1)}:
                 painter.drawLine(QPointF(x + 0.5, 0), QPointF(x + 0.5, self.height()))
+
+    def _paint_levels(self, painter: QPainter) -> None:
+        """A dot on each line of levels where what is selected ends: what it left behind."""
+        when, theme = self.scene.range_of(self.scene.selection.chosen), self.scene.theme
+        if when is None:
+            return
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(theme.panel, 1.5))
+        x = self.scene.scale.x(when.end_ns)
+        for lane in self._lanes:
+            if lane.isHidden() or lane.is_folded:
+                continue
+            for y, color in lane.levels_at(when.end_ns):
+                painter.setBrush(color)
+                painter.drawEllipse(QPointF(x, lane.y() + y), 3.5, 3.5)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     # Flows.
 

@@ -14,7 +14,7 @@ from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import Theme
-from ui.timeline.navigation.places import range_of
+from ui.timeline.ground.places import range_of
 
 PLACES = (2, 0, 3, 1)
 """The places of tracks in the order of their lanes."""
@@ -106,6 +106,18 @@ class TimelineScene:
         """The time that is marked over all lanes: the selected range, or that of the selected round or token."""
         chosen = self.selection.chosen
         return None if isinstance(chosen, SpanRef) else self.range_of(chosen)
+
+    def shift_of(self, run_id: int) -> int:
+        """How far a shown run is moved on the axis, in ns."""
+        return next((track.shift_ns for _, track in self.shown if track.run.run_id == run_id), 0)
+
+    def placed_marks(self) -> list[tuple[Mark, TimeRange]]:
+        """The marks of the shown runs and where on the axis they lie."""
+        shifts = [self.shift_of(mark.run_id) for mark in self.marks]
+        return [
+            (mark, TimeRange(mark.start_ns + shift, mark.end_ns + shift))
+            for mark, shift in zip(self.marks, shifts, strict=True)
+        ]
 
     def extent(self) -> tuple[int, int]:
         """From the earlier run's zero to the last thing known of either, in ns; at least a little."""

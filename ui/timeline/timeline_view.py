@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QSettings, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.clock import Clock, monotonic_ns
@@ -23,6 +23,7 @@ from ui.timeline.axis import AxisHead
 from ui.timeline.delta_figures import DeltaFigures
 from ui.timeline.delta_lane import DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
+from ui.timeline.ground.lane_order import LaneOrder
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.latency_lane import LatencyLane
@@ -30,7 +31,6 @@ from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.navigation.choosing import Choosing
 from ui.timeline.navigation.edge_arrow import EdgeArrow
 from ui.timeline.navigation.held_keys import HeldKeys
-from ui.timeline.navigation.lane_order import LaneOrder
 from ui.timeline.navigation.marking import Marking
 from ui.timeline.navigation.minimap import Minimap
 from ui.timeline.navigation.offers import Offers
@@ -41,6 +41,7 @@ from ui.timeline.real_time_lane import RealTimeLane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
 from ui.timeline.sensor_lane import SensorLane
+from ui.timeline.spoken import Speaking
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
@@ -84,12 +85,15 @@ class TimelineView(QWidget):
         self._make_widgets()
         self._connect_widgets()
         self.choosing = Choosing(self.scene, selection)
+        self.speaking = Speaking(self, self.lanes)
+        selection.chosen_changed.connect(self.speaking.tell)
         self.history = ViewHistory(selection, self)
         self._held = HeldKeys(self._zoom_middle, self.pan, self)
         self._changed: set[int] = set()
         self._owed: set[Lane] = set()
         self._turn = 0
         self._marked_rows = False
+        self._moves_to_chosen = True
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         holder.changed.connect(self._set_theme)
         controller.runs_changed.connect(self._note_changed)
@@ -153,7 +157,7 @@ class TimelineView(QWidget):
         stack.zoomed.connect(self.zoom)
         stack.panned.connect(self.pan)
         stack.pointer_moved.connect(head.update)
-        stack.range_dragged.connect(self.selection.select_range)
+        stack.range_dragged.connect(self._select_here)
         stack.measured.connect(self._measure)
         stack.clicked.connect(self._click)
         stack.double_clicked.connect(self._double_click)
@@ -227,6 +231,8 @@ class TimelineView(QWidget):
             return
         self.scene.clock_ns = self._clock()
         self.minimap.show_news()
+        if ended:
+            self.stack.fold_lanes()
         if self.aligning.resolve():
             return
         if self._take_scale() or ended:
@@ -265,12 +271,14 @@ class TimelineView(QWidget):
         self.scene.clock_ns = self._clock()
         self.aligning.resolve()
         self.scene.ruler = None
+        self.stack.point_nowhere()
         view = self.selection.view_range
         if view is not None and self.scene.shown and not shows_enough(view, self.scene.extent()):
             self.selection.set_view_range(None)
         self.minimap.restart()
         self._show_marks()
         self._show_wanted()
+        self.stack.fold_lanes()
         self._rescale()
 
     @property
@@ -315,7 +323,6 @@ class TimelineView(QWidget):
             wanted = lane.is_wanted()
             if lane.isHidden() == wanted:
                 lane.setVisible(wanted)
-        self.stack.fold_lanes()
 
     # The scale.
 
@@ -402,17 +409,26 @@ class TimelineView(QWidget):
             self.head.update()
             self.arrow.show_side(self._arrow_y())
         self._marked_rows = marks_rows
-        self._bring_into_view()
+        if self._moves_to_chosen:
+            self._bring_into_view()
 
     def _bring_into_view(self) -> None:
-        """Moves a zoomed view to what was selected elsewhere, as far as it must."""
+        """Moves a zoomed view to what was selected elsewhere, as far as it must; what fills the view is in sight."""
         chosen, view = self.scene.range_of(self.selection.chosen), self.selection.view_range
-        if chosen is not None and view is not None and (moved := around(chosen, view)) is not None:
+        if chosen is None or view is None or (chosen.start_ns <= view.start_ns and view.end_ns <= chosen.end_ns):
+            return
+        if (moved := around(chosen, view)) is not None:
             self.selection.set_view_range(moved)
 
     def _click(self, hit: Hit | None) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
-        self.selection.select(hit.chosen if hit else None)
+        self._select_here(hit.chosen if hit else None)
+
+    def _select_here(self, chosen: Chosen | None) -> None:
+        """Selects what lies under the mouse: the view stays under it."""
+        self._moves_to_chosen = False
+        self.selection.select(chosen)
+        self._moves_to_chosen = True
 
     def _double_click(self, hit: Hit | None) -> None:
         if hit is not None and hit.range is not None:
@@ -466,6 +482,11 @@ class TimelineView(QWidget):
     def release_key(self, event: QKeyEvent) -> bool:
         """Takes note of a released key; False when it means nothing here."""
         return self._held.release(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Over the overview, and wherever nothing has a menu of its own."""
+        if self.scene.shown:
+            self.offers.show_head(None, event.globalPos())
 
     def changeEvent(self, event: QEvent) -> None:
         """A window that loses the keyboard never sees the key released."""

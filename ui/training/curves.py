@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from evprof.core.units import count_text
 from evprof.session.training import MOST_TRAININGS, trainings
 from ui.settings.drafter_choice import adapter_words
 
@@ -66,8 +67,8 @@ class TrainingCurve:
         parts = []
         if self.examples is not None:
             aside = "" if self.validation_examples is None else f", {self.validation_examples:,} kept aside"
-            parts.append(f"{self.examples:,} examples{aside}")
-        parts.append(f"{last:,.0f} steps")
+            parts.append(f"{count_text(self.examples, 'example')}{aside}")
+        parts.append(count_text(round(last), "step"))
         if self.best_step is not None:
             best = f"best at step {self.best_step:,}"
             best += "" if self.best_loss is None else f", loss {self.best_loss:.3g}"

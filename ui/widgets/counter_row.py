@@ -24,6 +24,7 @@ class CounterRow(Drawn):
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(themes, parent)
         self._entries: list[tuple[str, str]] = []
+        self._is_laid_out = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     @property
@@ -44,11 +45,13 @@ class CounterRow(Drawn):
         ]
 
     def _lines(self) -> int:
-        is_narrow = self.width() < LEAST_PX * len(self._entries)
+        # What was not laid out yet has Qt's own width, which means nothing.
+        is_narrow = self._is_laid_out and self.width() < LEAST_PX * len(self._entries)
         return 2 if is_narrow and len(self._entries) > 1 else 1
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._is_laid_out = True
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
 

@@ -34,7 +34,8 @@ _LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
 
 @dataclass(frozen=True)
 class TableRow:
-    """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn", "dim", "accent"."""
+    """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn", "dim", "accent".
+    A `bar` below it is as long as a share of the row, 0 to 1."""
 
     name: str
     cells: tuple[str, ...]
@@ -43,6 +44,7 @@ class TableRow:
     tip: str = ""
     has_line: bool = True
     swatch: str = ""
+    bar: float | None = None
 
 
 @dataclass
@@ -91,6 +93,8 @@ class FigureTable(Drawn):
         """Shows rows below optional column heads."""
         if list(rows) == self._rows and heads == self._heads:
             return
+        if len(heads) != len(self._heads):
+            self.reset_widths()  # other columns: what the old ones were as wide as says nothing
         self._rows, self._heads = list(rows), heads
         self.setAccessibleDescription(self.as_text())
         self._fit()
@@ -169,6 +173,11 @@ class FigureTable(Drawn):
         if row.swatch:
             paint_swatch(painter, theme, row.swatch, QRectF(0, top + drop + height / 2 - 4, 3, 8))
         room = self._room(row) if fits else self.width() - left
+        if row.bar is not None:
+            place = QRectF(0, top + self._height(row) - 3, self.width(), 2)
+            painter.fillRect(place, theme.line)
+            place.setWidth(max(1.0, place.width() * row.bar))
+            painter.fillRect(place, theme.accent if "accent" in row.roles else theme.text_dim)
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
         metrics = QFontMetricsF(painter.font())

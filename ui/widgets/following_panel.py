@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
@@ -39,7 +39,7 @@ class FollowingPanel(QWidget):
         self._themes = themes
         self._is_stale = True
         self._later = Pace(self.interval_ms, self._fill, self)
-        in_role(self, "panel")
+        in_role(self, "panel").setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.make_views(themes)
         selection.runs_changed.connect(self._fill)
         controller.runs_changed.connect(self._take_news)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -82,6 +82,8 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("weigh_run", "Choose what the run is weighed against…", "Ctrl+Shift+W", below="Runs"),
     ActionEntry("run_alone", "Run its target alone ×3", "Ctrl+Alt+R", below="Runs"),
     ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
+    ActionEntry("confidence", "Underline how sure the model was", "C", below="Text"),
+    ActionEntry("fold_rejected", "Fold rejected tokens", "X", below="Text"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
@@ -112,13 +114,14 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
 MOUSE = (
     ("wheel", "zoom at the pointer"),
     ("Shift+wheel", "pan; so does dragging with the middle button"),
-    ("drag", "select a time range, or move an edge of one; edges keep to spans, but not with Alt"),
-    ("Shift+drag", "measure; a Shift+click takes the ruler away"),
-    ("click", "select a span, a round, a token, or a step of a level"),
+    ("drag", "select a range, or move its edge; Alt: anywhere"),
+    ("Shift+drag", "measure; Shift+click: no ruler"),
+    ("click", "select a span, round, token or step"),
     ("double-click", "zoom to it; beside everything: fit"),
-    ("right-click", "what can be done with it: zoom, copy, measure, mark, arrange lanes"),
-    ("drag a lane's name", "move the lane; a click on its arrow collapses it"),
-    ("overview", "drag the window or its edges; a click beside it goes there"),
+    ("right-click", "zoom, copy, measure, mark, arrange lanes"),
+    ("drag a lane's name", "move the lane; its arrow collapses it"),
+    ("overview", "drag the window or its edges, or click beside it"),
+    ("click a bar, an area", "KV cache, Visual tokens: select its stage"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
@@ -136,8 +139,11 @@ class WindowActions(QObject):
             if entry is None:
                 continue
             action = QAction(entry.text, window)
-            if entry.keys and not entry.is_held:
+            if entry.keys:
                 action.setShortcut(QKeySequence(entry.keys))
+            if entry.is_held:
+                # Menus show the key; it is the timeline's while it is held.
+                action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             window.addAction(action)
             self.by_name[entry.name] = action
 

@@ -64,14 +64,25 @@ class Body(QMainWindow):
         return dock
 
     def _lay_out(self) -> None:
-        """As at the very first start: what is open at first, and the others hidden, as tabs beside it."""
+        """As at the very first start: what is open at first. Hidden tabs would leave their bar behind."""
         for entry in PANELS:
-            dock = self._docks[entry.name]
-            self.addDockWidget(entry.area, dock)
-            first = next(other for other in PANELS if other.area == entry.area)
-            if first is not entry:
-                self.tabifyDockWidget(self._docks[first.name], dock)
-            dock.setVisible(entry.make is None)
+            if entry.make is None:
+                self.addDockWidget(entry.area, self._docks[entry.name])
+            else:
+                self.removeDockWidget(self._docks[entry.name])
+
+    def _place(self, name: str) -> None:
+        """Gives a panel that has no place yet its first one: a tab beside what stands there."""
+        dock = self._docks[name]
+        if self.dockWidgetArea(dock) != Qt.DockWidgetArea.NoDockWidgetArea or dock.isFloating():
+            return
+        entry = next(entry for entry in PANELS if entry.name == name)
+        self.addDockWidget(entry.area, dock)
+        for other in PANELS:
+            neighbour = self._docks[other.name]
+            if other is not entry and not neighbour.isHidden() and self.dockWidgetArea(neighbour) == entry.area:
+                self.tabifyDockWidget(neighbour, dock)
+                return
 
     def _fill(self, entry: PanelEntry) -> None:
         dock = self._docks[entry.name]
@@ -99,9 +110,9 @@ class Body(QMainWindow):
 
     def show_panel(self, name: str) -> None:
         """Shows a panel, in front of those it shares a place with."""
-        dock = self._docks[name]
-        dock.show()
-        dock.raise_()
+        self._place(name)
+        self._docks[name].show()
+        self._docks[name].raise_()
 
     @property
     def is_arranging(self) -> bool:
@@ -143,6 +154,7 @@ class Body(QMainWindow):
         """All panels where they were at the very first start."""
         if self._is_arranging:
             self.arrange()
+        self._lay_out()
         self.restoreState(self._first, _VERSION)
         self.divide()
 

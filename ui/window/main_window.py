@@ -25,6 +25,8 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
+from ui.costs.scaling_panel import ScalingPanel
+from ui.costs.sweep_requests import sweep_requests
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -126,6 +128,7 @@ class MainWindow(QMainWindow):
         self.comparison = ComparisonPanel(self.holder)
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
+        self.timeline.offers.range_lines = self.inspector.lines
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
@@ -154,6 +157,7 @@ class MainWindow(QMainWindow):
             self.holder,
             toolbar=self.toolbar,
             messages=self.messages,
+            runs=self.runs,
         )
         self.finding = WindowPalette(
             self,
@@ -200,6 +204,7 @@ class MainWindow(QMainWindow):
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
+        self.samples.refused.connect(self._refuse_sample)
         for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.opener.listed):
             shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.run_chosen)
@@ -260,6 +265,7 @@ class MainWindow(QMainWindow):
             "save_layout": self.layouts.ask,
             "reset_layout": self.body.reset,
             **self.runs.deeds(),
+            **self.pair.text_look.deeds(),
             "distributions": self.dialogs.show_distributions,
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
@@ -395,6 +401,10 @@ class MainWindow(QMainWindow):
         self.starts_anew = True
         self.close()
 
+    def _refuse_sample(self, sample: Sample, sentence: str) -> None:
+        self.recent.forget_sample(sample)
+        self.messages.post(sentence)
+
     def begin_tour(self) -> None:
         """Shows the first step, over the start page unless something is open already."""
         if self.controller.runs:
@@ -477,6 +487,20 @@ class MainWindow(QMainWindow):
     def _take_panel(self, panel: QWidget) -> None:
         if isinstance(panel, FollowingPanel):
             panel.demo_asked.connect(self.run_demo)
+        if isinstance(panel, ScalingPanel):
+            panel.sweep_asked.connect(self.run_sweep)
+
+    def run_sweep(self) -> None:
+        """Runs the sample that is open with several numbers of frames, with everything else as it stands."""
+        if problem := self.toolbar.form.problem:
+            self.messages.post(problem)
+            return
+        try:
+            requests = sweep_requests(self.toolbar.form.request())
+        except UserError as error:
+            self.messages.post(error.sentence)
+            return
+        self.submit(*requests)
 
     # Qt's own.
 

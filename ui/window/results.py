@@ -14,6 +14,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.errors import UserError
+from evprof.core.units import count_text
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
 
@@ -121,7 +122,11 @@ class _Imported:
         self.problems = list(problems)
         told = " ".join(self.problems[:_MOST_TOLD])
         more = len(self.problems) - _MOST_TOLD
-        what = f"{runs:,} runs of {names}" if runs else f"the statistics of {names}, which hold no runs: see a report"
+        what = (
+            f"{count_text(runs, 'run')} of {names}"
+            if runs
+            else f"the statistics of {names}, which hold no runs: see a report"
+        )
         self.sentence = f"Imported {what}. {told}".strip() + (f" And {more} more." if more > 0 else "")
 
 

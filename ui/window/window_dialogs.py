@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
+from ui.runs.run_list import RunList
 from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -34,6 +35,7 @@ class WindowDialogs:
         *,
         toolbar: Toolbar,
         messages: MessageBar,
+        runs: RunList,
     ) -> None:
         self._window = window
         self._session = session
@@ -42,6 +44,7 @@ class WindowDialogs:
         self._holder = holder
         self._toolbar = toolbar
         self._messages = messages
+        self._runs = runs
 
     def ask_session(self) -> None:
         """Asks for a session and opens it."""
@@ -81,6 +84,7 @@ class WindowDialogs:
         def make() -> ClinicDialog:
             made = ClinicDialog(self._controller, self._selection, self._holder, self._window)
             made.run_asked.connect(self._toolbar.run_once)
+            made.baseline_asked.connect(self._runs.offer_baseline)
             return made
 
         self._show(ClinicDialog, make)

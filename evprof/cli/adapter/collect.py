@@ -15,6 +15,7 @@ from evprof.cli.setting_options import choice_of, settings_of
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
+from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
@@ -30,7 +31,7 @@ def collect(options: argparse.Namespace, console: Console) -> int:
         end = _carry_out(samples, settings, options, progress, stop)
     if not console.is_json:
         console.print(
-            f"{end.examples:,} examples ({end.tokens:,} answer tokens) in {end.shards} shard{'s' * (end.shards != 1)}, "
+            f"{end.examples:,} examples ({end.tokens:,} answer tokens) in {count_text(end.shards, 'shard')}, "
             f"{end.bytes / 2**20:.1f} MiB: {options.output}"
         )
         if end.repeated:

@@ -6,6 +6,7 @@ from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
+from evprof.core.units import count_text
 
 
 class CollectProgress(Progress):
@@ -17,7 +18,7 @@ class CollectProgress(Progress):
     def begin(self, total: int, done_before: int) -> None:
         """So many are to be made, of which some are there."""
         there = f"; goes on, {done_before:,} there before" if done_before else ""
-        self.say(f"collecting: {total:,} example{'s' * (total != 1)}{there}")
+        self.say(f"collecting: {count_text(total, 'example')}{there}")
         self.start(total, done_before)
 
     def end(self, name: str, error: str | None = None) -> None:

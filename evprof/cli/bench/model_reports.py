@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
-from evprof.core.units import number_text
+from evprof.core.units import count_text, number_text
 
 _ENGINE: tuple[Column, ...] = (
     ("", "{phase} {contender}"),
@@ -152,4 +152,4 @@ def repeatability_blocks(document: Row) -> Iterator[Block]:
 
 
 def _runs(count: int) -> str:
-    return f"{count} run{'s' * (count != 1)}"
+    return f"{count_text(count, 'run')}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
+from evprof.core.units import count_text
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.workers import Outcome
 
@@ -24,7 +25,7 @@ class ConvertProgress(Progress):
         """Says how much there is to do."""
         self._is_list = tasks > 1
         done = f", {done_before:,} of them done" if done_before else ""
-        self.say(f"{self._title}: {tasks:,} file{'s' * (tasks != 1)} to write{done}")
+        self.say(f"{self._title}: {count_text(tasks, 'file')} to write{done}")
         self.start(tasks, done_before)
 
     def look(self, steps: Sequence[Step]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.doctor.problem import Problem
-from evprof.core.units import bytes_text
+from evprof.core.units import bytes_text, count_text
 
 _MOST_FILES = 100_000
 """Files whose sizes are added up; a folder with more is told as taking at least that."""
@@ -45,7 +45,7 @@ def folder_facts(problems: list[Problem]) -> dict[str, dict[str, Any]]:
 def folder_text(facts: dict[str, Any]) -> str:
     """A folder in one line."""
     files = facts["files"]
-    use = f"{files:,} file{'s' * (files != 1)}, {bytes_text(facts['bytes'])}" if files else "empty"
+    use = f"{count_text(files, 'file')}, {bytes_text(facts['bytes'])}" if files else "empty"
     return f"{facts['path']} ({use}{'' if facts['writable'] else ', cannot be written'})"
 
 

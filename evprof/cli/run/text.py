@@ -10,7 +10,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import plain
-from evprof.core.units import amount_text, bytes_text, ms_text
+from evprof.core.units import amount_text, bytes_text, count_text, ms_text
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache
@@ -127,7 +127,9 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
         figures.append(
             ("draft acceptance", f"{_share(counts.draft_acceptance_rate)} ({counts.accepted} of {counts.drafted})")
         )
-        figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)} over {counts.rounds} rounds"))
+        figures.append(
+            ("acceptance length", f"{_number(counts.mean_acceptance_length)} over {count_text(counts.rounds, 'round')}")
+        )
     return figures
 
 
@@ -189,7 +191,7 @@ def layout_text(facts: KvFacts, layout: KvLayout) -> str:
     positions = layout.shape[2] if len(layout.shape) == 4 else 0
     each = f", {bytes_text(facts.measured_bytes // positions)} a position" if positions else ""
     layers = len(facts.per_layer_bytes)
-    return f"{layers} layer{'s' * (layers != 1)} of 2 x [{shape}] {layout.dtype}, strides {strides} ({gaps}){each}"
+    return f"{count_text(layers, 'layer')} of 2 x [{shape}] {layout.dtype}, strides {strides} ({gaps}){each}"
 
 
 def _loading_figures(run: RunLog) -> list[tuple[str, str]]:
@@ -208,7 +210,7 @@ def loading_text(loading: Loading) -> str:
     if facts.events is not None:
         parts.append(f"{facts.events:,} events ({facts.decoder})")
     if facts.frames is not None:
-        parts.append(f"{facts.frames:,} frame{'s' * (facts.frames != 1)} ({facts.decoder})")
+        parts.append(f"{count_text(facts.frames, 'frame')} ({facts.decoder})")
     if loading.events_per_s is not None:
         parts.append(f"{loading.events_per_s / 1e6:.1f} Mev/s")
     if loading.frames_per_s is not None:

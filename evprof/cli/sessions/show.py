@@ -20,6 +20,7 @@ class ShowCommand(Command):
     examples = (
         CommandExample("evprof show scene.evprof", "print every run"),
         CommandExample("evprof show scene.evprof --rounds", "list every round of speculation, too"),
+        CommandExample("evprof show scene.evprof --costs", "print what frames and other tokens cost"),
         CommandExample("evprof show scene.evprof --json", "print one JSON document"),
     )
 
@@ -27,6 +28,12 @@ class ShowCommand(Command):
         """The session."""
         parser.add_argument("session", metavar="S.evprof", help="the session")
         parser.add_argument("--rounds", action="store_true", help="list every round of speculation and why it ended")
+        parser.add_argument(
+            "--costs",
+            action="store_true",
+            help="print what tokens cost instead: KV caches by origin, each frame's share of times and bytes, and how "
+            "stages grow over frames and clip lengths",
+        )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
@@ -34,9 +41,13 @@ class ShowCommand(Command):
         from evprof.cli.run.batches import print_batches
         from evprof.cli.run.recorded_session import saved_runs
         from evprof.cli.run.text import print_runs
+        from evprof.cli.sessions.mark_lines import print_marks
+        from evprof.cli.sessions.cost_lines import print_costs
+        from evprof.metrics.costs.document import scaling_document
         from evprof.metrics.document import session_document
         from evprof.run.kept_repeatability import spread_among
         from evprof.session.batches import read_batches
+        from evprof.session.marks import marks_of
         from evprof.session.reading import load_session
 
         session = load_session(Path(options.session))
@@ -44,10 +55,15 @@ class ShowCommand(Command):
         processes = spread_among(runs, session.facts)
         if console.is_json:
             document = session_document(runs, session.environment or None, batches=batches, processes=processes)
+            if options.costs:
+                document["scaling"] = scaling_document(runs, session.facts, processes)
             console.document(document)
+        elif runs and options.costs:
+            print_costs(runs, session.facts, console, processes)
         elif runs:
             print_runs(runs, console, has_rounds=options.rounds, processes=processes)
             print_batches(batches, console)
+            print_marks(marks_of(session.facts), console)
         else:
             console.print("The session holds no runs.")
         return 0

@@ -18,6 +18,7 @@ from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
 from evprof.core.sample import Sample
+from evprof.core.units import count_text
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.ready import DOCUMENTS
@@ -203,8 +204,9 @@ def _opening(plan: SuitePlan, left: int) -> str:
     processes = f" in each of {spec.sessions} engine processes" if spec.sessions > 1 else ""
     rest = f", resting before each ({spec.cooldown})" if spec.cooldown else ""
     return (
-        f"{spec.name}: {cells} cell{'s' * (cells != 1)} on {samples} sample{'s' * (samples != 1)}, {spec.repeat} "
-        f"time{'s' * (spec.repeat != 1)} each{processes}, {plan.order}: {len(plan.rows)} rows{done}{rest}"
+        f"{spec.name}: {count_text(cells, 'cell')} on {count_text(samples, 'sample')}, "
+        f"{count_text(spec.repeat, 'time')} each{processes}, {plan.order}: "
+        f"{count_text(len(plan.rows), 'row')}{done}{rest}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evprof.core.sample import UNKNOWN
+from evprof.core.units import count_text
 from evprof.export.report.data import ReportData
 from evprof.metrics.configurations.gathering import sample_key
 
@@ -15,11 +16,11 @@ def summary_of(data: ReportData) -> str:
     rows = len(data.runs)
     if not data.columns:
         return "Imported statistics; the sessions hold no run that finished."
-    said = f"{counted(rows, 'run')} of {counted(len(data.columns), 'configuration')}"
+    said = f"{count_text(rows, 'run')} of {count_text(len(data.columns), 'configuration')}"
     if samples := sample_count(data):
-        said += f" on {counted(samples, 'sample')}"
+        said += f" on {count_text(samples, 'sample')}"
     if data.failures:
-        said += f"; {counted(len(data.failures), 'run')} failed and {_enter(len(data.failures))} no figure"
+        said += f"; {count_text(len(data.failures), 'run')} failed and {_enter(len(data.failures))} no figure"
     return f"{said}."
 
 
@@ -59,11 +60,6 @@ def dates(data: ReportData) -> str:
     if first == last:
         return f"{first} UTC"
     return f"{first} to {last[11:] if first[:10] == last[:10] else last} UTC"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 run`, `20 runs`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}" if count >= 10_000 else f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _enter(count: int) -> str:

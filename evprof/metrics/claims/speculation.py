@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
@@ -106,7 +107,7 @@ class Speed:
         runs, plain = self.estimate.counts
         few = " Fewer than three runs a side: more tell (--repeat)." if interval is None else ""
         against = runs_text([run.run_id for run in self.base.runs])
-        counted = f"{runs} run{'s' * (runs != 1)}" + (f" and {plain}" if plain != runs else "")
+        counted = f"{count_text(runs, 'run')}" + (f" and {plain}" if plain != runs else "")
         name = f"{self.name} ({_who(self.column)})" + (f", {counted}," if self.column.cell else "")
         return f"{self.ratio:.2f}x{ends} the speed of the target alone: {name} against {against}.{few}"
 
@@ -227,7 +228,7 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     name = column.cell or runs_text([run.run_id for run in column.runs])
     sentence = (
         f"{accepted / drafted:.1%} accepted in chains: {accepted:.0f} of {drafted:.0f} drafted tokens of {name}, "
-        f"{samples} sample{'s' * (samples != 1)}."
+        f"{count_text(samples, 'sample')}."
     )
     if interval is None or interval[0] <= ADAPTER_RATE <= interval[1]:
         return nothing(f"{sentence} Too few samples to tell it from 80 %.")

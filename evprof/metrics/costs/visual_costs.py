@@ -100,7 +100,7 @@ def visual_costs(run: RunLog, role: str | None = None, sizes: ModelSizes | None 
     vision, prefill = stage_ms(run, "vision", role), stage_ms(run, "prefill", role)
     decode = _decode_ms_per_byte(run, role, sizes)
     shown = run.frames.get(role, [])
-    counts = lengths.per_frame or [0] * len(shown)
+    counts = lengths.per_frame
     each = vision / len(counts) if vision is not None and counts else None
 
     def cost(tokens: int, nbytes: int, of_vision: float | None) -> TokenCost:

@@ -1,1 +1,1 @@
-"""Ways through the timeline: keys, history, the overview, places to go to, what connects them, and what is kept."""
+"""Ways through the timeline: keys, history, the overview, marks, menus."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from evprof.view.lanes import Track
+import numpy as np
+
+from evprof.view.lanes import Ints, Track
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
-from ui.timeline.navigation.flows import next_along
+from ui.timeline.ground.flows import next_along
 from ui.timeline.scene import TimelineScene
 
 
@@ -17,20 +19,16 @@ class Choosing:
 
     def step(self, by: int) -> None:
         """Selects what follows (`by` 1) or precedes (-1): spans of one row, tokens, rounds; else any stage."""
-        listed, chosen = self._row_of(self._selection.chosen), self._selection.chosen
-        if not listed:
-            return
-        # Tuples of two kinds may be equal, but a row holds one kind.
-        place = listed.index(chosen) + by if chosen in listed else (0 if by > 0 else len(listed) - 1)
-        self._selection.select(listed[min(max(place, 0), len(listed) - 1)])
-
-    def _row_of(self, chosen: Chosen | None) -> list[Chosen]:
-        """What is selected and all of its kind beside it, in order of time."""
+        chosen = self._selection.chosen
+        found = None
         if chosen is not None and not isinstance(chosen, TimeRange):
-            for _, track in self._scene.shown:
-                row = _row_in(track, chosen) if track.run.run_id == chosen.run_id else []
-                if chosen in row:
-                    return row
+            rows = (_beside(track, chosen, by) for _, track in self._scene.shown if track.run.run_id == chosen.run_id)
+            found = next((one for one in rows if one is not None), None)
+        stages = [] if found is not None else self._stages()
+        if found is not None or stages:
+            self._selection.select(found if found is not None else stages[0 if by > 0 else -1])
+
+    def _stages(self) -> list[SpanRef]:
         found = sorted(
             (span.start_ns - track.zero_ns, SpanRef(track.run.run_id, span.span_id))
             for _, track in self._scene.shown
@@ -51,14 +49,23 @@ class Choosing:
             self._selection.select(found)
 
 
-def _row_in(track: Track, chosen: SpanRef | RoundRef | TokenRef) -> list[Chosen]:
+def _beside(track: Track, chosen: SpanRef | RoundRef | TokenRef, by: int) -> Chosen | None:
+    """What of its kind follows or precedes something selected, itself at the end; None where the track has it not."""
     run_id = track.run.run_id
     match chosen:
         case SpanRef(_, span_id):
             span = track.run.spans.get(span_id)
             table = track.stages if span is not None and span.is_stage else track.parts
-            return [SpanRef(run_id, number) for number in table.rows(0, track.latest_ns).ids.tolist()]
-        case RoundRef():
-            return [RoundRef(run_id, number) for number in track.rounds()[6].tolist()] if track.is_answer else []
-        case TokenRef():
-            return [TokenRef(run_id, position) for position in track.token_positions().tolist()]
+            found = _next_to(table.rows(track.zero_ns, track.latest_ns).ids, span_id, by)
+            return None if found is None else SpanRef(run_id, found)
+        case RoundRef(_, round_index):
+            found = _next_to(track.rounds()[6], round_index, by) if track.is_answer else None
+            return None if found is None else RoundRef(run_id, found)
+        case TokenRef(_, position):
+            found = _next_to(track.token_positions(), position, by)
+            return None if found is None else TokenRef(run_id, found)
+
+
+def _next_to(numbers: Ints, number: int, by: int) -> int | None:
+    places = np.flatnonzero(numbers == number)
+    return int(numbers[min(max(int(places[0]) + by, 0), len(numbers) - 1)]) if len(places) else None

@@ -73,7 +73,12 @@ class Marking(QObject):
         if when is None or not shown:
             return None
         run_id = shown[-1] if chosen is None or isinstance(chosen, TimeRange) else chosen.run_id
-        return Mark(run_id, when.start_ns, when.end_ns)
+        return self._mark_of(run_id, when)
+
+    def _mark_of(self, run_id: int, when: TimeRange) -> Mark:
+        """A stretch of the axis in the run's own time."""
+        shift = self._scene.shift_of(run_id)
+        return Mark(run_id, when.start_ns - shift, when.end_ns - shift)
 
     def mark(self) -> None:
         """Marks what is selected, or the moment under the pointer."""
@@ -85,7 +90,7 @@ class Marking(QObject):
         """Marks a moment of the run whose answer is shown."""
         shown = [track.run.run_id for _, track in self._scene.shown]
         if shown:
-            self.book.add(Mark(shown[-1], t_ns, t_ns))
+            self.book.add(self._mark_of(shown[-1], TimeRange(t_ns, t_ns)))
 
     def write(self) -> None:
         """Writes a note on what is selected or pointed at, which is marked first, if need be."""
@@ -101,7 +106,7 @@ class Marking(QObject):
         """Opens the field for a mark's note beside its flag."""
         editor = NoteEditor(mark.note, self._ground)
         editor.written.connect(lambda note: self.book.write_note(mark, note))
-        x = GUTTER_PX + round(self._scene.scale.x(mark.start_ns))
+        x = GUTTER_PX + round(self._scene.scale.x(mark.start_ns + self._scene.shift_of(mark.run_id)))
         editor.move(QPoint(min(max(x, 4), max(4, self._ground.width() - _NOTE_PX - 8)), 30))
         editor.show()
         editor.raise_()
@@ -114,10 +119,10 @@ class Marking(QObject):
 
     def step(self, by: int) -> None:
         """Goes to the mark after (`by` 1) or before (-1) the middle of the view."""
-        marks = sorted(self._scene.marks, key=lambda mark: mark.start_ns)
+        placed = sorted(self._scene.placed_marks(), key=lambda entry: entry[1])
         chosen = self._selection.time_range
         at = chosen.start_ns if chosen else (self._scene.scale.start_ns + self._scene.scale.end_ns) // 2
-        ahead = [mark for mark in marks if (mark.start_ns - at) * by > 0]
+        ahead = [mark for mark, when in placed if (when.start_ns - at) * by > 0]
         if ahead:
             self.go_to(ahead[0 if by > 0 else -1])
 

@@ -16,7 +16,7 @@ from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.widgets.pace import Pace
 
 HEIGHT_PX = 24
-_TOP, _BAR_PX, _GAP_PX = 5.0, 5.0, 3.0
+_TOP, _BAR_PX = 3.0, 5.0
 _EDGE_PX = 5.0
 _LEAST_PX = 6.0
 """A window narrower than this is drawn this wide, so that it can be taken hold of."""
@@ -113,25 +113,27 @@ class Minimap(QWidget):
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
         shown = self.scene.shown
-        top = _TOP if len(shown) > 1 else (self.height() - 1 - _BAR_PX) / 2
+        step = (self.height() - 1 - 2 * _TOP) / max(2, len(shown))
+        high = min(_BAR_PX, max(2.0, step - 1.5))
+        top = (self.height() - 1 - (len(shown) - 1) * step - high) / 2
         for place, (_, track) in enumerate(shown):
-            self._draw_track(painter, track, top + place * (_BAR_PX + _GAP_PX))
+            self._draw_track(painter, track, (top + place * step, high))
         self._draw_marks(painter)
         painter.end()
         return picture
 
-    def _draw_track(self, painter: QPainter, track: Track, top: float) -> None:
+    def _draw_track(self, painter: QPainter, track: Track, band: tuple[float, float]) -> None:
         row = track.stages.rows(track.zero_ns, track.now(self.scene.clock_ns))
         bars = merged_bars(row.starts, row.ends, self.whole)
         for x0, x1, index in zip(bars.x0.tolist(), bars.x1.tolist(), bars.rows.tolist(), strict=True):
             name = track.stages.names[int(row.names[index])]
             drafts = is_drafting(track.run, track.role, name)
             color = self.scene.theme.stage("draft" if drafts else stages_in(name)[-1])
-            painter.fillRect(QRectF(x0, top, max(1.0, x1 - x0), _BAR_PX), color)
+            painter.fillRect(QRectF(x0, band[0], max(1.0, x1 - x0), band[1]), color)
 
     def _draw_marks(self, painter: QPainter) -> None:
-        for mark in self.scene.marks:
-            x = round(self.whole.x(mark.start_ns))
+        for _, when in self.scene.placed_marks():
+            x = round(self.whole.x(when.start_ns))
             painter.fillRect(QRectF(x, 1, 2, self.height() - 3), self.scene.theme.warn)
 
     # The mouse.

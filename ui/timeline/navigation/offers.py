@@ -45,6 +45,8 @@ class Offers(QObject):
         self._marking = marking
         self._ground = ground
         self.menu: QMenu | None = None
+        self.range_lines: Callable[[], list[Line]] = list
+        """The figures of the selected range, from who works them out."""
 
     def show_lane(self, lane: Lane | None, hit: Hit | None, place: QPoint) -> None:
         """For a lane and what was hit in it; over its name: for the lane alone."""
@@ -118,12 +120,17 @@ class Offers(QObject):
             self._add(menu, f"Copy the timeline as {form}", partial(copy_picture, self._ground, form))
 
     def lines_of(self, hit: Hit | None) -> list[Line]:
-        """What was hit as lines for a table, else the selected range; maybe none."""
-        if hit is not None:
-            return [(hit.title, ""), *hit.facts, *([("note", hit.note)] if hit.note else [])]
+        """The selected range where the pointer is in it, else what was hit, as lines for a table; maybe none."""
         chosen: TimeRange | None = self._selection.time_range
+        at_px = self._scene.pointer_px
+        if chosen is not None and at_px is not None:
+            is_inside = chosen.start_ns <= self._scene.scale.t(at_px) <= chosen.end_ns
+            chosen = chosen if is_inside or hit is None else None
         if chosen is None:
-            return []
+            facts = [] if hit is None else [*hit.facts, *([("note", hit.note)] if hit.note else [])]
+            return [] if hit is None else [(hit.title, ""), *facts]
+        if told := self.range_lines():
+            return told
         length = chosen.end_ns - chosen.start_ns
         named = (("from", chosen.start_ns), ("to", chosen.end_ns), ("length", length))
         return [("Selected range", ""), *((name, time_text(t_ns)) for name, t_ns in named)]

@@ -142,7 +142,7 @@ def _memory(capacity: Capacity) -> str:
 
 
 def _as(capacity: Capacity) -> str:
-    frames = f"{capacity.frames} frame{'s' * (capacity.frames != 1)}" if capacity.frames else ""
+    frames = f"{count_text(capacity.frames, 'frame')}" if capacity.frames else ""
     return ", ".join(word for word in (capacity.dtype, capacity.quantization, frames) if word)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evprof.core.units import count_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, number_text, share_cell, share_text
 from evprof.export.report.parts import (
@@ -171,7 +172,7 @@ def _plot(found: Sequence[tuple[Configuration, Work, DeviceCeiling | None]]) -> 
     for ceiling in dict.fromkeys(ceiling for _, _, ceiling in found if ceiling is not None):
         x = tuple(sorted({low, min(max(ceiling.balance, low), high), high}))
         y = tuple(min(value * ceiling.bandwidth_bytes_s, ceiling.matmul_flops_s) / _GIGA for value in x)
-        threads = f", {ceiling.threads} thread{'s' * (ceiling.threads != 1)}" if ceiling.device == "cpu" else ""
+        threads = f", {count_text(ceiling.threads, 'thread')}" if ceiling.device == "cpu" else ""
         name = f"ceiling of {ceiling.device} in {ceiling.dtype}{threads}"
         series.append(PlotSeries(name, x, y, is_line=True, badge=Badge.MEASURED))
     return ReportPlot(

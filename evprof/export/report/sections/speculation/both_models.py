@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import FIGURES, LENGTHS
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
@@ -74,7 +75,7 @@ def pair_table(pair: ConfigurationPair, data: ReportData) -> Table:
     rows += [_row(pair, line) for line in _figures(of_lengths=False)]
     kept = [row for row in rows if any(cell.badge is not None for cell in row)]
     counted = " and ".join(
-        f"{len(column.runs)} runs of {name}" for column, name in ((pair.base, base), (pair.other, other))
+        f"{count_text(len(column.runs), 'run')} of {name}" for column, name in ((pair.base, base), (pair.other, other))
     )
     return Table(
         ("figure", base, "share", other, "share", "ratio", "n"),

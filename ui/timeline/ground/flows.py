@@ -75,8 +75,9 @@ def round_of(tracks: Iterable[Track], chosen: Chosen | None) -> RoundRef | None:
             continue
         run = track.run
         if isinstance(chosen, TokenRef):
-            token = next((one for one in run.tokens if one.position == chosen.position), None)
-            return None if token is None or token.round_index < 0 else RoundRef(run.run_id, token.round_index)
+            places = np.flatnonzero(track.token_positions() == chosen.position)
+            index = run.tokens[int(places[0])].round_index if len(places) else -1
+            return RoundRef(run.run_id, index) if index >= 0 else None
         span = run.spans.get(chosen.span_id)
         if span is None or span.name not in (DRAFTING, VERIFY):
             return None

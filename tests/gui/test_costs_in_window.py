@@ -1,0 +1,113 @@
+"""The panels on token costs inside the real window: opened by their keys, as tabs beside the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.run.session_writer import SessionWriter
+from ui.costs.kv_panel import KvPanel
+from ui.costs.scaling_panel import ScalingPanel
+from ui.costs.visual_panel import VisualPanel
+from ui.style.theme import ThemeHolder
+from ui.widgets.following_panel import FollowingPanel
+from ui.window.main_window import MainWindow
+from ui.window.panels import PANELS
+
+
+@pytest.fixture
+def window(
+    themes: ThemeHolder, application: QApplication, tmp_path: Path, scripted_recording: RecordLog
+) -> Iterator[MainWindow]:
+    """A window without an engine that shows the scripted runs."""
+    path = tmp_path / "scripted.evprof"
+    SessionWriter(scripted_recording, path).close()
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.show()
+    made.session.read(path)
+    made.controller.pull()
+    made.selection.set_runs(1, 2)
+    application.processEvents()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("kv", KvPanel), ("visual", VisualPanel), ("scaling", ScalingPanel)])
+def test_keys_bring_a_panel_into_sight(
+    window: MainWindow,
+    application: QApplication,
+    wait_until: Callable[..., Any],
+    name: str,
+    kind: type[FollowingPanel],
+) -> None:
+    assert window.body.panel(name) is None, "nothing is made before it is asked for"
+    entry = next(entry for entry in PANELS if entry.name == name)
+    QTest.keySequence(window, QKeySequence(entry.keys))
+    application.processEvents()
+    panel = window.body.panel(name)
+    assert isinstance(panel, kind)
+    assert panel.isVisible()
+    wait_until(lambda: not panel.is_busy)
+    # Nothing scrolls sideways at the smallest size.
+    assert panel.width() <= window.width()
+    (bar,) = [bar for bar in window.body.tab_bars() if bar.isVisible() and bar.count() > 1]
+    assert [bar.tabText(place) for place in range(bar.count())] == ["Timeline", entry.title]
+
+
+def test_a_click_in_the_kv_view_selects_in_the_timeline(window: MainWindow, application: QApplication) -> None:
+    window.body.show_panel("kv")
+    application.processEvents()
+    panel = window.body.panel("kv")
+    assert isinstance(panel, KvPanel)
+    piece = next(piece for piece in panel.picture.places() if piece.origin == "text")
+    QTest.mouseClick(panel.picture, Qt.MouseButton.LeftButton, pos=piece.box.center().toPoint())
+    assert window.selection.span is not None
+    run = window.controller.runs[window.selection.span.run_id]
+    assert run.spans[window.selection.span.span_id].name == "prefill"
+
+
+def test_an_empty_panel_runs_the_demo(
+    window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(MainWindow, "submit", lambda *requests: asked.append(len(requests)))
+    window.body.show_panel("kv")
+    application.processEvents()
+    window.session.start_new()
+    application.processEvents()
+    panel = window.body.panel("kv")
+    assert isinstance(panel, KvPanel)
+    assert panel.empty.isVisible()
+    panel.empty.activated.emit()
+    assert asked
+
+
+def test_the_empty_ribbon_offers_runs_that_fill_it(
+    window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., Any]
+) -> None:
+    asked: list[RunRequest] = []
+    monkeypatch.setattr(MainWindow, "submit", lambda _, *requests: asked.extend(requests))
+    window.body.show_panel("scaling")
+    application.processEvents()
+    panel = window.body.panel("scaling")
+    assert isinstance(panel, ScalingPanel)
+    wait_until(lambda: not panel.is_busy)
+    assert panel.empty.isVisible()
+    window.toolbar.choose_mode("speculative")
+    panel.empty.activated.emit()
+    assert [request.settings.frames for request in asked] == [2, 4, 8]
+    assert {(request.mode, request.repeat) for request in asked} == {("side-by-side", 3)}
+    for request in asked:
+        request.validate()

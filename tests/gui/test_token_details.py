@@ -1,0 +1,104 @@
+"""The inspector of a token and of a round: what else was likely, what it came out of, what it could see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from evprof.core.run_log import RunLog
+from ui.runs.inspector import Inspector
+from ui.runs.run_details import DetailSection
+from ui.runs.token_details import NOT_RECORDED
+from ui.state.run_controller import RunController
+from ui.state.selection import RoundRef, Selection, TokenRef
+from ui.style.theme import ThemeHolder, light
+from ui.widgets.figure_table import FigureTable
+
+
+@pytest.fixture
+def inspector(controller: RunController, selection: Selection, themes: ThemeHolder) -> Iterator[Inspector]:
+    made = Inspector(selection, controller, themes)
+    yield made
+    made.deleteLater()
+
+
+def section(inspector: Inspector, head: str) -> DetailSection:
+    return next(one for one in inspector.sections if one.head == head)
+
+
+def said(inspector: Inspector) -> dict[str, str]:
+    return {detail.name: detail.text for one in inspector.sections for detail in one.details}
+
+
+def test_a_token_tells_five_likeliest_and_the_entropy(
+    inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
+) -> None:
+    run = runs[3]
+    token = next(one for one in run.tokens if one.origin == "accepted")
+    record = run.alternatives_of(token)
+    assert record is not None
+    selection.select(TokenRef(3, token.position))
+    odds = section(inspector, "Likeliest tokens").details
+    assert [detail.bar for detail in odds] == [*(one.chance for one in record.listed), None]
+    assert odds[0].text == f"{100 * record.listed[0].chance:.1f} %"
+    assert [detail.roles for detail in odds[:5]] == [("accent",), *[("",)] * 4]
+    assert (odds[5].name, odds[5].text) == ("entropy", f"{record.entropy_bits:.2f} bits")
+    assert section(inspector, "The draft's likeliest").details[0].bar is not None
+    words = said(inspector)
+    assert words["origin"] == "accepted"
+    assert words["round"] == str(token.round_index + 1)
+    lengths = run.info.lengths["target"]
+    assert words["position in the cache"] == str(lengths.input + token.position)
+    assert words["of them visual"] == str(lengths.visual)
+    assert words["frames"].startswith("8 · 0 … ")
+    assert words["draft's event slices"].startswith("5 · 0 … ")
+    assert words["came out of"].startswith("decode")
+    selection.select(TokenRef(3, 0))
+    assert said(inspector)["came out of"].startswith("prefill")
+
+
+def test_rejected_tokens_tell_what_the_draft_gave_them(
+    inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
+) -> None:
+    fallen = runs[3].rejected[0]
+    selection.select(TokenRef(3, fallen.position))
+    assert "%" in section(inspector, "Drafted for this place and rejected").details[0].text
+    assert section(inspector, "The draft's likeliest there").details[0].roles == ("accent",)
+
+
+def test_a_run_without_alternatives_says_so(
+    inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
+) -> None:
+    run = RunLog(runs[3].info)
+    for token in runs[3].tokens:
+        run.absorb(token)
+    inspector._controller.runs[3] = run
+    selection.select(TokenRef(3, 1))
+    assert section(inspector, "Likeliest tokens").note == NOT_RECORDED
+
+
+def test_a_round_tells_what_it_took_and_gave(
+    inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
+) -> None:
+    entry = runs[3].rounds[2]
+    selection.select(RoundRef(3, entry.round_index))
+    assert inspector.sections[0].head == f"Round {entry.round_index + 1}"
+    assert said(inspector)["accepted of drafted"] == f"{entry.accepted} of {entry.drafted}"
+    assert len(section(inspector, "Reached the answer").details) == entry.emitted
+    assert len(section(inspector, "Rejected").details) == entry.drafted - entry.accepted
+
+
+def test_bars_are_as_long_as_their_share(
+    inspector: Inspector, selection: Selection, runs: dict[int, RunLog], themes: ThemeHolder
+) -> None:
+    selection.select(TokenRef(3, 2))
+    inspector.resize(320, 900)
+    inspector.show()
+    table = next(one for one in inspector.findChildren(FigureTable) if one.rows and one.rows[0].bar is not None)
+    picture = table.grab().toImage()
+    accent = themes.theme.accent.rgb()
+    inked = sum(picture.pixel(x, 22) == accent for x in range(picture.width()))
+    assert inked == pytest.approx(table.width() * (table.rows[0].bar or 0), abs=2)
+    themes.set_theme(light())
+    assert table.grab().toImage() != picture
