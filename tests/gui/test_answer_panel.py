@@ -18,11 +18,11 @@ from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from ui.columns.answer_panel import AnswerPanel
 from ui.columns.model_pair import ModelPair
+from ui.columns.parting_marks import PartingMarks
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.timeline.timeline_view import TimelineView
-from ui.window.parting_marks import PartingMarks
 
 MS = 1_000_000
 

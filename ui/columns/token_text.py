@@ -404,7 +404,7 @@ class TokenText(QAbstractScrollArea):
         """A flag before the first different word."""
         if self._flow is None or self._parting is None:
             return
-        found = self._marked(TokenRef(self._flow.run.run_id, self._parting))
+        found = self._belonging(TokenRef(self._flow.run.run_id, self._parting))
         for left, _, line_top, _ in self._pieces(block, *self._span_of(found[0])) if found else ():
             x, top = round(offset.x() + left) - 1.5, offset.y() + line_top
             painter.setPen(Qt.PenStyle.NoPen)
