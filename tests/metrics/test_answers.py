@@ -137,6 +137,12 @@ def test_very_long_answers_are_cut(words_of: str) -> None:
     assert sum(len(span.a) for span in found.spans) == MOST_WORDS
 
 
+def test_of_an_endless_word_only_the_beginning_is_looked_at() -> None:
+    found = diff_of(_run(["x"] * 20 * MOST_WORDS), _run([" y"], run_id=2))
+    assert found.is_cut
+    assert [word.text for span in found.spans for word in span.a] == []
+
+
 def test_without_times_there_is_a_diff_and_no_lead() -> None:
     a, b = (RunLog(RunInfo(number, number, 0, TARGET, "target", text="one two")) for number in (1, 2))
     assert [span.to_json()["a_lead_ms"] for span in diff_of(a, b).spans] == [None]
