@@ -113,6 +113,16 @@ def test_an_answer_that_goes_on_parts_only_where_its_end_will(listed: list[str],
     assert spelled or diff_of(other, begun).first_difference is None
 
 
+def test_where_one_slips_a_word_in_both_are_told_from_there_on() -> None:
+    a, b = _run(["A", " car", " drives"]), _run(["A", " red", " car", " drives"], run_id=2)
+    found = diff_of(a, b)
+    assert found.first_difference is not None
+    assert found.first_difference.kind == ONLY_B
+    assert [[word.text for word in side] for side in found.parting] == [["car", "drives"], ["red", "car", "drives"]]
+    told = found.to_json()["parting"]
+    assert (told["a"]["start_ms"], told["b"]["start_ms"]) == (20.0, 20.0)
+
+
 def test_the_first_correct_keyword_is_that_of_the_expected_answer() -> None:
     words_said = said_words(_run([" It", " is", " a", " BUS", " approach", "ing", ","]))
     found = first_keyword(words_said, "The bus is approaching.")

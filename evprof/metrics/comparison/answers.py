@@ -21,6 +21,9 @@ TEXT_DIFF_DEFINITION = "words without case and punctuation, longest common block
 MOST_WORDS = 500
 """This many words of each answer are compared: what longer answers cost grows with the product of their lengths."""
 
+MOST_PARTING = 6
+"""Words that are told of each answer where they part."""
+
 _MOST_TOKENS = 3 * MOST_WORDS
 """So many tokens of an answer are looked at, and as many letters of a text without tokens times eight."""
 
@@ -87,6 +90,14 @@ class AnswerDiff:
         return next((span for span in self.spans if span.kind not in (SAME, AHEAD)), None)
 
     @property
+    def parting(self) -> tuple[tuple[SaidWord, ...], tuple[SaidWord, ...]]:
+        """What each goes on to say where the answers part; nothing where they do not, or where one ends."""
+        first = self.first_difference
+        rest = () if first is None else self.spans[self.spans.index(first) :]
+        a, b = (tuple(word for span in rest for word in span[side])[:MOST_PARTING] for side in (1, 2))
+        return a, b
+
+    @property
     def common_words(self) -> int:
         """How many words both say before they part."""
         first = self.spans[0] if self.spans else None
@@ -99,6 +110,9 @@ class AnswerDiff:
             "definition": TEXT_DIFF_DEFINITION,
             "common_words": self.common_words,
             "first_difference": None if first is None else first.to_json(),
+            "parting": None
+            if first is None
+            else {side: _side(said) for side, said in zip("ab", self.parting, strict=True)},
             "spans": [span.to_json() for span in self.spans],
             "first_keyword": None
             if self.keywords is None
