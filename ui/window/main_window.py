@@ -25,6 +25,7 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
+from ui.columns.parting_marks import PartingMarks
 from ui.costs.scaling_panel import ScalingPanel
 from ui.costs.sweep_requests import sweep_requests
 from ui.runs.inspector import Inspector
@@ -44,6 +45,7 @@ from ui.status.machine_note import MachineNote
 from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
+from ui.timeline.linking import Linking
 from ui.timeline.timeline_view import TimelineView
 from ui.welcome.tour import Tour
 from ui.welcome.tour_steps import tour_steps
@@ -61,10 +63,8 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
-from ui.window.linking import Linking
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
-from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
