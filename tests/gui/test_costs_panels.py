@@ -128,6 +128,20 @@ def test_a_selected_range_shows_the_cache_as_it_was(
     assert panel.picture.blocks[0].held.length == records[-1].length
 
 
+def test_a_run_that_is_moved_on_the_axis_is_asked_for_its_own_moment(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    run = controller.runs[2]
+    records = run.kv["target"]
+    own = records[2].t_ns - (run.info.start_ns or 0)
+    selection.set_offset(7 * MS)
+    selection.select(TimeRange(0, own + 7 * MS))
+    panel.show_runs()
+    assert panel.picture.blocks[-1].held.length == records[2].length
+
+
 def test_a_selected_token_has_its_place_in_the_cache(
     make_panel: MakePanel, controller: RunController, selection: Selection
 ) -> None:

@@ -59,6 +59,7 @@ class KvPanel(FollowingPanel):
         self._show_side(_ORIGINS)
         stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
         self._selection.chosen_changed.connect(self._later.note)
+        self._selection.offset_changed.connect(self._later.note)
 
     def _show_side(self, key: str) -> None:
         for name, page in self.pages.items():
@@ -69,7 +70,7 @@ class KvPanel(FollowingPanel):
         models = [pair for pair in self.shown_models() if pair[1].role in pair[1].run.info.models]
         self.empty.setVisible(not models)
         self.body.setVisible(bool(models))
-        at = moment_ns(self._controller.runs, self._selection.chosen)
+        at = moment_ns(self._controller.runs, self._selection.chosen, self._moved)
         found = [(letter, shown, self._map(shown, at)) for letter, shown in models]
         self.picture.show_blocks(
             [self._block(letter, shown, held) for letter, shown, held in found if held is not None]
@@ -88,9 +89,17 @@ class KvPanel(FollowingPanel):
         for _, shown in models:
             self.planner.suggest(shown.run.info.environment.get("gpu_memory_bytes"))
 
+    @property
+    def _moved(self) -> dict[int, int]:
+        """How far runs are moved on the axis: B's, where it is another one than A's."""
+        a, b = self._selection.runs
+        return {} if b is None or a == b else {b: self._selection.offset_ns}
+
     def _map(self, shown: ShownModel, at: int | None) -> CacheMap | None:
         start = shown.run.info.start_ns
-        return cache_map(*shown, None if at is None or start is None else start + at)
+        if at is None or start is None:
+            return cache_map(*shown)
+        return cache_map(*shown, start + at - self._moved.get(shown.run.run_id, 0))
 
     def _block(self, letter: str, shown: ShownModel, held: CacheMap) -> CacheBlock:
         run, role = shown

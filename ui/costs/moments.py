@@ -9,12 +9,15 @@ from collections.abc import Mapping
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.costs.cache_map import DRAFTED, GENERATED, ROLLED_BACK, VISUAL
-from ui.state.selection import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
+from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 
 
-def moment_ns(runs: Mapping[int, RunLog], chosen: Chosen | None) -> int | None:
-    """The end of a selected range, span or round, in ns from its run's zero; None where none is, or where its end is
-    not known yet. A token is a place in the cache and no moment: it gets there a step after it is chosen."""
+def moment_ns(runs: Mapping[int, RunLog], chosen: Chosen | None, moved: Mapping[int, int]) -> int | None:
+    """The end of a selected range, span or round on the axis, in ns; None where none is, or its end is not known yet.
+
+    `moved` says by run how far it is moved on the axis. A token is a place in the cache and no moment: it gets there a
+    step after it is chosen.
+    """
     if isinstance(chosen, TimeRange):
         return chosen.end_ns
     run = None if chosen is None or isinstance(chosen, TokenRef) else runs.get(chosen.run_id)
@@ -27,7 +30,7 @@ def moment_ns(runs: Mapping[int, RunLog], chosen: Chosen | None) -> int | None:
     elif isinstance(chosen, RoundRef):
         turn = next((turn for turn in run.rounds if turn.round_index == chosen.round_index), None)
         end = None if turn is None else turn.start_ns + turn.draft_ns + turn.verify_ns + turn.rollback_ns
-    return None if end is None else end - run.info.start_ns
+    return None if end is None else end - run.info.start_ns + moved.get(run.run_id, 0)
 
 
 def maker_of(run: RunLog, role: str, origin: str) -> Chosen | None:

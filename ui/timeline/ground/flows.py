@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evprof.view.lanes import VERIFY, Track
-from ui.state.selection import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
+from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 
 DRAFTING, ROLLING_BACK = "draft", "roll-back"
 

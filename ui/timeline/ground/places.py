@@ -9,7 +9,7 @@ import numpy as np
 from evprof.view.edges import nearest_edge
 from evprof.view.lanes import Ints, Track
 from evprof.view.timescale import Timescale
-from ui.state.selection import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
+from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 
 SNAP_PX = 6.0
 """How near an edge has to be to draw a drag to it."""
