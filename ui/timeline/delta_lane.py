@@ -28,6 +28,7 @@ class DeltaLane(Lane):
     """
 
     lane_height_px = 90
+    gives_way = 1
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)

@@ -31,6 +31,9 @@ class Lane(QWidget):
     grows = False
     """Whether the lane takes a share of the room that is left."""
 
+    gives_way = 0
+    """The higher, the sooner the lane is collapsed where there is no room for all; 0: never for that reason."""
+
     is_folded = False
     """Whether only its name is shown."""
 

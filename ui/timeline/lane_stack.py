@@ -13,7 +13,7 @@ from ui.state.selection import TimeRange
 from ui.timeline.ground.lane_order import LaneOrder
 from ui.timeline.ground.places import snapped
 from ui.timeline.hover_card import HoverCard
-from ui.timeline.lane import FOLD_PX, Lane
+from ui.timeline.lane import FOLD_PX, FOLDED_PX, Lane
 from ui.timeline.overlay import Overlay
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import stacked
@@ -78,6 +78,9 @@ class LaneStack(QWidget):
         self.scene = scene
         self.lanes = lanes
         self.order = order
+        self.room_px = 10_000
+        """The height there is without scrolling."""
+
         self.measures_from: int | None = None
         """The moment from which the ruler follows the pointer."""
 
@@ -102,9 +105,19 @@ class LaneStack(QWidget):
         self.fold_lanes()
 
     def fold_lanes(self) -> None:
-        """Collapses lanes the person collapsed, and of the others those with nothing to show once no run goes on."""
-        for lane in self.lanes:
-            lane.fold(self.order.is_folded(lane.key, not self.scene.is_running and lane.is_empty()))
+        """Collapses lanes the person collapsed; of the others those with nothing to show once no run goes on, and
+        those that give way where there is no room for all.
+        """
+        is_still = not self.scene.is_running
+        folded = {lane: self.order.is_folded(lane.key, is_still and lane.is_empty()) for lane in self.lanes}
+        shown = self.in_sight()
+        needed = sum(FOLDED_PX if folded[lane] else lane.lane_height_px for lane in shown)
+        for lane in sorted(shown, key=lambda lane: -lane.gives_way):
+            if needed > self.room_px and lane.gives_way and not folded[lane] and lane.key not in self.order.folded:
+                folded[lane] = True
+                needed -= lane.lane_height_px - FOLDED_PX
+        for lane, is_folded in folded.items():
+            lane.fold(is_folded)
             self._column.setStretchFactor(lane, lane.lane_height_px if lane.grows and not lane.is_folded else 0)
 
     def toggle_fold(self, lane: Lane) -> None:

@@ -37,6 +37,7 @@ class RealTimeLane(Lane):
     """A line for each shown model that rises while it works; the band lies above 1."""
 
     lane_height_px = 56
+    gives_way = 3
 
     def is_wanted(self) -> bool:
         """Only where it is known how much sensor time a model was shown."""

@@ -62,6 +62,7 @@ class SensorLane(Lane):
     """A row for each shown model: a bar from preprocessing to the end of vision, and a line while tokens could know."""
 
     lane_height_px = round(2 * _ROW_PX + _TOP_PX)
+    gives_way = 4
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)

@@ -319,10 +319,11 @@ class TimelineView(QWidget):
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
             self.minimap.setVisible(has_any)
-        for lane in self.lanes:
-            wanted = lane.is_wanted()
-            if lane.isHidden() == wanted:
-                lane.setVisible(wanted)
+        others = [lane for lane in self.lanes if lane.isHidden() == lane.is_wanted()]
+        for lane in others:
+            lane.setVisible(lane.isHidden())
+        if others:
+            self.stack.fold_lanes()
 
     # The scale.
 
@@ -495,8 +496,10 @@ class TimelineView(QWidget):
         super().changeEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The arrow stays at its side."""
+        """The arrow stays at its side, and lanes give way or come back."""
         super().resizeEvent(event)
+        self.stack.room_px = self.scroll_area.viewport().height()
+        self.stack.fold_lanes()
         self.arrow.show_side(self._arrow_y())
 
     def _set_theme(self, theme: Theme) -> None:
