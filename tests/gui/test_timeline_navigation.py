@@ -397,7 +397,7 @@ def test_the_picture_in_lines_is_an_svg_of_the_timelines_size(view: TimelineView
 def test_lanes_that_say_less_give_way_where_there_is_no_room(
     view: TimelineView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view.rounds, "gives_way", 1, raising=False)
+    monkeypatch.setattr(view.rounds, "gives_way", True, raising=False)
     view.resize(1144, 900)
     QApplication.processEvents()
     assert not view.rounds.is_folded

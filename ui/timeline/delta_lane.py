@@ -28,7 +28,6 @@ class DeltaLane(Lane):
     """
 
     lane_height_px = 90
-    gives_way = 1
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)

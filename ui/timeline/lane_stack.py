@@ -78,14 +78,14 @@ class LaneStack(QWidget):
         self.scene = scene
         self.lanes = lanes
         self.order = order
-        self.room_px = 10_000
-        """The height there is without scrolling."""
-
         self.measures_from: int | None = None
         """The moment from which the ruler follows the pointer."""
 
         self._press: _Press | None = None
         self._scrolled_px = 0
+        self.room_px = 10_000
+        """Height that can be seen without scrolling."""
+
         self.setMouseTracking(True)
         self._column: QBoxLayout = stacked(*lanes, on=self, spacing=0)
         self._column.addStretch(0)
@@ -105,20 +105,20 @@ class LaneStack(QWidget):
         self.fold_lanes()
 
     def fold_lanes(self) -> None:
-        """Collapses lanes the person collapsed; of the others those with nothing to show once no run goes on, and
-        those that give way where there is no room for all.
-        """
-        is_still = not self.scene.is_running
-        folded = {lane: self.order.is_folded(lane.key, is_still and lane.is_empty()) for lane in self.lanes}
-        shown = self.in_sight()
-        needed = sum(FOLDED_PX if folded[lane] else lane.lane_height_px for lane in shown)
-        for lane in sorted(shown, key=lambda lane: -lane.gives_way):
-            if needed > self.room_px and lane.gives_way and not folded[lane] and lane.key not in self.order.folded:
-                folded[lane] = True
-                needed -= lane.lane_height_px - FOLDED_PX
-        for lane, is_folded in folded.items():
+        """Collapses lanes the person collapsed; of the others those with nothing to show once no run goes on, and, from
+        below, those that give way where not all fit into `room_px`."""
+        high_px = sum(FOLDED_PX if self._is_to_fold(lane) else lane.lane_height_px for lane in self.in_sight())
+        for lane in reversed(self.lanes):
+            is_folded = self._is_to_fold(lane)
+            is_late = lane.gives_way and not lane.isHidden() and lane.key not in self.order.folded
+            if is_late and not is_folded and high_px > self.room_px:
+                high_px -= lane.lane_height_px - FOLDED_PX
+                is_folded = True
             lane.fold(is_folded)
             self._column.setStretchFactor(lane, lane.lane_height_px if lane.grows and not lane.is_folded else 0)
+
+    def _is_to_fold(self, lane: Lane) -> bool:
+        return self.order.is_folded(lane.key, not self.scene.is_running and lane.is_empty())
 
     def toggle_fold(self, lane: Lane) -> None:
         """Collapses a lane or opens it."""

@@ -121,12 +121,12 @@ class TimelineView(QWidget):
         lanes: list[Lane] = [
             *self._stages,
             self.delta,
-            SensorLane(self.scene),
             self.overlap,
             self.rounds,
             self.latency,
-            RealTimeLane(self.scene),
             KvLane(self.scene),
+            SensorLane(self.scene),
+            RealTimeLane(self.scene),
             MemoryLane(self.scene),
             self.power,
         ]
@@ -324,6 +324,13 @@ class TimelineView(QWidget):
             lane.setVisible(lane.isHidden())
         if others:
             self.stack.fold_lanes()
+        self._give_room()
+
+    def _give_room(self) -> None:
+        room = self.height() - self.head.height() - self.minimap.height()
+        if room != self.stack.room_px:
+            self.stack.room_px = room
+            self.stack.fold_lanes()
 
     # The scale.
 
@@ -496,11 +503,10 @@ class TimelineView(QWidget):
         super().changeEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The arrow stays at its side, and lanes give way or come back."""
+        """The arrow stays at its side."""
         super().resizeEvent(event)
-        self.stack.room_px = self.scroll_area.viewport().height()
-        self.stack.fold_lanes()
         self.arrow.show_side(self._arrow_y())
+        self._give_room()
 
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme
