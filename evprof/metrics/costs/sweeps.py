@@ -215,12 +215,7 @@ def _point(
         stage: found for stage in STAGES if (found := mean_of(observe(runs, _reader(stage)), processes)) is not None
     }
     total = mean_of(observe(runs, lambda run: _sum(run, tuple(stages))), processes)
-    first = runs[0]
-    sizes = sizes_of(first.info.models.get(first.info.role), noted)
-    roof: tuple[RoofShare, ...] = ()
-    if sizes is not None:
-        ceiling = ceiling_of(first, first.info.role, ceilings)
-        roof = tuple(_roof_share(work, ceiling) for work in works_of(runs, sizes))
+    roof = roof_of(runs, noted, ceilings)
     return SweepPoint(place, stages, tuple(run.run_id for run in runs), total, roof)
 
 
@@ -229,6 +224,19 @@ def _sum(run: RunLog, names: tuple[str, ...]) -> float | None:
     spent = [stage_ms(run, name) for name in names]
     known = [value for value in spent if value is not None]
     return sum(known) if spent and len(known) == len(spent) else None
+
+
+def roof_of(
+    runs: Sequence[RunLog], noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling]
+) -> tuple[RoofShare, ...]:
+    """How near the machine's ceilings runs of one configuration came, stage by stage; nothing where the answering
+    model's sizes are not known."""
+    first = runs[0]
+    sizes = sizes_of(first.info.models.get(first.info.role), noted)
+    if sizes is None:
+        return ()
+    ceiling = ceiling_of(first, first.info.role, ceilings)
+    return tuple(_roof_share(work, ceiling) for work in works_of(runs, sizes))
 
 
 def _roof_share(work: Work, ceiling: DeviceCeiling | None) -> RoofShare:
