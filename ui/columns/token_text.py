@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
@@ -384,16 +385,14 @@ class TokenText(QAbstractScrollArea):
         flow = self._flow
         if flow is None or chosen is None:
             return []
-        run, marks = flow.run, list(enumerate(flow.marks))
+        run = flow.run
         if isinstance(chosen, TimeRange):
             zero = run.info.start_ns
             if zero is None or run.info.imported is not None:
                 return []
-            return [
-                index
-                for index, mark in marks
-                if any(chosen.start_ns <= record.t_ns - zero <= chosen.end_ns for record in mark.tokens)
-            ]
+            times = np.array([mark.tokens[0].t_ns for mark in flow.marks], dtype=np.int64) - zero
+            found: list[int] = np.flatnonzero((times >= chosen.start_ns) & (times <= chosen.end_ns)).tolist()
+            return found
         if chosen.run_id != run.run_id:
             return []
         if isinstance(chosen, TokenRef):
@@ -402,7 +401,7 @@ class TokenText(QAbstractScrollArea):
         if isinstance(chosen, SpanRef):
             span = run.span(chosen.span_id)
             number = None if span is None else round_of_span(run, span)
-        return [] if number is None else [index for index, mark in marks if mark.round_index == number]
+        return [] if number is None else [index for index, mark in enumerate(flow.marks) if mark.round_index == number]
 
     def _at(self, flow: AnswerFlow, position: int) -> list[int]:
         """The token of the answer there; where only proposals stand, what was proposed for it in its round instead."""
@@ -441,7 +440,10 @@ class TokenText(QAbstractScrollArea):
     def _paint_grounds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._selected is not None:
             self._fill(painter, block, offset, self._selected, theme.selection)
-        for index in self._marked:
+        # A range may hold thousands: only those of the block are looked at.
+        first = max(0, bisect_right(self._starts, block.start) - 1)
+        last = bisect_left(self._starts, block.stop)
+        for index in self._marked[bisect_left(self._marked, first) : bisect_left(self._marked, last)]:
             self._fill(painter, block, offset, self._span_of(index), theme.alpha(theme.accent, 0.32))
 
     def _span_of(self, index: int) -> tuple[int, int]:

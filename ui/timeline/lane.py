@@ -33,6 +33,9 @@ class Lane(QWidget):
     grows = False
     """Whether the lane takes a share of the room that is left."""
 
+    gives_way = False
+    """Whether it is collapsed where not all lanes fit, unless the person opened it."""
+
     is_folded = False
     """Whether only its name is shown."""
 
