@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,8 @@ def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str])
     window = MainWindow(ThemeHolder(theme_named(theme)))
     window.resize(*map(int, size.split("x")))
     window.show()
-    for name, look in (("empty", lambda: None), ("opened", lambda: window.open_paths([str(session)], waits=True))):
-        look()
+    for name, paths in (("empty", ()), ("opened", (str(session),))):
+        window.open_paths(paths, waits=True)
         app.settle(application, window)
         _save(window, out / f"{name}.png")
     _without_questions()
@@ -107,8 +108,7 @@ def _scenes(
         window.finding.box.leave()
 
     for panel in PANELS:
-        name = panel.name
-        yield f"panel-{name}", lambda name=name: window.body.show_panel(name), close_all
+        yield f"panel-{panel.name}", partial(window.body.show_panel, panel.name), close_all
     panels = {panel.name for panel in PANELS}
     for entry in ENTRIES:
         if entry is not None and entry.name not in panels | NO_PICTURE:

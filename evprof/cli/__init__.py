@@ -116,13 +116,13 @@ def _print_manual(_: list[str]) -> int:
     return 0
 
 
-def _paint_window(_: list[str]) -> int:
+def _paint_window(words: list[str]) -> int:
     from evprof.cli.terminal.program import leave_to_window_program
 
     leave_to_window_program()
-    from ui.bench.window import paint_once
+    from ui.bench.first_paint import paint_once
 
-    return paint_once()
+    return paint_once(*words)
 
 
 def _read_events(words: list[str]) -> int:

@@ -16,6 +16,7 @@ from evprof.cli.models import ModelsCommand
 from evprof.cli.run.command import RunCommand
 from evprof.cli.sessions.compare import CompareCommand
 from evprof.cli.sessions.export import ExportCommand
+from evprof.cli.sessions.film import FilmCommand
 from evprof.cli.sessions.import_command import ImportCommand
 from evprof.cli.sessions.report import ReportCommand
 from evprof.cli.sessions.show import ShowCommand
@@ -34,6 +35,7 @@ COMMANDS: tuple[type[Command], ...] = (
     CompareCommand,
     ReportCommand,
     ExportCommand,
+    FilmCommand,
     AdapterCommand,
     BenchCommand,
     DoctorCommand,

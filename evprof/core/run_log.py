@@ -9,13 +9,14 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog, Stream, Texts
 from evprof.core.records import (
+    BEGIN,
     COVERS,
     ORIGIN_REJECTED,
     STAGES,
@@ -31,10 +32,11 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
+from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.span_columns import RUNNING as SPAN_RUNNING
+from evprof.core.rows.span_columns import SETTLED as SPAN_SETTLED
+from evprof.core.rows.span_columns import IntTable, SpanColumns, SpanRows, is_stage_name
 from evprof.core.run_info import RunInfo
-from evprof.core.span_columns import RUNNING as SPAN_RUNNING
-from evprof.core.span_columns import SETTLED as SPAN_SETTLED
-from evprof.core.span_columns import Ints, IntTable, SpanColumns, SpanRows, is_stage_name
 
 AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
@@ -149,6 +151,18 @@ class RunLog:
         self._made: dict[int, Span] = {}
         self._spans: dict[int, Span] = {}
         self._stages: list[Span] = []
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both were told the same."""
+        if not isinstance(other, RunLog):
+            return NotImplemented
+        return self is other or self._told() == other._told()
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
+
+    def _told(self) -> tuple[object, ...]:
+        rows = (self.tokens, self.rejected, self.rounds, self.judgements, self.kv, self.memory, self.power, self.frames)
+        return self.info, self.version, self.spans, self.stages(), *rows
 
     # Rows as objects, made when they are first asked for.
 
@@ -390,9 +404,12 @@ class RunLog:
         places = columns.take(SpanRows(*ids, *texts, *times))
         self._changes.append((places,))
         if self._made:
-            for place in np.unique(places[places < before]).tolist():
+            for place in distinct(places[places < before]).values.tolist():
                 if place in self._made:
                     self._refresh(self._made[place], place)
+        if bool((places[ids[2] == BEGIN] < before).any()):
+            # A span that begins anew may be of another name.
+            self._stages, before = [], 0
         for place in (before + np.flatnonzero(columns.are_stages(slice(before, None)))).tolist():
             self._stages.append(self._span_at(place))
 

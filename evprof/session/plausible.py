@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
-
-Ints = npt.NDArray[np.int64]
+from evprof.core.rows.distinct import Ints, distinct
 
 _MOST_TOKENS = 1_000_000
 """Of a prompt or an answer: the longest context there is holds as many."""
@@ -111,5 +109,5 @@ def _codes(values: Ints) -> tuple[Ints, int]:
     low, high = int(values.min()), int(values.max())
     if high - low < 4 * len(values) + 1024:
         return values - low, high - low + 1
-    found, codes = np.unique(values, return_inverse=True)
-    return codes, len(found)
+    found = distinct(values)
+    return found.which, len(found.values)

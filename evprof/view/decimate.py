@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evprof.core.rows.distinct import distinct
 from evprof.view.peaks import Peaks
 from evprof.view.timescale import Timescale
 
@@ -213,8 +214,7 @@ def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:
     largest = np.repeat(np.maximum.reduceat(values, groups), counts)
     places = np.flatnonzero(values >= largest)
     group_of = np.repeat(np.arange(len(groups)), counts)[places]
-    _, first = np.unique(group_of, return_index=True)
-    return np.asarray(places[first], dtype=np.int64)
+    return np.asarray(places[distinct(group_of).firsts], dtype=np.int64)
 
 
 def nearest_row(times: Ints, t_ns: int) -> int | None:

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core import span_columns
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED, ORIGIN_TARGET
+from evprof.core.rows import span_columns
+from evprof.core.rows.distinct import distinct
+from evprof.core.rows.span_columns import IntTable, SpanColumns
 from evprof.core.run_log import RowBlock, RunLog
-from evprof.core.span_columns import IntTable, SpanColumns
 from evprof.view.columns import ShownModel
 from evprof.view.decimate import Bars, merged_bars
 from evprof.view.peaks import Peaks
@@ -195,7 +196,7 @@ class Track:
         changes = self.run.changed_spans(self._seen["spans"])
         self._seen["spans"] += len(changes)
         spans = self.run.span_columns
-        places = np.unique(changes)
+        places = distinct(changes).values
         places = places[spans.roles[places] == spans.role_code(self.role)]
         if not len(places):
             return False

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from evprof.core.rows.distinct import Ints
+
 Floats = npt.NDArray[np.float64]
 
 _BLOCK = 16

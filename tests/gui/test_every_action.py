@@ -66,8 +66,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         ("getExistingDirectory", ""),
     ):
         monkeypatch.setattr(QFileDialog, name, note(name, answer))
-    for name, answer in (("getText", ""), ("getMultiLineText", ""), ("getItem", ""), ("getDouble", 0.0), ("getInt", 0)):
-        monkeypatch.setattr(QInputDialog, name, note(name, (answer, False)))
+    for name in ("getText", "getMultiLineText", "getItem"):
+        monkeypatch.setattr(QInputDialog, name, note(name, ("", False)))
+    for name in ("getDouble", "getInt"):
+        monkeypatch.setattr(QInputDialog, name, note(name, (0, False)))
     monkeypatch.setattr(QMessageBox, "exec", note("question", QMessageBox.StandardButton.Cancel))
     monkeypatch.setattr(QDesktopServices, "openUrl", note("page", True))
     return noted

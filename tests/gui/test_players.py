@@ -21,7 +21,7 @@ from evprof.loaders.videos.file import VideoFile
 from ui.players.event_look import EventLook
 from ui.players.event_player import EventPlayer
 from ui.players.frame_player import FramePlayer
-from ui.players.picture_feed import PictureFeed, PlayerInput, event_pictures, video_pictures
+from ui.players.picture_feed import PictureFeed, PlayerInput, WithoutRates, event_pictures, video_pictures
 from ui.players.play_clock import InputSpan, PlayClock
 from ui.players.scrubber import Scrubber
 from ui.players.video_player import VideoPlayer
@@ -30,7 +30,7 @@ from ui.style.theme import ThemeHolder
 Wait = Callable[..., None]
 
 
-class Counting:
+class Counting(WithoutRates):
     """A source that counts what is asked of it."""
 
     duration_us = 1_000_000

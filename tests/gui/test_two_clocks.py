@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.records import DRAFT, FrameRecord
 from evprof.view.columns import columns_of
 from ui.columns.model_pair import ModelPair
+from ui.players.event_player import EventPlayer
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
@@ -102,6 +103,22 @@ def test_players_and_the_moment_of_the_window_follow_one_another(pair: ModelPair
     assert selection.moment_us == pair.clock.position_us == pair.clock.stop_us
 
 
+def test_each_part_of_a_recording_that_runs_took_tells_its_pace(
+    pair: ModelPair, selection: Selection, controller: RunController
+) -> None:
+    pair.link.watch(controller)
+    selection.set_runs(1, 2)
+    curve = pair.left.player.rate_curve if isinstance(pair.left.player, EventPlayer) else None
+    assert curve is not None
+    (window,) = curve.windows
+    worked_ns = sum(span.duration_ns or 0 for span in controller.runs[1].stages() if span.name != "load")
+    assert (window.run_id, window.start_us, window.stop_us) == (1, 0, 50_000)
+    assert window.factor == pytest.approx(worked_ns / 50_000_000)
+    controller.runs[1].info.status = "failed"
+    controller.runs_changed.emit({1})
+    assert curve.windows == []
+
+
 def test_the_lane_says_where_the_picture_of_the_players_was_worked_on(
     pair: ModelPair, timeline: TimelineView, selection: Selection, controller: RunController
 ) -> None:
@@ -110,7 +127,7 @@ def test_the_lane_says_where_the_picture_of_the_players_was_worked_on(
     lane = next(lane for lane in timeline.lanes if isinstance(lane, SensorLane))
     assert lane.isVisible()
     selection.set_moment(25_000)
-    assert [(one.column, one.index, len(one.slices)) for one in lane.sensed()] == [(0, 2, 5), (1, 0, 2)]
+    assert [(one.column, one.place, len(one.slices)) for one in lane.sensed()] == [(0, 2, 5), (1, 0, 2)]
     assert "25.0 ms" in lane.names()[1]
     run = controller.runs[1]
     first = lane.sensed()[0]

@@ -9,12 +9,15 @@ import sys
 
 import pytest
 
+CROWD = ("median_ms", "p99_ms", "cpu_median_ms", "cpu_p99_ms", "pyqtgraph_ms", "vs_pyqtgraph")
+ENDS = ("", "_ci95_low", "_ci95_high")
+
 
 def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     words = ["-m", "evprof", "bench", "ui", "--trials", "1", "--seconds", "1", "--json"]
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=300, env=environment, check=False
+        [sys.executable, *words], capture_output=True, text=True, timeout=600, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -30,16 +33,29 @@ def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
         "many_runs_scroll_ms",
         "long_text_token_ms",
         "live_longest_gap_ms",
+        "live_longest_work_ms",
         "first_picture_ms",
         "session_mb",
+        *(f"million_{name}" for name in ("first_picture_ms", "cpu_ms", "rss_mb", "grown_mb", "session_mb")),
+        *("crowd_spans", "crowd_counters"),
+        *(f"crowd_{what}_{name}" for what in ("pan_zoom", "live") for name in CROWD),
+        *(f"{ratio}{end}" for ratio in ("windowed_vs_headless", "headless_a_vs_a") for end in ENDS),
+        *("headless_ms_per_token", "windowed_ms_per_token", "windowed_pairs"),
     }
     (row,) = document["rows"]
-    # Everything that was made has arrived: 10,000 a second for a second, and a few of the run itself and its memory.
-    assert 10_000 <= row["records"] <= 10_100
+    # Everything that was made has arrived: 20,000 a second for a second, and a few of the run itself and its memory.
+    assert 20_000 <= row["records"] <= 20_100
     assert row["beats"] > 20
     assert document["summary"]["live_longest_gap_ms"] == row["longest_gap_ms"] >= 5
     assert document["summary"]["pan_zoom_median_ms"] <= document["summary"]["pan_zoom_p99_ms"]
-    assert all(value > 0 for value in document["summary"].values())
+    summary = document["summary"]
+    assert all(value > 0 for value in summary.values())
+    assert (summary["crowd_spans"], summary["crowd_counters"], summary["windowed_pairs"]) == (1_000_000, 300_000, 4)
+    ours, theirs = summary["crowd_pan_zoom_median_ms"], summary["crowd_pan_zoom_pyqtgraph_ms"]
+    assert summary["crowd_pan_zoom_vs_pyqtgraph"] == pytest.approx(ours / theirs)
+    assert summary["million_grown_mb"] < summary["million_rss_mb"]
+    low, high = (summary[f"windowed_vs_headless{end}"] for end in ENDS[1:])
+    assert low <= summary["windowed_vs_headless"] <= high
     assert list(tmp_path.rglob("*.evprof")) == []
 
 

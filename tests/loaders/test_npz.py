@@ -7,6 +7,7 @@ import struct
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_one_structured_table_or_pickled_member_is_read(tmp_path: Path) -> None:
         assert (events.x.tolist(), events.t_us.tolist(), events.p.tolist()) == (X, T, P)
 
 
-def bins(*counts: int, dtype: object = ROW) -> np.ndarray:
+def bins(*counts: int, dtype: Any = ROW) -> np.ndarray:
     """EventBench's layout: one structured array for each part of the recording, in an array of objects."""
     parts = np.empty(len(counts), object)
     first = 0

@@ -19,6 +19,7 @@ from evprof.metrics.figures.two_clocks import (
     sensor_us,
     slice_at,
     slices_of,
+    windows_of,
     work_of,
 )
 from told import told
@@ -91,6 +92,23 @@ def test_the_work_on_an_answer_is_that_of_both_models() -> None:
     run.absorb(SpanRecord(1, 10, -1, BEGIN, TARGET, "decode", 60, -1))
     assert work_of(run, DRAFT, 99) == [(0, 10), (10, 20), (20, 30)]
     assert work_of(run, TARGET, 99) == [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 60), (60, 99)]
+
+
+def test_the_windows_of_a_recording_are_its_clips_with_the_pace_of_the_last_run() -> None:
+    runs = []
+    for number, (start_ms, path, status) in enumerate(
+        [(50, "a.npy", "finished"), (0, "a.npy", "finished"), (0, "b.npy", "finished"), (0, "a.npy", "failed")], start=1
+    ):
+        run = run_of(clip={"start_ms": start_ms, "duration_ms": 50.0}, events={"path": path})
+        run.info.run_id, run.info.status = number, status
+        runs.append(run)
+    again = run_of(clip={"start_ms": 0.0, "duration_ms": 50.0}, events={"path": "a.npy"})
+    again.info.run_id, again.info.status, again.info.warmup = 5, "finished", True
+    found = windows_of([*runs, again], runs[0], DRAFT)
+    assert [one[:3] for one in found] == [(2, 0, 50_000), (1, 50_000, 100_000)]
+    assert found[0].factor == 30 / 50_000_000
+    again.info.warmup = False
+    assert [one.run_id for one in windows_of([*runs, again], runs[0], DRAFT)] == [5, 1]
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=9), st.integers(-10, 120))

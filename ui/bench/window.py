@@ -5,11 +5,11 @@ Everything passes through the real parts: an engine process that only makes reco
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QEventLoop, QObject, QSettings, Qt, QTimer, qVersion
+from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
@@ -29,6 +29,9 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from ui.bench.crowd import write_session
+from ui.bench.engine_effect import measure_engine_effect
+from ui.bench.first_paint import PAINTED, SIZE, the_application
 from ui.bench.scale import measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named
@@ -36,7 +39,7 @@ from ui.window.main_window import MainWindow
 
 Note = Callable[[str], None]
 
-RECORDS_PER_S = 10_000
+RECORDS_PER_S = 20_000
 HEARTBEAT_MS = 5
 GRACE_S = 60.0
 """How long beyond a trial an engine process may take to start and to end."""
@@ -46,8 +49,8 @@ LONGEST_TRIAL_S = 3600
 STEPS = 200
 """Zooms and pans that are timed."""
 
-SIZE = (1600, 1000)
-PAINTED = "painted"
+PAIRS_A_TRIAL = 4
+"""Of runs with a window and without, for each trial."""
 
 
 def measure_window(
@@ -57,7 +60,8 @@ def measure_window(
 
     `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
     between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
-    `token_to_picture_…` is the age of the oldest token that a picture is the first to hold.
+    `token_to_picture_…` is the age of the oldest token that a picture is the first to hold. `million_…` is a session
+    of a million records opened in a process of its own, `crowd_…` the timeline of a million spans (`crowd_steps`).
     """
     if trials < 1 or not 1 <= seconds <= LONGEST_TRIAL_S:
         raise UserError(
@@ -65,7 +69,7 @@ def measure_window(
         )
     visible = [first_paint_ms(paint_argv) for _ in range(trials)]
     note(f"window visible: {statistics.median(visible):.0f} ms (median of {trials})")
-    application = _application()
+    application = the_application()
     rows = []
     with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
         for trial in range(trials):
@@ -75,12 +79,14 @@ def measure_window(
             row["window_visible_ms"] = visible[trial]
             rows.append(row)
             note(f"trial {trial + 1} of {trials}: longest gap {row['longest_gap_ms']:.1f} ms, {row['records']} records")
-        scale = _reopened(application, path) | _many_runs(application, Path(folder))
-    scale |= measure_long_text(ThemeHolder(theme_named("dark")))
+        scale: dict[str, Any] = _reopened(application, path) | _many_runs(application, Path(folder))
+        scale |= _million(paint_argv, Path(folder), trials, note)
+        effect = measure_engine_effect(engine_argv, _window, Path(folder), PAIRS_A_TRIAL * trials, note)
+    scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 
 
-def _summary(rows: list[dict[str, Any]], scale: dict[str, float]) -> dict[str, float]:
+def _summary(rows: list[dict[str, Any]], scale: dict[str, Any]) -> dict[str, Any]:
     steps = sorted(ms for row in rows for ms in row.pop("step_ms"))
     delays = sorted(ms for row in rows for ms in row.pop("delay_ms"))
     return {
@@ -90,6 +96,7 @@ def _summary(rows: list[dict[str, Any]], scale: dict[str, float]) -> dict[str, f
         "token_to_picture_median_ms": statistics.median(delays),
         "token_to_picture_p99_ms": _p99(delays),
         "live_longest_gap_ms": statistics.median(row["longest_gap_ms"] for row in rows),
+        "live_longest_work_ms": statistics.median(row["longest_work_ms"] for row in rows),
         **scale,
     }
 
@@ -125,46 +132,51 @@ def first_paint_ms(argv: Sequence[str], timeout_s: float = 60.0) -> float:
     return took_ms
 
 
-def paint_once() -> int:
-    """Opens the window as `evprof gui` does, says so on standard output when it was painted, and ends."""
-    application = _application()
-    settings = QSettings("evprof", "evprof")
-    window = MainWindow(ThemeHolder(theme_named("dark")), settings)
-
-    def tell() -> None:
-        sys.stdout.write(f"{PAINTED}\n")
-        sys.stdout.flush()
-        application.quit()
-
-    window.painted.connect(tell)
-    window.show()
-    return application.exec()
+def first_picture(argv: Sequence[str], session: Path, timeout_s: float = 120.0) -> dict[str, float]:
+    """The same of a fresh process that `argv` starts. Raises UserError when it shows nothing."""
+    done = subprocess.run([*argv, str(session)], capture_output=True, text=True, timeout=timeout_s, check=False)
+    lines = done.stdout.split("\n")
+    if done.returncode or lines[0] != PAINTED:
+        last = (done.stderr.strip().splitlines() or ["it gave no reason."])[-1]
+        raise UserError(f"The session could not be shown: {last}")
+    found: dict[str, float] = json.loads(lines[1])
+    return found
 
 
 class Heartbeat:
-    """A 5 ms timer of the window's thread that remembers when it beat."""
+    """A 5 ms timer of the window's thread that remembers when it beat, and that thread's processor time then."""
 
     def __init__(self) -> None:
         self.beats_s: list[float] = []
+        self._worked_s: list[float] = []
         self._timer = QTimer()
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(HEARTBEAT_MS)
-        self._timer.timeout.connect(lambda: self.beats_s.append(time.perf_counter()))
+        self._timer.timeout.connect(self._beat)
+
+    def _beat(self) -> None:
+        self.beats_s.append(time.perf_counter())
+        self._worked_s.append(time.thread_time())
 
     def start(self) -> None:
         """Begins to beat."""
-        self.beats_s.append(time.perf_counter())
+        self._beat()
         self._timer.start()
 
     def stop(self) -> None:
         """Ends."""
         self._timer.stop()
-        self.beats_s.append(time.perf_counter())
+        self._beat()
 
     @property
     def gaps_ms(self) -> list[float]:
         """Time between consecutive beats in ms."""
         return [1000 * (after - before) for before, after in pairwise(self.beats_s)]
+
+    @property
+    def work_ms(self) -> list[float]:
+        """The thread's processor time between consecutive beats in ms: what of a gap is its own doing."""
+        return [1000 * (after - before) for before, after in pairwise(self._worked_s)]
 
 
 class TokenDelays(QObject):
@@ -226,6 +238,7 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
     gaps = heart.gaps_ms
     return {
         "longest_gap_ms": max(gaps),
+        "longest_work_ms": max(heart.work_ms),
         "gap_p99_ms": _p99(sorted(gaps)),
         "beats": len(gaps),
         "records": records,
@@ -247,6 +260,27 @@ def _steps(application: QApplication, window: MainWindow) -> list[float]:
         application.processEvents()
 
     return [timed_ms(partial(move, step)) for step in range(STEPS)]
+
+
+def _million(paint_argv: Sequence[str], folder: Path, trials: int, note: Note) -> dict[str, float]:
+    """Opening a session of a million records in processes of their own; medians."""
+    path = folder / "million.evprof"
+    write_session(path)
+    found = [first_picture(paint_argv, path) for _ in range(trials)]
+    medians = {f"million_{key}": statistics.median(one[key] for one in found) for key in found[0]}
+    note(f"a session of a million records: first picture after {medians['million_first_picture_ms']:.0f} ms")
+    return medians | {"million_session_mb": path.stat().st_size / 1e6}
+
+
+def _crowd(application: QApplication, note: Note) -> dict[str, Any]:
+    # Only now: what it imports would count as the window's start.
+    from ui.bench.crowd_steps import measure_crowd
+
+    window = _window()
+    try:
+        return measure_crowd(application, window, note)
+    finally:
+        window.close()
 
 
 def _reopened(application: QApplication, path: Path) -> dict[str, float]:
@@ -271,11 +305,6 @@ def _many_runs(application: QApplication, folder: Path) -> dict[str, float]:
         return measure_many_runs(application, window, folder)
     finally:
         window.close()
-
-
-def _application() -> QApplication:
-    existing = QApplication.instance()
-    return existing if isinstance(existing, QApplication) else QApplication(["evprof"])
 
 
 def _window() -> MainWindow:

@@ -72,9 +72,18 @@ class AnswerFlow:
         self._read_tokens = 0
         self._read_rejected = 0
 
-    def update(self) -> int | None:
-        """Takes in what the run has gained. Returns the index of the first mark that changed, None for no change."""
-        tokens, rejected = self.run.tokens[self._read_tokens :], self.run.rejected[self._read_rejected :]
+    @property
+    def has_more(self) -> bool:
+        """Whether the run has tokens that were not taken in yet."""
+        return len(self.run.tokens) > self._read_tokens or len(self.run.rejected) > self._read_rejected
+
+    def update(self, most: int | None = None) -> int | None:
+        """Takes in what the run has gained, at most so many tokens and rejected ones.
+
+        Returns the index of the first mark that changed, None for no change.
+        """
+        new = (self.run.tokens, self._read_tokens), (self.run.rejected, self._read_rejected)
+        tokens, rejected = (rows[seen : None if most is None else seen + most] for rows, seen in new)
         if not tokens and not rejected:
             return None
         self._read_tokens += len(tokens)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
-from evprof.metrics.figures.two_clocks import roles_of_range, roles_of_round, roles_of_span, roles_of_tokens
+from evprof.metrics.figures.two_clocks import roles_of_range, roles_of_round, roles_of_span, roles_of_tokens, windows_of
 from evprof.view.columns import ShownModel
 from ui.columns.model_column import ModelColumn
+from ui.players.event_player import EventPlayer
 from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
+from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 
 
@@ -22,9 +24,30 @@ class ClockLink(QObject):
         self._selection = selection
         self._columns = left, right
         self._scrubber = scrubber
+        self._controller: RunController | None = None
         clock.position_changed.connect(selection.set_moment)
         selection.moment_changed.connect(clock.seek)
         selection.chosen_changed.connect(self.show_seen)
+
+    def watch(self, controller: RunController) -> None:
+        """Shows from now on how each part of a recording that runs took kept up with it."""
+        self._controller = controller
+        controller.runs_changed.connect(self._note_runs)
+
+    def _note_runs(self, run_ids: set[int]) -> None:
+        if self._controller is not None and any(
+            run is not None and run.info.is_over for run in map(self._controller.run, run_ids)
+        ):
+            self.show_windows()
+
+    def show_windows(self) -> None:
+        """Of either column's recording and model."""
+        runs = {} if self._controller is None else self._controller.runs
+        for column in self._columns:
+            player = column.player
+            if isinstance(player, EventPlayer):
+                shown = column.column
+                player.rate_curve.show_windows([] if shown is None else windows_of(runs.values(), *shown))
 
     def show_seen(self, *_: object) -> None:
         """Marks, in either column, the pictures behind what is selected."""

@@ -82,6 +82,7 @@ class ModelPair(QWidget):
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
         self._give_room()
         self.link.show_seen()
+        self.link.show_windows()
         self.sample_shown.emit()
 
     def _give_room(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
@@ -43,6 +43,11 @@ _CARET_WIDTH = 7.0
 _TICK_PX = 4.0
 _SHAPE_Y, _CONFIDENCE_Y = 4.0, 6.5
 """Below the base line: what an origin looks like, and how sure the model was."""
+
+MANY_TOKENS = 2_000
+"""Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
+
+_PAUSE_MS = 10
 _SHAPED = (ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_REJECTED, ORIGIN_DRAFT)
 
 
@@ -71,6 +76,10 @@ class TokenText(QAbstractScrollArea):
         self._was_dragged = False
         self._is_following = True
         self._has_caret = False
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(_PAUSE_MS)
+        self._rest.timeout.connect(self.refresh)
         self._parting: int | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -121,7 +130,9 @@ class TokenText(QAbstractScrollArea):
         """Takes in what the run has gained; repaints only when something changed."""
         if self._flow is None:
             return
-        changed = self._flow.update()
+        changed = self._flow.update(MANY_TOKENS)
+        if self._flow.has_more:
+            self._rest.start()
         has_caret = not self._flow.run.info.is_over
         odds = self._flow.run.count("alternatives") if self._look.shows_confidence else 0
         if changed is not None:
@@ -151,8 +162,14 @@ class TokenText(QAbstractScrollArea):
         self._note_extent()
         self.viewport().update()
 
+    def complete(self) -> None:
+        """Takes in everything at once: who copies or looks for a token wants all of the answer."""
+        while self._flow is not None and self._flow.has_more:
+            self.refresh()
+
     def plain_text(self) -> str:
         """The selected text, or the whole answer: without rejected tokens and control pieces."""
+        self.complete()
         if self._flow is None:
             return ""
         if self._selected is None:
@@ -206,11 +223,11 @@ class TokenText(QAbstractScrollArea):
             block.layout.draw(painter, offset + QPointF(0, block.top), clip=QRectF(self.viewport().rect()))
         for block in visible:
             self._paint_shapes(painter, block, offset, theme)
-            self._paint_parting(painter, block, offset, theme)
             if self._look.shows_confidence:
                 self._paint_confidence(painter, block, offset, theme)
             if self._look.folds_rejected:
                 self._paint_folds(painter, block, offset, theme)
+            self._paint_parting(painter, block, offset, theme)
         if self._has_caret:
             self._paint_caret(painter, offset, theme)
 
@@ -247,6 +264,7 @@ class TokenText(QAbstractScrollArea):
         self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.complete()
         if event.matches(QKeySequence.StandardKey.Copy):
             QGuiApplication.clipboard().setText(self.plain_text())
         elif event.matches(QKeySequence.StandardKey.SelectAll):
@@ -346,6 +364,8 @@ class TokenText(QAbstractScrollArea):
         self._selection.select(TokenRef(flow.run.run_id, target))
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
+        if isinstance(chosen, TokenRef | RoundRef):
+            self.complete()
         self._marked = self._belonging(chosen)
         if self._marked and not isinstance(chosen, TimeRange):
             start = self._starts[self._marked[0]]

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
+
+from evprof.view.event_rates import Region, polarity_counts, rate_words
+from evprof.view.point_cloud import UNTURNED, Box, ViewAngle, cloud_picture, thinned
 
 if TYPE_CHECKING:
     from evprof.core.events import EventArray
     from evprof.loaders.pictures.render import Picture
-    from evprof.loaders.pictures.renderings import Painter
+    from evprof.loaders.pictures.renderings import Painter, RenderingText
     from ui.players.event_windows import EventWindows
 
 AS_MODEL = "eventgpt"
 """The rendering of the model's own frames: its palette is fixed."""
 
+POINTS = "points"
+"""The rendering in space: x, y and time, to be turned by hand. It is the players' alone."""
+
+FADING = ("decay", "time-surface")
+"""Renderings in which events fade as they grow old."""
+
 BY_THEME = "theme"
 """The palette that follows the window's theme."""
 
-SPANS_US = (5_000, 10_000, 25_000, 50_000, 100_000)
+SPANS_US = (1_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000)
 """What a picture may gather, by time. EventGPT's frames of a 50 ms clip are 10 ms each."""
 
 COUNTS = (5_000, 25_000, 100_000)
@@ -25,16 +36,24 @@ COUNTS = (5_000, 25_000, 100_000)
 
 _LEAST_US, _MOST_US = 100, 10_000_000
 _MOST_COUNT = 10_000_000
+_CLOUD_SIZE = (640, 480)
+_REGION = re.compile(r"region=(\d{1,5}),(\d{1,5}),(\d{1,5}),(\d{1,5})\Z")
+_TURN = re.compile(r"turn=(-?\d{1,3}),(-?\d{1,2})\Z")
 
 
 @dataclass(frozen=True)
 class EventLook:
-    """`count` None: a picture shows the events of the last `span_us`; otherwise the last `count` events."""
+    """`count` None: a picture shows the events of the last `span_us`; otherwise the last `count` events.
+
+    `region` is the part of the sensor in which events are counted, None all of it; `turn` from where points are seen.
+    """
 
     rendering: str = "polarity"
     palette: str = BY_THEME
     span_us: int = 10_000
     count: int | None = None
+    region: Region | None = None
+    turn: ViewAngle = UNTURNED
 
     @property
     def is_as_model(self) -> bool:
@@ -49,29 +68,55 @@ class EventLook:
 
     @property
     def words(self) -> str:
-        """How much a picture gathers: `10 ms`, `25 k events`."""
-        return span_words(self.span_us) if self.count is None else count_words(self.count)
+        """How much a picture gathers: `10 ms`, `25 k events`; where events fade, how fast: `10 ms · τ 3.3 ms`."""
+        from evprof.loaders.pictures.renderings import TAUS_IN_WINDOW
+
+        if self.count is not None:
+            return count_words(self.count)
+        fades = f" · τ {self.span_us / TAUS_IN_WINDOW / 1000:.2g} ms" if self.rendering in FADING else ""
+        return f"{span_words(self.span_us)}{fades}"
 
     @property
     def text(self) -> str:
         """For a settings file; `from_text` is its inverse."""
-        return " ".join((self.rendering, self.palette, str(self.span_us), str(self.count or 0)))
+        words = [self.rendering, self.palette, str(self.span_us), str(self.count or 0)]
+        if self.region is not None:
+            words.append(f"region={','.join(map(str, self.region))}")
+        if self.turn != UNTURNED:
+            words.append(f"turn={self.turn.yaw},{self.turn.pitch}")
+        return " ".join(words)
 
     @classmethod
     def from_text(cls, text: str) -> Self:
         """What a settings file says; the defaults where that means nothing."""
         from evprof.loaders.pictures.palette import PALETTES
-        from evprof.loaders.pictures.renderings import RENDERINGS
 
         words = text.split()
-        if len(words) != 4 or not words[2].isdecimal() or not words[3].isdecimal():
+        if len(words) < 4 or not words[2].isdecimal() or not words[3].isdecimal():
             return cls()
         rendering, palette, span_us, count = words[0], words[1], int(words[2]), int(words[3])
-        if rendering not in RENDERINGS or palette not in (BY_THEME, *PALETTES):
+        if rendering not in rendering_texts() or palette not in (BY_THEME, *PALETTES):
             return cls()
         if not _LEAST_US <= span_us <= _MOST_US or count > _MOST_COUNT:
             return cls()
-        return cls(rendering, palette, span_us, count or None)
+        found = cls(rendering, palette, span_us, count or None)
+        for word in words[4:]:
+            if match := _REGION.match(word):
+                region = Region(*map(int, match.groups()))
+                is_any = region.left < region.right and region.top < region.bottom
+                found = replace(found, region=region if is_any else None)
+            elif match := _TURN.match(word):
+                turn = ViewAngle(int(match[1]), int(match[2]))
+                found = replace(found, turn=turn if abs(turn.yaw) <= 180 and abs(turn.pitch) <= 90 else UNTURNED)
+        return found
+
+
+def rendering_texts() -> Mapping[str, RenderingText]:
+    """What each way of drawing is called here, in the order they are offered."""
+    from evprof.loaders.pictures import renderings
+
+    sentence = "Each event is a point in x, y and time, the newest in front; drag to turn it."
+    return {**renderings.RENDERING_TEXTS, POINTS: renderings.RenderingText("Points in x, y and time", sentence)}
 
 
 def span_words(span_us: int) -> str:
@@ -90,6 +135,8 @@ class EventArtist:
     def __init__(self, windows: EventWindows) -> None:
         self._windows = windows
         self._painter: Painter | None = None
+        self.note = ""
+        """What there is to say of the last picture: how many events a region has, and how many of them are drawn."""
 
     def picture_at(self, position_us: int, look: EventLook) -> Picture:
         """The picture whose events end at a moment since the recording's beginning; near that, of its first events.
@@ -107,8 +154,30 @@ class EventArtist:
             events = self._counted(look.count, stop_us, whole)
             start_us = int(events.t_us[0]) - windows.zero_us if len(events) else 0
             stop_us = int(events.t_us[-1]) - windows.zero_us + 1 if len(events) else stop_us
-        painter = self._painter_of(look)
-        return painter.paint(events, start_us + windows.zero_us, stop_us + windows.zero_us)
+        counted = events if look.region is None else look.region.events(events)
+        told = [] if look.region is None else [_region_words(counted, stop_us - start_us)]
+        start_us, stop_us = start_us + windows.zero_us, stop_us + windows.zero_us
+        if look.rendering == POINTS:
+            drawn = thinned(counted)
+            told += [f"{len(drawn):,} of {len(counted):,} drawn"] if len(drawn) < len(counted) else []
+            picture = self._points(drawn, start_us, stop_us, look)
+        else:
+            picture = self._painter_of(look).paint(events, start_us, stop_us)
+        self.note = " · ".join(told)
+        return picture
+
+    def _points(self, events: EventArray, start_us: int, stop_us: int, look: EventLook) -> Picture:
+        from evprof.loaders.pictures.palette import PALETTES
+
+        palette = PALETTES[look.in_theme(is_dark=True).palette]
+        edges = tuple((one * 5 + other) // 6 for one, other in zip(palette.none, palette.brighter, strict=True))
+        return cloud_picture(
+            events,
+            Box(self._windows.width, self._windows.height, start_us, stop_us),
+            look.turn,
+            size=_CLOUD_SIZE,
+            colors=(palette.none, palette.darker, palette.brighter, (edges[0], edges[1], edges[2])),
+        )
 
     def _counted(self, count: int, stop_us: int, whole_us: int) -> EventArray:
         """The last `count` events before a moment; the recording's first ones where there are not that many yet."""
@@ -132,3 +201,8 @@ class EventArtist:
         ):
             known = self._painter = Painter(*size, palette=palette, rendering=look.rendering)
         return known
+
+
+def _region_words(events: EventArray, span_us: int) -> str:
+    on, off = polarity_counts(events)
+    return f"{rate_words(len(events) / max(1, span_us) * 1e6)} · ON {on:,} · OFF {off:,}"

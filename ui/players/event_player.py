@@ -1,32 +1,42 @@
-"""The event player: the events of the last moment, drawn as the person chose."""
+"""The event player: the events of the last moment, drawn as the person chose, all of them or those of a region."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF
-from PySide6.QtGui import QResizeEvent
+from dataclasses import replace
+
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from ui.players.event_look import EventLook
-from ui.players.frame_player import FramePlayer
+from evprof.view.event_rates import Rates, Region
+from ui.players.event_look import POINTS, EventLook
+from ui.players.frame_player import ASPECT, INPUT_PX, FramePlayer
 from ui.players.look_button import LookButton
 from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import event_pictures
 from ui.players.play_clock import PlayClock
+from ui.players.rate_curve import HEIGHT as RATE_PX
+from ui.players.rate_curve import RateCurve
 from ui.style.theme import ThemeHolder
 
 _INSET = 4
+_DRAG_PX = 4.0
+_CLEAR_PX = 14.0
 
 
 class EventPlayer(FramePlayer):
-    """Plays an event recording or a folder of event frames."""
+    """Plays an event recording or a folder of event frames. A drag chooses a region, or turns what is seen in space."""
 
     def __init__(
         self, themes: ThemeHolder, clock: PlayClock, choice: LookChoice | None = None, parent: QWidget | None = None
     ) -> None:
+        self._pressed: QPointF | None = None
+        self._dragged: QPointF | None = None
         super().__init__(themes, clock, event_pictures, "events", parent)
         self._choice = choice if choice is not None else LookChoice(parent=self)
         self.look_button = LookButton(themes, self._choice, self)
         self.look_button.hide()
+        self.rate_curve = RateCurve(themes, clock, self)
         self._choice.changed.connect(self.ask_again)
         themes.changed.connect(self.ask_again)
 
@@ -35,13 +45,132 @@ class EventPlayer(FramePlayer):
         """What was chosen, in the colours of the theme unless others were."""
         return self._choice.look.in_theme(self._themes.theme.is_dark)
 
+    def sizeHint(self) -> QSize:
+        """As wide as a picture that leaves room for the curve."""
+        return QSize(round((INPUT_PX - RATE_PX - _INSET) * ASPECT), INPUT_PX)
+
+    def rates_known(self, rates: Rates | None) -> None:
+        """Draws them below the picture."""
+        self.rate_curve.show_rates(rates, self.look.region is not None)
+
     def picture_placed(self, place: QRectF | None) -> None:
-        """The button stands in the picture's upper right corner, where there is a recording that can look otherwise."""
+        """The button stands in the picture's upper right corner, where there is a recording that can look otherwise.
+
+        The curve stands below it.
+        """
         is_shown = place is not None and self.is_drawn
         self.look_button.setVisible(is_shown)
+        self.rate_curve.setVisible(is_shown)
+        if place is not None:
+            left, top, width = round(place.left()), round(place.bottom()) + _INSET // 2, round(place.width())
+            self.rate_curve.setGeometry(left, top, width, RATE_PX)
         if place is not None and is_shown:
             self.look_button.move(round(place.right()) - self.look_button.width() - _INSET, round(place.top()) + _INSET)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.picture_placed(self.picture_place())
+
+    def room(self) -> QRectF:
+        """Leaves room for the curve below a recording."""
+        room = super().room()
+        return room.adjusted(0, 0, 0, -RATE_PX - _INSET) if self.is_drawn else room
+
+    # The region.
+
+    @property
+    def is_in_space(self) -> bool:
+        """Whether the picture can be turned."""
+        return self.is_drawn and self.look.rendering == POINTS
+
+    def region_place(self) -> QRectF | None:
+        """Where the region's frame stands; None without one, and in space."""
+        place, image, region = self.picture_place(), self.image, self.look.region
+        if place is None or image is None or region is None or not self.is_drawn or self.is_in_space:
+            return None
+        scale = place.width() / image.width()
+        left, top = place.left() + region.left * scale, place.top() + region.top * scale
+        size = (region.right - region.left) * scale, (region.bottom - region.top) * scale
+        return QRectF(left, top, *size).intersected(place)
+
+    def clear_place(self) -> QRectF | None:
+        """What clears the region with one click: its upper left corner, inside."""
+        place = self.region_place()
+        return None if place is None else QRectF(place.left(), place.top(), _CLEAR_PX, _CLEAR_PX)
+
+    def _region_between(self, first: QPointF, second: QPointF) -> Region | None:
+        place, image = self.picture_place(), self.image
+        if place is None or image is None:
+            return None
+        scale = image.width() / place.width()
+        ends = [((at.x() - place.left()) * scale, (at.y() - place.top()) * scale) for at in (first, second)]
+        return Region.between(ends[0], ends[1], image.width(), image.height())
+
+    # The mouse.
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """A click plays; it is known to be one when the button is let go."""
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._pressed = event.position()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Frames a region, or turns the points."""
+        at, pressed = event.position(), self._pressed
+        if pressed is None or not self.is_drawn:
+            return
+        if self._dragged is None and (at - pressed).manhattanLength() < _DRAG_PX:
+            return
+        before, self._dragged = self._dragged or pressed, at
+        if self.is_in_space:
+            look = self._choice.look
+            moved = at - before
+            self._choice.choose(replace(look, turn=look.turn.by(moved.x(), -moved.y())))
+        self.update()
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        """Takes the region, clears it, or plays."""
+        pressed, dragged = self._pressed, self._dragged
+        self._pressed = self._dragged = None
+        if pressed is None or event.button() != Qt.MouseButton.LeftButton:
+            return
+        clear = self.clear_place()
+        if dragged is not None:
+            if not self.is_in_space:
+                self._choice.choose(replace(self._choice.look, region=self._region_between(pressed, dragged)))
+        elif clear is not None and clear.contains(pressed):
+            self._choice.choose(replace(self._choice.look, region=None))
+        else:
+            super().mousePressEvent(event)
+        self.update()
+
+    def tip_at(self, point: QPoint) -> str:
+        """What a drag does here."""
+        if not self.is_drawn:
+            return ""
+        clear = self.clear_place()
+        if clear is not None and clear.contains(point.toPointF()):
+            return "Clear the region"
+        does = "drag turns it" if self.is_in_space else "drag chooses a region to count events in"
+        return "\n".join(filter(None, (self.told, f"Click plays; {does}")))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        painter = QPainter(self)
+        color = self._themes.theme.accent
+        if self._pressed is not None and self._dragged is not None and not self.is_in_space:
+            place = self.picture_place()
+            if place is not None:
+                painter.setPen(QPen(color, 1, Qt.PenStyle.DashLine))
+                painter.drawRect(QRectF(self._pressed, self._dragged).normalized().intersected(place))
+            return
+        region, clear = self.region_place(), self.clear_place()
+        if region is None or clear is None:
+            return
+        painter.setPen(QPen(color, 1))
+        painter.drawRect(region)
+        painter.fillRect(clear, color)
+        painter.setPen(QPen(self._themes.theme.ink(color), 1.4))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        inner = clear.adjusted(4, 4, -4, -4)
+        painter.drawLine(inner.topLeft(), inner.bottomRight())
+        painter.drawLine(inner.topRight(), inner.bottomLeft())

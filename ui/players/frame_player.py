@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from evprof.core.safe_text import plain
 from evprof.loaders.pictures.frame_folder import is_there
 from evprof.metrics.figures.two_clocks import SensorSpan
+from evprof.view.event_rates import Rates
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
 from ui.players.frame_pictures import FramePictures
@@ -22,6 +23,7 @@ from ui.players.play_clock import TICK_MS, InputSpan, PlayClock
 from ui.run_facts.run_text import input_name
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
+from ui.widgets.elided import elided_text
 
 INPUT_PX = 108
 """Height of a player beside the frames of a run."""
@@ -29,9 +31,11 @@ INPUT_PX = 108
 _BESIDE_OPACITY = 0.35
 """Of the first or last picture while the position lies outside the input."""
 
-
-_ASPECT = 4 / 3
+ASPECT = 4 / 3
 """Of most cameras; wider pictures are drawn smaller."""
+
+_CAPTION_PX = 10.0
+_ELIDE = Qt.TextElideMode.ElideRight
 
 
 class FramePlayer(Drawn):
@@ -96,7 +100,12 @@ class FramePlayer(Drawn):
         return serial == 0 or serial != self._seen.serial or self._feed.is_busy
 
     def sizeHint(self) -> QSize:
-        return QSize(round(INPUT_PX * _ASPECT), INPUT_PX)
+        return QSize(round(INPUT_PX * ASPECT), INPUT_PX)
+
+    @property
+    def told(self) -> str:
+        """What there is to say of the picture of the file."""
+        return self._seen.note if self._image is not None else ""
 
     def set_alone(self, is_alone: bool) -> None:
         """Whether it has its row for itself; otherwise it is as wide as its picture beside the frames of a run."""
@@ -152,6 +161,7 @@ class FramePlayer(Drawn):
         self._is_drawn = False
         self._length_us = None
         self.picture_placed(None)
+        self.rates_known(None)
         self._seen = FeedState()
         self._clock.set_span(self, None)
 
@@ -217,6 +227,8 @@ class FramePlayer(Drawn):
             self._timer.stop()
         if state.serial == self._seen.serial:
             return
+        if state.rates is not self._seen.rates:
+            self.rates_known(state.rates)
         self._seen = state
         if state.duration_us is not None and state.duration_us != self._length_us:
             self._length_us = state.duration_us
@@ -242,20 +254,24 @@ class FramePlayer(Drawn):
         image = self.image
         if image is None or image.isNull():
             return None
-        screen = self._screen()
+        screen = self.room()
         size = image.size().scaled(screen.size().toSize(), Qt.AspectRatioMode.KeepAspectRatio)
         return QRectF(screen.left(), screen.top(), size.width(), size.height())
+
+    def rates_known(self, rates: Rates | None) -> None:
+        """For players of events: how many there are from moment to moment, as far as is known."""
 
     def picture_placed(self, place: QRectF | None) -> None:
         """For players with something on their picture's edge."""
 
-    def _screen(self) -> QRectF:
+    def room(self) -> QRectF:
+        """Where pictures may stand."""
         return QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
 
     def _empty_screen(self) -> QRectF:
         """Where a picture would stand."""
-        screen = self._screen()
-        screen.setWidth(min(screen.width(), screen.height() * _ASPECT))
+        screen = self.room()
+        screen.setWidth(min(screen.width(), screen.height() * ASPECT))
         return screen
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -291,6 +307,9 @@ class FramePlayer(Drawn):
             self._caption(painter, place, "paused while a run is measured")
         elif self._note or beside:
             self._caption(painter, place, self._note or beside)
+        elif self.told:
+            metrics = QFontMetricsF(theme.font(_CAPTION_PX))
+            self._caption(painter, place, elided_text(metrics, self.told, _ELIDE, place.width() - 12))
 
     def _beside(self) -> str:
         """What to say where the position lies outside this input; empty inside."""
@@ -305,7 +324,7 @@ class FramePlayer(Drawn):
 
     def _caption(self, painter: QPainter, place: QRectF, text: str) -> None:
         theme, text = self._themes.theme, plain(text)
-        painter.setFont(theme.font(10.0))
+        painter.setFont(theme.font(_CAPTION_PX))
         metrics = QFontMetricsF(painter.font())
         flags = int(Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap)
         inner = metrics.boundingRect(QRectF(0, 0, place.width() - 12, 200), flags, text)

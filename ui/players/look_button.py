@@ -9,7 +9,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QActionGroup, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
-from ui.players.event_look import BY_THEME, COUNTS, SPANS_US, EventLook, count_words, span_words
+from ui.players.event_look import BY_THEME, COUNTS, SPANS_US, EventLook, count_words, rendering_texts, span_words
 from ui.players.look_choice import LookChoice
 from ui.style.icons import pixmap
 from ui.style.theme import ThemeHolder
@@ -46,11 +46,9 @@ class LookButton(QToolButton):
 
     def show_choice(self) -> None:
         """Says what is chosen."""
-        from evprof.loaders.pictures.renderings import RENDERING_TEXTS
-
         look = self._choice.look
         self.setText(look.words)
-        title = RENDERING_TEXTS[look.rendering].title
+        title = rendering_texts()[look.rendering].title
         self.setToolTip(f"{title}; one picture gathers the last {look.words}.\nChoose how events are drawn here.")
         self.resize(self.sizeHint())
         self.update()
@@ -77,12 +75,11 @@ class LookButton(QToolButton):
 
     def _fill(self) -> None:
         from evprof.loaders.pictures.palette import PALETTES
-        from evprof.loaders.pictures.renderings import RENDERING_TEXTS
 
         menu, look = self._menu, self._choice.look
         menu.clear()
         kinds = _Radio(menu, self._choice)
-        for name, (title, sentence) in RENDERING_TEXTS.items():
+        for name, (title, sentence) in rendering_texts().items():
             kinds.add(title, replace(look, rendering=name), name == look.rendering, sentence)
         menu.addSeparator()
         times = _Radio(menu, self._choice)
@@ -99,6 +96,11 @@ class LookButton(QToolButton):
         palettes.add("Follow the window", replace(look, palette=BY_THEME), look.palette == BY_THEME)
         for name, palette in PALETTES.items():
             palettes.add(palette.title, replace(look, palette=name), name == look.palette)
+        clear = menu.addAction("Clear the region", lambda: self._choice.choose(replace(look, region=None)))
+        clear.setEnabled(look.region is not None)
+        clear.setToolTip(
+            "Drag on the picture to choose a region." if look.region is None else "Counts all events again."
+        )
 
 
 class _Radio:

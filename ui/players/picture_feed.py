@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
+from evprof.view.event_rates import Rates, Region
 from ui.players.event_look import EventArtist, EventLook
+from ui.players.rate_survey import RateSurvey
 
 if TYPE_CHECKING:
     from evprof.loaders.pictures.frame_folder import EventFrames
@@ -26,9 +28,21 @@ LONGEST_EDGE = 640
 
 
 class PictureSource(Protocol):
-    """An open input. Used by one thread only. `is_drawn`: its pictures are drawn here, as a look says."""
+    """An open input. Used by one thread only. `is_drawn`: its pictures are drawn here, as a look says.
+
+    `note` is what there is to say of the last picture, `rates` how many events there are from moment to moment, as far
+    as is known.
+    """
 
     is_drawn: bool
+
+    @property
+    def note(self) -> str:
+        """See above."""
+
+    @property
+    def rates(self) -> Rates | None:
+        """See above."""
 
     @property
     def duration_us(self) -> int:
@@ -44,8 +58,22 @@ class PictureSource(Protocol):
     def prepare(self, position_us: int) -> None:
         """Reads ahead of a moment; asked for while no picture is. Raises UserError."""
 
+    def look_on(self) -> bool:
+        """Finds out a little more about the rates; False when there is nothing more. Raises UserError."""
+
     def close(self) -> None:
         """Lets go of the file."""
+
+
+class WithoutRates:
+    """What sources have in common that hold no events."""
+
+    note = ""
+    rates: Rates | None = None
+
+    def look_on(self) -> bool:
+        """Nothing to find out."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -81,6 +109,8 @@ class EventPictures:
     def __init__(self, windows: EventWindows) -> None:
         self._windows = windows
         self._artist = EventArtist(windows)
+        self._survey: RateSurvey | None = None
+        self._region: Region | None = None
 
     @property
     def duration_us(self) -> int:
@@ -94,7 +124,36 @@ class EventPictures:
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
         """What the look says of the events that end at the position."""
-        return self._artist.picture_at(position_us, look or EventLook())
+        look = look or EventLook()
+        self._region = look.region
+        return self._artist.picture_at(position_us, look)
+
+    @property
+    def note(self) -> str:
+        """Of the last picture."""
+        return self._artist.note
+
+    @property
+    def rates(self) -> Rates | None:
+        """Of the region that the last picture was asked for with."""
+        survey = self._meant_survey()
+        return None if survey is None else survey.rates
+
+    def look_on(self) -> bool:
+        """Some more bins."""
+        survey = self._meant_survey()
+        if survey is None or survey.is_over:
+            return False
+        survey.step()
+        return True
+
+    def _meant_survey(self) -> RateSurvey | None:
+        """The survey of the region; None while nobody knows how long the recording is."""
+        if not self._windows.is_length_known:
+            return None
+        if self._survey is None or self._survey.region != self._region:
+            self._survey = RateSurvey(self._windows, self._region)
+        return self._survey
 
     def prepare(self, position_us: int) -> None:
         """The block that playing comes to next."""
@@ -105,7 +164,7 @@ class EventPictures:
         self._windows.close()
 
 
-class FolderPictures:
+class FolderPictures(WithoutRates):
     """A folder of event frames: no times are known, so they share 100 ms each."""
 
     FRAME_US = 100_000
@@ -127,7 +186,7 @@ class FolderPictures:
         """Nothing is held open."""
 
 
-class VideoPictures:
+class VideoPictures(WithoutRates):
     """Frames of a video, decoded on the way or after a seek, whichever is shorter."""
 
     is_drawn = False
@@ -180,6 +239,8 @@ class FeedState:
     duration_us: int | None = None
     sentence: str = ""
     is_drawn: bool = False
+    note: str = ""
+    rates: Rates | None = None
 
 
 class PictureFeed:
@@ -274,7 +335,13 @@ class PictureFeed:
         """One picture, and what is likely wanted next while nothing else is."""
         picture = source.picture_at(wanted.position_us, wanted.look)
         state = FeedState(
-            self._state.serial + 1, picture, wanted.position_us, source.duration_us, is_drawn=source.is_drawn
+            self._state.serial + 1,
+            picture,
+            wanted.position_us,
+            source.duration_us,
+            is_drawn=source.is_drawn,
+            note=source.note,
+            rates=source.rates,
         )
         will_prepare = self._is_at_leisure()
         was_known = source.is_length_known
@@ -282,7 +349,16 @@ class PictureFeed:
         if will_prepare:
             source.prepare(wanted.position_us)
             if not was_known:
-                self._answer(replace(state, serial=state.serial + 1, duration_us=source.duration_us), wanted)
+                state = replace(state, serial=state.serial + 1, duration_us=source.duration_us)
+                self._answer(state, wanted)
+            self._look_on(wanted, source, state)
+
+    def _look_on(self, wanted: _Wish, source: PictureSource, state: FeedState) -> None:
+        """Finds out about rates until something is wanted or all is known."""
+        while self._is_at_leisure() and source.look_on():
+            state = replace(state, serial=state.serial + 1, rates=source.rates)
+            self._answer(state, wanted, is_measuring=True)
+        self._answer(state, wanted)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ EXPORTS = {
     "chrome": ("Chrome trace (.json)…", "Export Chrome trace", "trace.json", "Chrome traces (*.json)"),
     "json": ("JSON document…", "Export JSON", "session.json", "JSON (*.json)"),
     "csv": ("CSV tables…", "Export CSV tables into a folder", "tables", "Folder (*)"),
+    "film": ("Film (.mp4, .gif)…", "Export a film", "film.mp4", "Films (*.mp4 *.gif)"),
     "screenshot": ("Picture of the window (.png)…", "Save a picture of the window", "window.png", "Pictures (*.png)"),
 }
 """What can be exported: what the menu and the dialog call it, the usual name, and the dialog's pattern."""

@@ -16,6 +16,7 @@ from evprof.view.timescale import time_text
 from ui.style.theme import SMALL_PX
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit
+from ui.timeline.sensor_lane import columns_of_players
 
 _HEAD_ROOM = 1.25
 """The axis goes at least so far, so that the band is in sight, and a little beyond what there is."""
@@ -23,7 +24,7 @@ _HEAD_ROOM = 1.25
 _LEVEL_TOP, _LEVEL_BOTTOM = 5.0, 4.0
 
 
-class Pace(NamedTuple):
+class ModelFactor(NamedTuple):
     """How one shown model keeps up."""
 
     column: int
@@ -39,7 +40,7 @@ class RealTimeLane(Lane):
 
     def is_wanted(self) -> bool:
         """Only where it is known how much sensor time a model was shown."""
-        return any(sensor_us(track.run, track.role) for _, track in self.scene.shown)
+        return any(sensor_us(track.run, track.role) for _, track in columns_of_players(self.scene))
 
     def names(self) -> tuple[str, str]:
         """The lane, and what is divided by what."""
@@ -49,17 +50,17 @@ class RealTimeLane(Lane):
         """Stages."""
         return news.spans
 
-    def paces(self) -> list[Pace]:
+    def paces(self) -> list[ModelFactor]:
         """The curves, from the runs' zero."""
         found = []
-        for column, track in self.scene.shown:
+        for column, track in columns_of_players(self.scene):
             sensed = sensor_us(track.run, track.role)
             if sensed is None:
                 continue
             work = work_of(track.run, track.role, track.now(self.scene.clock_ns))
             zero = track.zero_ns
             curve = factor_curve([start - zero for start, _ in work], [end - zero for _, end in work], sensed)
-            found.append(Pace(column, track, sensed, curve))
+            found.append(ModelFactor(column, track, sensed, curve))
         return found
 
     def _y(self, factor: float, highest: float) -> float:
@@ -91,7 +92,7 @@ class RealTimeLane(Lane):
         for pace in paces:
             self._paint_line(painter, pace, highest, taken)
 
-    def _paint_line(self, painter: QPainter, pace: Pace, highest: float, taken: list[QRectF]) -> None:
+    def _paint_line(self, painter: QPainter, pace: ModelFactor, highest: float, taken: list[QRectF]) -> None:
         if not len(pace.curve.times):
             return
         x, color = self.scene.scale.x, self.scene.line_color(pace.column)

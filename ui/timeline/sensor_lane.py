@@ -21,12 +21,17 @@ _BAR_PX = 14.0
 _TOP_PX = 4.0
 
 
+def columns_of_players(scene: TimelineScene) -> list[tuple[int, Track]]:
+    """The tracks whose inputs the players show, by column."""
+    return [(place, track) for place, track in scene.shown if place < 2]
+
+
 class Sensed(NamedTuple):
     """The picture of one column at the moment, and its way through the model."""
 
     column: int
     track: Track
-    index: int
+    place: int
     slices: list[SensorSpan]
     passage: Passage
     tokens: int
@@ -65,7 +70,7 @@ class SensorLane(Lane):
 
     def is_wanted(self) -> bool:
         """Only where a model kept the pictures it was shown."""
-        return any(track.run.frames.get(track.role) for _, track in self.scene.shown)
+        return any(track.run.frames.get(track.role) for _, track in columns_of_players(self.scene))
 
     def names(self) -> tuple[str, str]:
         """The lane, and where the players stand."""
@@ -82,9 +87,7 @@ class SensorLane(Lane):
     def sensed(self) -> list[Sensed]:
         """What the players show of each column that has pictures."""
         found = []
-        for column, track in self.scene.shown:
-            if column > 1:
-                continue
+        for column, track in columns_of_players(self.scene):
             known = self._known.get(column)
             if known is None or known.track is not track:
                 known = self._known[column] = _Known(track)
@@ -147,9 +150,9 @@ class SensorLane(Lane):
         painter.drawText(QRectF(at + 6, bar.top(), self.canvas_width - at - 6, bar.height()), flags, text or beside)
 
     def _wordings(self, one: Sensed) -> list[str]:
-        start, stop = one.slices[one.index]
+        start, stop = one.slices[one.place]
         when = f"{start / 1000:.1f}–{stop / 1000:.1f} ms" if start != stop else f"{start / 1000:.0f} ms"
-        count = f"{one.index + 1} of {len(one.slices)}"
+        count = f"{one.place + 1} of {len(one.slices)}"
         return [f"picture {count} · {when}", f"{count} · {when}", count]
 
     def hit(self, pos: QPointF) -> Hit | None:

@@ -19,7 +19,7 @@ from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
-from evprof.run.works.offers import OFFERS, OVERHEAD
+from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
@@ -201,6 +201,7 @@ class MainWindow(QMainWindow):
         self.body.panel_made.connect(self._take_panel)
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
+        self.pair.link.watch(self.controller)
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
@@ -242,6 +243,7 @@ class MainWindow(QMainWindow):
         self.opener.listed.connect(self.show_sample)
         self.clips.cut_out.connect(self.show_sample)
         toolbar.export_requested.connect(self.exporting.ask)
+        self.exporting.film_asked.connect(self.export_film)
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
         self.controller.busy_changed.connect(toolbar.set_busy)
@@ -280,6 +282,7 @@ class MainWindow(QMainWindow):
             "queue": self.long_work.show_queue,
             **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
             OVERHEAD: self.measure_overhead,
+            FILM: self.export_film,
             "theme": self.holder.toggle,
             "larger": self.scale.larger,
             "smaller": self.scale.smaller,
@@ -419,6 +422,16 @@ class MainWindow(QMainWindow):
     def measure_overhead(self) -> None:
         """Asks to measure what recording costs on the engine's device."""
         self.long_work.ask(OVERHEAD, {"device": self.machine.device})
+
+    def export_film(self) -> None:
+        """Asks for a film of the runs on show."""
+        try:
+            given = {"session": str(self.session.on_disk())} if self.controller.runs else {}
+        except UserError as error:
+            self.messages.post(error.sentence, "warn")
+            return
+        shown = dict.fromkeys(str(run_id) for run_id in self.selection.runs if run_id is not None)
+        self.long_work.ask(FILM, given | {"runs": ",".join(shown)})
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")

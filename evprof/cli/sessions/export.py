@@ -44,7 +44,7 @@ class ExportCommand(Command):
         parser.add_argument("sessions", metavar="S.evprof", nargs="+", help="sessions whose runs are written")
         parser.add_argument("--format", choices=FORMATS, required=True, help="see above")
         parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
-        parser.add_argument("--runs", metavar="LIST", type=_numbers, help="only these runs of each session: 1,2,5-8")
+        parser.add_argument("--runs", metavar="LIST", type=run_numbers, help="only these runs of each session: 1,2,5-8")
         parser.add_argument(
             "--cell", metavar="NAME", action="append", help="only runs of this configuration (repeatable)"
         )
@@ -63,7 +63,7 @@ class ExportCommand(Command):
         return 0
 
 
-def _numbers(text: str) -> frozenset[int]:
+def run_numbers(text: str) -> frozenset[int]:
     """`1,2,5-8` as numbers."""
     found: set[int] = set()
     for part in text.split(","):

@@ -41,8 +41,8 @@ class ShowCommand(Command):
         from evprof.cli.run.batches import print_batches
         from evprof.cli.run.recorded_session import saved_runs
         from evprof.cli.run.text import print_runs
-        from evprof.cli.sessions.mark_lines import print_marks
         from evprof.cli.sessions.cost_lines import print_costs
+        from evprof.cli.sessions.mark_lines import print_marks
         from evprof.metrics.costs.document import scaling_document
         from evprof.metrics.document import session_document
         from evprof.run.kept_repeatability import spread_among

@@ -41,6 +41,10 @@ def font(size: int, weight: str = "Regular") -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(Path(assets.__file__).parent / "fonts" / f"Inter-{weight}.ttf"), size)
 
 
+Seen = tuple[Picture | None, str]
+"""What there is to see of a scene, and what it is."""
+
+
 class _Answer(NamedTuple):
     """An answer in its place."""
 
@@ -83,11 +87,9 @@ class ColumnCanvas:
         told = f"run {self.run.run_id} · {self.role}"
         draw.text((beside, _HEAD_TOP + 6), told, font=font(15), fill=GROUND_DARK["text_dim"])
 
-    def paint(
-        self, image: Image.Image, draw: ImageDraw.ImageDraw, t_ns: int, last_ns: int, scene: Picture | None, note: str
-    ) -> None:
+    def paint(self, image: Image.Image, draw: ImageDraw.ImageDraw, t_ns: int, last_ns: int, seen: Seen) -> None:
         """How it stands `t_ns` after its run began; the strip of stages ends at `last_ns`."""
-        self._paint_scene(image, draw, scene, note)
+        self._paint_scene(image, draw, *seen)
         now_ns = self.zero_ns + t_ns
         self._paint_stages(draw, now_ns, last_ns)
         if self._shown.is_answer:
@@ -188,12 +190,12 @@ class FilmCanvas:
             left = WIDTH - _MARGIN - font(15).getlength(words)
             draw.text((left, _FOOT_TOP + 18), words, font=font(15), fill=GROUND_DARK["text_dim"])
 
-    def picture(self, t_ns: int, scenes: Sequence[tuple[Picture | None, str]]) -> Image.Image:
+    def picture(self, t_ns: int, scenes: Sequence[Seen]) -> Image.Image:
         """The picture of a moment after the runs' beginning."""
         image = self._still.copy()
         draw = ImageDraw.Draw(image)
-        for column, left, (scene, note) in zip(self.columns, self._lefts, scenes, strict=True):
-            column.paint(image, draw, t_ns, self._last_ns, scene, note)
+        for column, left, seen in zip(self.columns, self._lefts, scenes, strict=True):
+            column.paint(image, draw, t_ns, self._last_ns, seen)
             draw.text((left, _FOOT_TOP - 26), column.counts(t_ns), font=font(15), fill=GROUND_DARK["text_dim"])
         clock = f"{t_ns / 1e6:,.1f} ms"
         draw.text((_MARGIN, _FOOT_TOP + 12), clock, font=font(24, "SemiBold"), fill=GROUND_DARK["text"])

@@ -14,9 +14,8 @@ from evprof.core.errors import CANCELLED, USAGE, UserError
 from evprof.core.files.whole_file import whole_path
 from evprof.core.protocols import StopFlag
 from evprof.core.run_log import RunLog
-from evprof.export.film.canvas import FilmCanvas
+from evprof.export.film.canvas import FilmCanvas, Seen
 from evprof.export.film.scene import SafeScene
-from evprof.loaders.pictures.render import Picture
 from evprof.view.columns import RunPair, ShownModel, columns_of
 
 SECONDS = 10.0
@@ -62,11 +61,11 @@ class Film:
             scenes = [stack.enter_context(SafeScene(shown.run, shown.role)) for shown in self.columns]
             starts = [shown.run.info.sample.start_us or 0 for shown in self.columns]
             for t_ns in self.moments_ns:
-                shown: list[tuple[Picture | None, str]] = []
+                seen: list[Seen] = []
                 for scene, start_us in zip(scenes, starts, strict=True):
                     picture = scene.at(start_us + t_ns // 1000)
-                    shown.append((picture, scene.note))
-                yield self.canvas.picture(t_ns, shown)
+                    seen.append((picture, scene.note))
+                yield self.canvas.picture(t_ns, seen)
 
 
 def film_columns(runs: Mapping[int, RunLog], pair: RunPair) -> list[ShownModel]:

@@ -63,15 +63,14 @@ class KeptScene:
 
 
 class EventScene:
-    """The events of the last 10 ms before a moment."""
+    """The events of the last 10 ms before a moment; the last ones stay when they are over."""
 
-    note = "events of the last 10 ms"
-
-    def __init__(self, path: str, rectify_path: str | None) -> None:
-        """Raises UserError."""
+    def __init__(self, path: str, rectify_path: str | None, stop_us: int | None) -> None:
+        """`stop_us` is when the part of them that a run took ends, None where nobody knows. Raises UserError."""
         from evprof.loaders.events.opening import open_recording
         from evprof.loaders.pictures.renderings import Painter
 
+        self._stop_us: int | None
         with ExitStack() as stack:
             recording = stack.enter_context(open_recording(path))
             if rectify_path is not None:
@@ -86,12 +85,18 @@ class EventScene:
             else:
                 size = info.width, info.height
             self._painter = Painter(*size, palette=PALETTES["dark"])
+            ends = [stop_us] if info.t_max_us is None else [info.t_max_us - self._zero_us, stop_us]
+            self._stop_us = min((end for end in ends if end is not None), default=None)
             self._recording = recording
+            self.note = ""
             self._files = stack.pop_all()
 
     def at(self, moment_us: int) -> Picture | None:
         """Drawn anew."""
-        stop = self._zero_us + max(moment_us, 0) + 1
+        is_over = self._stop_us is not None and moment_us > self._stop_us
+        self.note = f"ended at {self._stop_us / 1000:g} ms" if is_over and self._stop_us else "events of the last 10 ms"
+        moment_us = self._stop_us if is_over and self._stop_us is not None else max(moment_us, 0)
+        stop = self._zero_us + moment_us + 1
         start = stop - ACCUMULATED_US
         return self._painter.paint(self._recording.read_time(start, stop), start, stop)
 
@@ -166,4 +171,7 @@ def _of_files(run: RunLog, role: str) -> Scene | None:
             return None
         return VideoScene(path, sample.video_times_path, sample.video_offset_us)
     path = sample.events_path
-    return EventScene(path, sample.rectify_path) if path is not None and Path(path).is_file() else None
+    if path is None or not Path(path).is_file():
+        return None
+    slices = slices_of(run, role)
+    return EventScene(path, sample.rectify_path, max((one.stop_us for one in slices), default=None))

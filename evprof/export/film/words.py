@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evprof.core.records import TokenRecord
 from evprof.core.safe_text import plain
-from evprof.core.text import join_pieces
+from evprof.core.text import is_byte, join_pieces
 
 CUT = " …"
 """Stands where the rest of an answer does not fit."""
@@ -30,15 +30,18 @@ class PlacedText(NamedTuple):
 def spoken(tokens: Sequence[TokenRecord]) -> list[tuple[TokenRecord, str]]:
     """What each token added to the text; a character of several tokens comes with the last of them."""
     found: list[tuple[TokenRecord, str]] = []
-    before, pieces = "", []
+    pending: list[str] = []
+    is_begun = False
     for token in tokens[:_MOST_TOKENS]:
-        pieces.append(token.piece)
-        # Whole words join as they stand; only what may still change is joined anew.
-        text = join_pieces(pieces)
-        settled = text.rstrip("\ufffd")
-        added = settled[len(before) :] if settled.startswith(before) else ""
-        before = settled if settled.startswith(before) else before
-        found.append((token, plain(added)))
+        pending.append(token.piece)
+        # Only at the very beginning a space is dropped: elsewhere something stands before it.
+        text = join_pieces(["x", *pending])[1:] if is_begun else join_pieces(pending)
+        if is_byte(token.piece) and text.endswith("\ufffd"):
+            text = ""
+        else:
+            is_begun = is_begun or any(pending)
+            pending.clear()
+        found.append((token, text))
     return found
 
 
@@ -49,19 +52,18 @@ def laid_out(
     placed: list[PlacedText] = []
     left, line = 0.0, 0
     for token, text in words:
-        for number, part in enumerate(text.split("\n")):
+        for number, part in enumerate(plain(text).split("\n")):
             if number:
                 left, line = 0.0, line + 1
             for piece in _split(part):
-                wide = width_of(piece)
-                begins_word = piece.startswith(" ") or not placed
-                if left + wide > width and left > 0 and begins_word:
-                    left, line, piece = 0.0, line + 1, piece.lstrip()
-                    wide = width_of(piece)
+                shown = piece
+                if left > 0 and piece.startswith(" ") and left + width_of(piece) > width:
+                    left, line, shown = 0.0, line + 1, piece.lstrip()
                 if line >= lines:
                     return placed, False
-                if piece:
-                    placed.append(PlacedText(left, line, wide, piece, token.origin, token.t_ns))
+                if shown:
+                    wide = width_of(shown)
+                    placed.append(PlacedText(left, line, wide, shown, token.origin, token.t_ns))
                     left += wide
     return placed, True
 

@@ -389,18 +389,12 @@ def _row_dtype(note: Any) -> np.dtype[Any]:
     ):
         raise _Refusal("its recording lies in parts that are not rows of x, y, t and p")
     names, fields, itemsize = state[3:6]
-    placed = [fields.get(name) if isinstance(name, str) else None for name in names]
+    placed: list[Any] = [fields.get(name) if isinstance(name, str) else None for name in names]
     if len(names) > _MOST_FIELDS or not all(isinstance(place, tuple) and len(place) == 2 for place in placed):
         raise _Refusal("one of its arrays has fields that make no sense")
+    formats, offsets = [_dtype(place[0]) for place in placed], [_offset(place[1]) for place in placed]
     try:
-        return np.dtype(
-            {
-                "names": list(names),
-                "formats": [_dtype(place[0]) for place in placed],
-                "offsets": [_offset(place[1]) for place in placed],
-                "itemsize": _offset(itemsize),
-            }
-        )
+        return np.dtype({"names": list(names), "formats": formats, "offsets": offsets, "itemsize": _offset(itemsize)})
     except (ValueError, TypeError):
         raise _Refusal("one of its arrays has fields that make no sense") from None
 

@@ -3,13 +3,15 @@ have been drawn from it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_DRAFT, ORIGIN_REJECTED, FrameRecord, TokenRecord
+from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.settings_text import kind_read
+from evprof.view.real_time import factor_curve
 
 
 class SensorSpan(NamedTuple):
@@ -17,6 +19,15 @@ class SensorSpan(NamedTuple):
 
     start_us: int
     stop_us: int
+
+
+class SensedWindow(NamedTuple):
+    """A part of a recording that a run took, in µs on the sample's clock, and its compute time per sensor time."""
+
+    run_id: int
+    start_us: int
+    stop_us: int
+    factor: float
 
 
 class Passage(NamedTuple):
@@ -132,3 +143,31 @@ def work_of(run: RunLog, role: str, now_ns: int) -> list[tuple[int, int]]:
     """
     found = run.stages(None if role == run.info.role else role)
     return [(span.start_ns, now_ns if span.end_ns is None else span.end_ns) for span in found if span.name != "load"]
+
+
+def windows_of(runs: Iterable[RunLog], run: RunLog, role: str) -> list[SensedWindow]:
+    """Every part of a run's recording that its model worked on in the same mode, in order; of repeats the last one.
+
+    Only finished runs that measured it: warm-up, profiled and imported ones tell nothing of a pace.
+    """
+    found: dict[tuple[int, int], SensedWindow] = {}
+    sample, model = run.info.sample, run.info.models.get(role)
+    path = sample.video_path if kind_read(run, role) == "video" else sample.events_path
+    for other in runs:
+        info = other.info
+        if info.status != FINISHED or info.warmup or info.profiled or info.imported is not None:
+            continue
+        if info.mode != run.info.mode or info.role != run.info.role or info.models.get(role) != model:
+            continue
+        if path is None or path not in (info.sample.video_path, info.sample.events_path):
+            continue
+        sensed = sensor_us(other, role)
+        if sensed is None:
+            continue
+        slices = slices_of(other, role)
+        start = info.sample.start_us if info.sample.is_clip or not slices else min(one.start_us for one in slices)
+        work = work_of(other, role, info.end_ns or 0)
+        factor = factor_curve([begin for begin, _ in work], [end for _, end in work], sensed).last
+        span = (start or 0, (start or 0) + sensed)
+        found[span] = SensedWindow(other.run_id, *span, factor)
+    return sorted(found.values(), key=lambda one: one[1:])

@@ -11,6 +11,9 @@ SUITE_SESSION = "suite.evprof"
 OVERHEAD = "measure_overhead"
 """The name of what measures the cost of recording."""
 
+FILM = "export_film"
+"""The name of what writes a film of the shown runs."""
+
 
 @dataclass(frozen=True)
 class WorkOffer:
@@ -28,6 +31,7 @@ class WorkOffer:
 OFFERS = (
     WorkOffer("measure_suite", "Measure a suite", ("suite",), SUITE_SESSION),
     WorkOffer("convert", "Convert recordings", ("convert",), ""),
+    WorkOffer(FILM, "Export a film", ("film",)),
     WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
     WorkOffer("train_adapter", "Train an adapter", ("adapter", "train")),
     WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),

@@ -6,6 +6,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB, memory_text
+from evprof.core.units import count_text as counted
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell, count_cell, count_text
@@ -142,7 +143,7 @@ def _memory(capacity: Capacity) -> str:
 
 
 def _as(capacity: Capacity) -> str:
-    frames = f"{count_text(capacity.frames, 'frame')}" if capacity.frames else ""
+    frames = counted(capacity.frames, "frame") if capacity.frames else ""
     return ", ".join(word for word in (capacity.dtype, capacity.quantization, frames) if word)
 
 

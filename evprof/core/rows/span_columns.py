@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from evprof.core.recording import Texts, WordCodes
 from evprof.core.records import BEGIN, COVERS, END, STAGES
-
-Ints = npt.NDArray[np.int64]
+from evprof.core.rows.distinct import Ints, distinct
 
 RUNNING, ENDED, SETTLED = 0, 1, 2
 """States of a span: begun; ended on the host's clock; device times known."""
@@ -153,17 +152,17 @@ class SpanColumns:
 
     def take(self, rows: SpanRows) -> Ints:
         """Takes records in; returns the place of each one's span."""
-        distinct, firsts, which = np.unique(rows.span_ids, return_index=True, return_inverse=True)
-        places = self.places(distinct)
+        values, firsts, which = distinct(rows.span_ids)
+        places = self.places(values)
         order = np.argsort(firsts)
         new = order[places[order] < 0]
         before = len(self._table)
         places[new] = before + np.arange(len(new))
         count = len(rows.span_ids)
         begins = np.flatnonzero(rows.phases == BEGIN)
-        begun = np.full(len(distinct), _NONE, dtype=np.int64)
+        begun = np.full(len(values), _NONE, dtype=np.int64)
         begun[which[begins]] = begins
-        self._add(distinct[new])
+        self._add(values[new])
         anew = np.flatnonzero((begun >= 0) | (places >= before))
         self._begin(places[anew], rows, np.where(begun[anew] >= 0, begun[anew], firsts[anew]))
         counts = np.arange(count) > begun[which]
@@ -218,7 +217,7 @@ def _own_codes(known: WordCodes, texts: Texts, sources: Ints) -> Ints:
     """The run's own codes of the texts of some rows: in order of the rows, however many are taken in at once."""
     if not len(sources):
         return sources
-    found, firsts = np.unique(texts.codes[np.sort(sources)], return_index=True)
+    found, firsts, _ = distinct(texts.codes[np.sort(sources)])
     own = np.zeros(int(found[-1]) + 1, dtype=np.int64)
     for code in found[np.argsort(firsts)].tolist():
         own[code] = known[texts.words[code]]

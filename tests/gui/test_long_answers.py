@@ -1,0 +1,58 @@
+"""An answer of very many tokens is shown at once as far as it can be seen, and whole a moment later."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QWidget
+
+from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+from evprof.view.columns import ShownModel
+from ui.columns.token_text import MANY_TOKENS, TokenText
+from ui.state.selection import Selection, TokenRef
+from ui.style.theme import ThemeHolder
+
+COUNT = 3 * MANY_TOKENS + 7
+
+
+@pytest.fixture
+def selection() -> Selection:
+    return Selection()
+
+
+@pytest.fixture
+def text(selection: Selection, themes: ThemeHolder, application: QWidget):
+    view = TokenText(selection, themes)
+    view.resize(420, 300)
+    view.show()
+    run = RunLog(RunInfo(1, 1, 0, TARGET, TARGET, start_ns=0, status="finished"))
+    for place in range(COUNT):
+        run.absorb(TokenRecord(1, TARGET, place, 1, ORIGIN_TARGET, -1, place, f" {place}"))
+    view.show_column(ShownModel(run, TARGET))
+    yield view
+    view.close()
+    view.deleteLater()
+
+
+def test_the_first_picture_has_a_part_and_the_rest_follows(text: TokenText, wait_until) -> None:
+    assert text.flow is not None
+    assert len(text.flow.marks) == MANY_TOKENS
+    wait_until(lambda: len(text.flow.marks) == COUNT)
+    assert text.plain_text().split() == [str(place) for place in range(COUNT)]
+
+
+def test_what_is_copied_is_the_whole_answer(text: TokenText) -> None:
+    assert text.plain_text().endswith(f" {COUNT - 1}")
+
+
+def test_a_token_far_down_is_found(text: TokenText, selection: Selection) -> None:
+    selection.select(TokenRef(1, COUNT - 2))
+    assert text.verticalScrollBar().value() > 0
+
+
+def test_everything_is_selected_with_the_keys(text: TokenText) -> None:
+    QTest.keyClick(text, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    assert len(text.plain_text().split()) == COUNT
