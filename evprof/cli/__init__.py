@@ -105,7 +105,7 @@ def _measure_section(words: list[str]) -> int:
 def _do_long_work(words: list[str]) -> int:
     from evprof.cli import _work
 
-    return _work.main(words)
+    return _work.main(words, run_words)
 
 
 def _print_manual(_: list[str]) -> int:

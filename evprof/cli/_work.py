@@ -11,16 +11,15 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 
 
-def main(words: list[str]) -> int:
-    """Runs the command and returns its exit code."""
-    from evprof.cli import run_words
-
+def main(words: list[str], run: Callable[..., int]) -> int:
+    """Has `run` run the command, told that it is followed, and returns its exit code."""
     if sys.stdin is not None and not sys.stdin.isatty():
         # On Windows Ctrl-C of a shared console would reach it a second time; what stops it comes through the pipe.
         threading.Thread(target=_listen, args=(sys.stdin.fileno(),), name="evprof-stop", daemon=True).start()
-    return run_words(words, is_followed=True)
+    return run(words, is_followed=True)
 
 
 def _listen(descriptor: int) -> None:

@@ -82,7 +82,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
         size=getattr(options, "size", None),
         demo=demo,
         report=write_report,
-        works=works(),
+        works=works(options.parser),
         again_argv=program_argv("gui"),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from evprof.core.errors import UserError
 from evprof.run.suites.ready import READY
@@ -20,27 +21,22 @@ _KINDS = {
 }
 
 
-def works() -> Works:
-    """What the window needs to have them carried out."""
+def works(parser: argparse.ArgumentParser) -> Works:
+    """What the window needs to have them carried out; `parser` is the program's own."""
     from evprof.cli.terminal.program import program_argv
 
-    return Works(forms, lambda words: program_argv("_work", *words), check)
+    return Works(partial(forms, parser), lambda words: program_argv("_work", *words), partial(check, parser))
 
 
-def forms() -> list[WorkForm]:
+def forms(parser: argparse.ArgumentParser) -> list[WorkForm]:
     """A form of every offer."""
-    from evprof.cli import build_parser
-
-    parser = build_parser()
     return [_form(offer, _below(parser, offer.words)) for offer in OFFERS]
 
 
-def check(words: Sequence[str]) -> str:
+def check(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
     """Why a command cannot be meant so, in a sentence; "" if it can."""
-    from evprof.cli import build_parser
-
     try:
-        build_parser().parse_args(list(words))
+        parser.parse_args(list(words))
     except UserError as error:
         return error.sentence
     return ""

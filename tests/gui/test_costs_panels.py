@@ -153,6 +153,18 @@ def test_more_memory_holds_more_frames(make_panel: MakePanel, controller: RunCon
     assert "One sample at a time" in planner.told.text()
 
 
+def test_the_planner_begins_with_the_card_that_was_measured_on(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    controller.runs[2].info.environment = {"gpu_memory_bytes": 79 << 30}
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    assert panel.planner.memory_bytes == 80 << 30
+    panel.planner.slider.setValue(0)
+    panel.show_runs()
+    assert panel.planner.memory_bytes == SIZES_GIB[0] << 30, "what a person chose stays"
+
+
 def test_an_empty_session_says_what_fills_the_panels(make_panel: MakePanel, selection: Selection) -> None:
     controller = RunController(RecordLog())
     for kind in (KvPanel, VisualPanel, ScalingPanel):

@@ -154,9 +154,11 @@ def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application:
 
 
 def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
-    from evprof.cli.work_forms import check, forms
+    from evprof.cli import build_parser
+    from evprof.cli.work_forms import works
 
-    found = {form.name: form for form in forms()}
+    offered = works(build_parser())
+    found, check = {form.name: form for form in offered.forms()}, offered.check
     assert list(found) == [offer.name for offer in OFFERS]
     suite = found["measure_suite"]
     assert {"suite", "output"} == {field.name for field in suite.fields if field.is_required}
@@ -171,9 +173,10 @@ def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
 def test_a_real_conversion_goes_through_the_window(
     queue: WorkQueue, files: dict[str, str], tmp_path: Path, wait_until: Callable[..., Any], is_stopped: bool
 ) -> None:
+    from evprof.cli import build_parser
     from evprof.cli.work_forms import works
 
-    queue.works = works()
+    queue.works = works(build_parser())
     form = next(form for form in queue.works.forms() if form.name == "convert")
     item = queue.add(form, {"input": files["events"], "output": str(tmp_path / "out.npz")})
     if is_stopped:

@@ -116,11 +116,16 @@ class ModelPopover(QFrame):
         """Greys what the machine cannot do with any use, with the reason; what is chosen already can be kept."""
         for key, box in self.boxes.items():
             items = box.model()
+            if not isinstance(items, QStandardItemModel):
+                continue
+            # Told of a change, a box that can be written in would show its item instead of what was written.
+            items.blockSignals(True)
             for place in range(box.count()):
-                reason = drawback_of(key, box.itemData(place), self._choice.device, has_cuda=self._has_cuda())
-                box.setItemData(place, reason or None, Qt.ItemDataRole.ToolTipRole)
-                if isinstance(items, QStandardItemModel):
-                    items.item(place).setEnabled(not reason or place == box.currentIndex())
+                item, value = items.item(place), box.itemData(place)
+                reason = drawback_of(key, value, self._choice.device, has_cuda=self._has_cuda())
+                item.setToolTip(reason)
+                item.setEnabled(not reason or value == getattr(self._choice, key))
+            items.blockSignals(False)
 
     def _lay_out(self) -> None:
         head = section_head(role_name(self._role))

@@ -121,12 +121,12 @@ class TimelineView(QWidget):
         lanes: list[Lane] = [
             *self._stages,
             self.delta,
-            SensorLane(self.scene),
             self.overlap,
             self.rounds,
             self.latency,
-            RealTimeLane(self.scene),
             KvLane(self.scene),
+            SensorLane(self.scene),
+            RealTimeLane(self.scene),
             MemoryLane(self.scene),
             self.power,
         ]
@@ -323,6 +323,13 @@ class TimelineView(QWidget):
             wanted = lane.is_wanted()
             if lane.isHidden() == wanted:
                 lane.setVisible(wanted)
+        self._give_room()
+
+    def _give_room(self) -> None:
+        room = self.height() - self.head.height() - self.minimap.height()
+        if room != self.stack.room_px:
+            self.stack.room_px = room
+            self.stack.fold_lanes()
 
     # The scale.
 
@@ -498,6 +505,7 @@ class TimelineView(QWidget):
         """The arrow stays at its side."""
         super().resizeEvent(event)
         self.arrow.show_side(self._arrow_y())
+        self._give_room()
 
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme

@@ -121,7 +121,7 @@ MOUSE = (
     ("right-click", "zoom, copy, measure, mark, arrange lanes"),
     ("drag a lane's name", "move the lane; its arrow collapses it"),
     ("overview", "drag the window or its edges, or click beside it"),
-    ("click a bar, an area", "KV cache, Visual tokens: select its stage"),
+    ("click a bar, an area", "select its stage; so do ← → and Enter"),
     ("drag a run", "onto the left or right column: show it as A or B"),
     ("Ctrl+click a run", "show it beside the one clicked before"),
     ("drag on events", "choose a region to count them in, or turn the points; a click plays"),

@@ -48,6 +48,7 @@ from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.linking import Linking
 from ui.timeline.timeline_view import TimelineView
 from ui.welcome.tour import Tour
+from ui.welcome.tour_steps import tour_steps
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
@@ -65,7 +66,6 @@ from ui.window.layouts import Layouts
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
 from ui.window.results import Results
-from ui.window.tour_steps import tour_steps
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
 from ui.window.window_dialogs import WindowDialogs
@@ -134,7 +134,8 @@ class MainWindow(QMainWindow):
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.runs.remarks.post = self.messages.post
         self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
-        self.drops = ColumnDrop(self.pair, self.controller, self.selection, self.holder)
+        for place, is_stacked in ((self.pair, False), (self.timeline, True)):
+            ColumnDrop(place, self.controller, self.selection, self.holder, is_stacked=is_stacked)
         made = {
             "left": side_panel(self.samples, self.runs, grows=self.runs, margin=0, least_px=176),
             "right": side_panel(self.comparison, self.speculation, self.inspector, least_px=300),
@@ -183,7 +184,15 @@ class MainWindow(QMainWindow):
         )
         self.machine = MachineNote(self.controller, self.status)
         self.scale = UiScale(self._memory.settings, self.messages.post, self._start_anew)
-        self.tour = Tour(tour_steps(self), self.controller, self.holder, self, self._memory.settings)
+        steps = tour_steps(
+            self.welcome.page,
+            self.toolbar,
+            self.timeline,
+            self.comparison,
+            is_comparing=lambda: self.dialogs.is_comparing,
+            has_written=lambda: self.exporting.written > 0,
+        )
+        self.tour = Tour(steps, self.controller, self.holder, self, self._memory.settings)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -212,6 +221,7 @@ class MainWindow(QMainWindow):
         self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
+        self.controller.marks.refused.connect(self.messages.post)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
@@ -416,7 +426,7 @@ class MainWindow(QMainWindow):
 
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
-        undo = partial(self.controller.marks.put_back, mark)
+        undo = partial(self.controller.marks.add, mark)
         self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
 
     def measure_overhead(self) -> None:

@@ -58,7 +58,7 @@ def _frame_rows(run: RunLog, role: str, noted: dict[str, Any]) -> Iterator[list[
     if costs is None:
         return
     yield ["  shares of", "tokens", "KV cache", "vision", "prefill", "decode"]
-    if len({frame.cost for frame in costs.frames}) == 1:
+    if len(costs.frames) > 1 == len({frame.cost for frame in costs.frames}):
         yield _cost_row(f"  each of {len(costs.frames)} frames", costs.frames[0].cost)
     else:
         for frame in costs.frames:

@@ -88,18 +88,24 @@ class Sweep:
 
 def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:
     """Models under equal settings that saw at least two different amounts."""
-    found: dict[tuple[object, ...], list[RunLog]] = {}
+    by_model: dict[tuple[str, str], list[RunLog]] = {}
     for run in runs:
         model = run.info.models.get(run.info.role)
-        if model is None or mode_of(run.info.mode).is_paired or axis.read(run) is None:
+        if model is not None and not mode_of(run.info.mode).is_paired and axis.read(run) is not None:
+            by_model.setdefault((model.name, run.info.role), []).append(run)
+    found: dict[tuple[object, ...], list[RunLog]] = {}
+    for (name, role), listed in by_model.items():
+        # Settings last: working them out takes a while, and sessions hold thousands of runs.
+        if not _differ(listed, axis):
             continue
-        equal = tuple(
-            (setting.key, setting.text)
-            for setting in settings_of(run, run.info.role)
-            if setting.key not in (*axis.ignored, "max_new_tokens")
-        )
-        found.setdefault((model.name, run.info.role, equal), []).append(run)
-    many = {key: together for key, together in found.items() if len({axis.read(run) for run in together}) > 1}
+        for run in listed:
+            equal = tuple(
+                (setting.key, setting.text)
+                for setting in settings_of(run, role)
+                if setting.key not in (*axis.ignored, "max_new_tokens")
+            )
+            found.setdefault((name, role, equal), []).append(run)
+    many = {key: together for key, together in found.items() if _differ(together, axis)}
     names = [str(key[0]) for key in many]
     return [
         Sweep(
@@ -111,6 +117,10 @@ def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:
         )
         for place, (key, together) in enumerate(many.items(), start=1)
     ]
+
+
+def _differ(runs: Iterable[RunLog], axis: SweepAxis) -> bool:
+    return len({axis.read(run) for run in runs}) > 1
 
 
 @dataclass(frozen=True)

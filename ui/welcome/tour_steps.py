@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.run_info import FINISHED
+from ui.settings.toolbar import Toolbar
+from ui.timeline.timeline_view import TimelineView
+from ui.welcome.start_page import StartPage
 from ui.welcome.tour import TourStep
 
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
 
-
-def tour_steps(window: MainWindow) -> list[TourStep]:
+def tour_steps(
+    page: StartPage,
+    toolbar: Toolbar,
+    timeline: TimelineView,
+    comparison: QWidget,
+    *,
+    is_comparing: Callable[[], bool],
+    has_written: Callable[[], bool],
+) -> list[TourStep]:
     """What is done with the bundled sample, in order; what was done before counts."""
-    page, toolbar = window.welcome.page, window.toolbar
+    controller, selection = timeline.controller, timeline.selection
 
     def runs() -> QWidget:
-        return page.buttons["demo"] if page.isVisible() else window.timeline.empty.button
+        return page.buttons["demo"] if page.isVisible() else timeline.empty.button
 
     def has_run() -> bool:
-        finished = [run for run in window.controller.runs.values() if run.info.status == FINISHED]
-        return len(finished) > 1 and not window.controller.is_busy
+        finished = [run for run in controller.runs.values() if run.info.status == FINISHED]
+        return len(finished) > 1 and not controller.is_busy
 
     return [
         TourStep(
@@ -35,20 +43,20 @@ def tour_steps(window: MainWindow) -> list[TourStep]:
         TourStep(
             "Click a bar of the timeline",
             "Each bar is a stage of a model, on one clock. Drag over some to sum a range, turn the wheel to zoom.",
-            lambda: window.timeline,
-            lambda: window.selection.chosen is not None,
+            lambda: timeline,
+            lambda: selection.chosen is not None,
         ),
         TourStep(
             "Compare the runs",
             "Press Ctrl+K, or More in the comparison: ratios, what each stage adds, and whether they differ for sure.",
-            lambda: window.comparison,
-            lambda: window.dialogs.is_comparing,
+            lambda: comparison,
+            is_comparing,
         ),
         TourStep(
             "Keep the result",
             "Open Export, choose what to write, such as the session or a table, and say where.",
             lambda: toolbar.export,
-            lambda: window.exporting.written > 0,
+            has_written,
             actions=3,
         ),
     ]
