@@ -319,10 +319,11 @@ class TimelineView(QWidget):
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
             self.minimap.setVisible(has_any)
-        for lane in self.lanes:
-            wanted = lane.is_wanted()
-            if lane.isHidden() == wanted:
-                lane.setVisible(wanted)
+        others = [lane for lane in self.lanes if lane.isHidden() == lane.is_wanted()]
+        for lane in others:
+            lane.setVisible(lane.isHidden())
+        if others:
+            self.stack.fold_lanes()
         self._give_room()
 
     def _give_room(self) -> None:

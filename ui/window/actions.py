@@ -120,6 +120,7 @@ MOUSE = (
     ("double-click", "zoom to it; beside everything: fit"),
     ("right-click", "zoom, copy, measure, mark, arrange lanes"),
     ("drag a lane's name", "move the lane; its arrow collapses it"),
+    ("drag Align", "move run B along the axis"),
     ("overview", "drag the window or its edges, or click beside it"),
     ("click a bar, an area", "select its stage; so do ← → and Enter"),
     ("drag a run", "onto the left or right column: show it as A or B"),

@@ -94,8 +94,9 @@ class AnswerDiff:
         """What each goes on to say where the answers part; nothing where they do not, or where one ends."""
         first = self.first_difference
         rest = () if first is None else self.spans[self.spans.index(first) :]
-        a, b = (tuple(word for span in rest for word in span[side])[:MOST_PARTING] for side in (1, 2))
-        return a, b
+        a = tuple(word for span in rest for word in span.a)
+        b = tuple(word for span in rest for word in span.b)
+        return a[:MOST_PARTING], b[:MOST_PARTING]
 
     @property
     def common_words(self) -> int:
