@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QPoint, QPointF, QTimer
-from PySide6.QtWidgets import QApplication, QFileDialog, QMenu, QWidget
+from PySide6.QtCore import QDeadlineTimer, QObject, QPoint, QPointF, QTimer
+from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit, QMenu, QWidget
 
 from evprof.core.run_info import FINISHED
 from ui.window import app
 from ui.window.main_window import MainWindow, MakeHost
 
-PATIENCE_S = 120.0
+PATIENCE_MS = 120_000
 TICK_MS = 40
 
 Condition = Callable[[], object]
@@ -96,7 +95,7 @@ class Driver(QObject):
         self.failure = ""
         self._steps = steps
         self._condition: Condition = lambda: True
-        self._since = time.monotonic()
+        self._patience = QDeadlineTimer(PATIENCE_MS)
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
         self._timer.timeout.connect(self._go_on)
@@ -104,7 +103,7 @@ class Driver(QObject):
 
     def _go_on(self) -> None:
         if not self._condition():
-            if time.monotonic() - self._since > PATIENCE_S:
+            if self._patience.hasExpired():
                 self._end(f"nothing came of {self._where()}")
             return
         self._timer.stop()
@@ -116,7 +115,7 @@ class Driver(QObject):
             self._end(f"{self._where()}: {error!r}")
             raise
         else:
-            self._since = time.monotonic()
+            self._patience = QDeadlineTimer(PATIENCE_MS)
             self._timer.start()
 
     def _where(self) -> str:
@@ -137,7 +136,7 @@ def tell(name: str, fact: object) -> None:
 
 
 def steps(window: MainWindow, session: Path, folder: Path) -> Steps:
-    """Open, select, choose A and B, run, stop, run again, export."""
+    """Open, select, mark and note, choose A and B, run, stop, run again, export."""
     controller, selection, timeline = window.controller, window.selection, window.timeline
     yield lambda: controller.has_host and window.is_at_rest
 
@@ -155,9 +154,32 @@ def steps(window: MainWindow, session: Path, folder: Path) -> Steps:
     assert stage is not None
     assert stage.end_ns is not None
     middle = (stage.start_ns + stage.end_ns) // 2 - track.zero_ns
-    click(lane, QPoint(lane.width() - int(lane.canvas_width) + int(timeline.scene.scale.x(middle)), 18))
+    place = QPoint(lane.width() - int(lane.canvas_width) + int(timeline.scene.scale.x(middle)), 18)
+    click(lane, place)
     yield lambda: selection.span is not None
     tell("selected", track.run.spans[selection.span.span_id].name if selection.span else None)
+
+    click(lane, place, button=3)
+    yield menu_shown
+    choose(menu_shown(), "Mark here")
+    xdotool("windowfocus", "--sync", int(window.winId()))
+    yield lambda: controller.marks.marks and window.isActiveWindow()
+    xdotool("key", "shift+m")
+    yield lambda: isinstance(QApplication.focusWidget(), QLineEdit)
+    xdotool("type", "--delay", 4, "slow here")
+    xdotool("key", "Return")
+    yield lambda: any(mark.note for mark in controller.marks.marks)
+    tell("noted", [mark.note for mark in controller.marks.marks if mark.note])
+
+    runs = window.runs.list
+    row = next(row for row, line in enumerate(runs.lines) if line.name.startswith("4 "))
+    start, left = (
+        runs.visualRect(runs.model().index(row, 0)).center(),
+        QPoint(window.pair.width() // 4, window.pair.height() // 2),
+    )
+    drag(runs.viewport(), start, runs.viewport().mapFromGlobal(window.pair.mapToGlobal(left)))
+    yield lambda: selection.runs[0] == 4
+    tell("compared", selection.runs)
 
     click(window.toolbar.run_button)
     yield lambda: controller.is_busy

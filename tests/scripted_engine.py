@@ -27,6 +27,7 @@ from evprof.core.records import (
     ORIGIN_TARGET,
     TARGET,
     JudgementRecord,
+    Record,
     RoundRecord,
 )
 from evprof.core.request import RunRequest
@@ -147,12 +148,10 @@ class _Play(ScriptedRecords):
                     self._decode()
         except Cancelled:
             status, error = CANCELLED, None
-        if self._speculation.judges:
-            for record in self._judgements:
-                self.sink.append(record)
-        if self.request.settings.alternatives:
-            for alternatives in self.alternatives:
-                self.sink.append(alternatives)
+        late: list[Record] = [*self._judgements] if self._speculation.judges else []
+        late += self.alternatives if self.request.settings.alternatives else []
+        for record in late:
+            self.sink.append(record)
         facts = self._outcome(roles) if status == FINISHED else {**self._outcome(roles), "warmup": False}
         self.sink.post(RunEnded(self.run_id, status, error, facts))
         return status == FINISHED

@@ -64,7 +64,9 @@ class AlternativesLog:
     ) -> None:
         room = max(1, min(most_tokens + 2, most_bytes // (vocabulary_size * dtype.itemsize)))
         self._most_bytes = most_bytes
-        self._rows = torch.empty((room, vocabulary_size), device=device, dtype=dtype).unbind(0)
+        # Written once before the run: a processor hands out its memory page by page as it is first written, and a step
+        # would pay for that.
+        self._rows = torch.empty((room, vocabulary_size), device=device, dtype=dtype).zero_().unbind(0)
         self._places: list[_Place] = []
         self._next = 0
         self._drafted: list[tuple[_Place, torch.Tensor]] = []

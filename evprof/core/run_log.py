@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -119,6 +119,10 @@ def blocks_by_run(stream: Stream, start: int, stop: int) -> Iterator[tuple[int, 
 
 _DRAINING = threading.RLock()
 """Held while rows become objects: the window and an export may ask for those of one run at once."""
+
+
+_TELLERS = {"tokens": "origin", "kv": "role", "frames": "role", "power": "device"}
+"""Streams whose rows go into several lists, and the column that says into which."""
 
 
 class RunLog:
@@ -368,12 +372,29 @@ class RunLog:
             for block in self.blocks(name, taken):
                 if name == "spans":
                     self._take_spans(block)
+                elif (whole := self._only_list_of(block)) is not None:
+                    whole.extend(block.rows())
                 else:
                     for record in block.rows():
                         self._keep(record)
                 taken += block.size
             # Last: who sees this asks for nothing more.
             self._taken[name] = taken
+
+    def _only_list_of(self, block: RowBlock) -> list[Any] | None:
+        """The list that all rows of a block go into; None where it is not the same for all."""
+        name = block.stream.name
+        if name not in _TELLERS:
+            return None
+        texts = block.texts(_TELLERS[name])
+        word = texts.words[texts.codes[0]]
+        if bool((texts.codes != texts.codes[0]).any()):
+            return None
+        if name == "tokens":
+            return self._rejected if word == ORIGIN_REJECTED else self._tokens
+        named: dict[str, dict[str, Any]] = {"kv": self._kv, "frames": self._frames, "power": self._power}
+        found: list[Any] = named[name].setdefault(word, [])
+        return found
 
     def _keep(self, record: Record) -> None:
         match record:

@@ -32,7 +32,7 @@ class Landmark(NamedTuple):
         return f"{self.name} {self.number + 1}" if self.stage else self.name
 
 
-class Alignment(NamedTuple):
+class RunAlignment(NamedTuple):
     """How two runs lie on one axis. `landmark` for LANDMARK; `offset_ns`, how far B is moved, for BY_HAND."""
 
     kind: str = START
@@ -44,9 +44,9 @@ class Alignment(NamedTuple):
         """The moment both have in common, in words."""
         return self.landmark.title if self.landmark is not None else self.kind
 
-    def for_other_runs(self) -> Alignment:
+    def for_other_runs(self) -> RunAlignment:
         """What remains of it when other runs are shown: an offset by hand means nothing for them."""
-        return Alignment() if self.kind == BY_HAND else self
+        return RunAlignment() if self.kind == BY_HAND else self
 
 
 def landmark_of(run: RunLog, span: Span) -> Landmark:
@@ -64,7 +64,7 @@ def span_at(run: RunLog, landmark: Landmark) -> Span | None:
     return like[landmark.number] if landmark.number < len(like) else None
 
 
-def moment_of(run: RunLog, zero_ns: int, alignment: Alignment) -> int | None:
+def moment_of(run: RunLog, zero_ns: int, alignment: RunAlignment) -> int | None:
     """When a run comes to what is aligned, in ns from its zero (`zero_ns` on the clock); None as long as it has not.
 
     Imported runs have no times of tokens: their first one comes with the end of prefill.
@@ -80,7 +80,7 @@ def moment_of(run: RunLog, zero_ns: int, alignment: Alignment) -> int | None:
     return 0
 
 
-def offset_of(a: tuple[RunLog, int], b: tuple[RunLog, int], alignment: Alignment) -> int | None:
+def offset_of(a: tuple[RunLog, int], b: tuple[RunLog, int], alignment: RunAlignment) -> int | None:
     """How far B is moved to the right on A's axis, in ns; None where a run has not come to the moment (yet).
 
     Each run comes with its zero on the clock.

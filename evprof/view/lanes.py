@@ -178,6 +178,7 @@ class Track:
         self._power: dict[str, tuple[Ints, Floats]] = {}
         self._latency_peaks = Peaks()
         self._relative: dict[str, tuple[object, Any]] = {}
+        self._known_rounds: tuple[object, tuple[Ints, ...]] | None = None
         self.latest_ns = 0
         self.shift_ns = 0
 
@@ -379,11 +380,14 @@ class Track:
         Moments count from the run's zero. Verification follows drafting at once, except of what was drafted inside the
         target's prefill: that waits for its end.
         """
-        zero = self.zero_ns
-        columns = [self._rounds.column(index) for index in range(7)]
-        starts, drafts, verifies, ends = (column - zero for column in columns[:4])
-        waits = self._waits()
-        return (starts, drafts, verifies + waits, ends + waits, *columns[4:], drafts + waits)
+        key = (len(self._rounds), self.zero_ns, len(self._verify_starts))
+        if self._known_rounds is None or self._known_rounds[0] != key:
+            columns = [self._rounds.column(index) for index in range(7)]
+            starts, drafts, verifies, ends = (column - self.zero_ns for column in columns[:4])
+            waits = self._waits()
+            told = (starts, drafts, verifies + waits, ends + waits, *columns[4:], drafts + waits)
+            self._known_rounds = key, told
+        return self._known_rounds[1]
 
     def _waits(self) -> Ints:
         """How long each round's verification began after its drafting ended; 0 outside the prefill, or unverified."""

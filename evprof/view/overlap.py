@@ -5,6 +5,7 @@ Arithmetic on spans for the timeline; what that time was worth is the metrics' b
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 from evprof.core.records import DRAFT, TARGET
@@ -79,5 +80,5 @@ def race_of(draft: RunLog, target: RunLog, now_ns: int) -> Overlap | None:
     start_ns = ready.end_ns + moved
     if end_ns <= start_ns:
         return None
-    said = sum(token.t_ns + moved <= end_ns for token in draft.tokens)
+    said = bisect_right(draft.tokens, end_ns - moved, key=lambda token: token.t_ns)
     return Overlap(start_ns, end_ns, is_open, said, None, is_thought=True)

@@ -18,6 +18,7 @@ from PIL import Image, ImageSequence
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET, FrameRecord, TokenRecord
+from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.text import join_pieces
@@ -204,3 +205,10 @@ def test_without_x264_mpeg4_does(columns: list[ShownModel], tmp_path: Path, monk
     assert [Fraction(time).limit_denominator(1000) for time, _ in decoded(tmp_path / "a.mp4")] == [
         Fraction(place, 30) for place in range(30)
     ]
+
+
+def test_words_whose_moments_nobody_measured_are_not_shown(columns: list[ShownModel]) -> None:
+    shown = columns[1]
+    assert FilmCanvas([shown], 10**9, "").columns[0].counts(10**9)
+    shown.run.info.imported = ImportedFacts("results.json", "script", 1)
+    assert FilmCanvas([shown], 10**9, "").columns[0].counts(10**9) == ""

@@ -18,11 +18,11 @@ from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from ui.columns.answer_panel import AnswerPanel
 from ui.columns.model_pair import ModelPair
+from ui.columns.parting_marks import PartingMarks
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.timeline.timeline_view import TimelineView
-from ui.window.parting_marks import PartingMarks
 
 MS = 1_000_000
 
@@ -85,11 +85,16 @@ def test_it_follows_an_answer_that_goes_on(
     say(recording, B, ["ves", " on"], 30, start=4)
     QTest.qWait(260)
     controller.pull()
-    assert panel.said.text() == "They part after 3 words: A says “stops.” at 50.0 ms, B “drives” at 150 ms."
+    assert (
+        panel.said.text() == "They part after 3 words: A goes on with “stops.” at 50.0 ms, B with “drives” at 150 ms."
+    )
     recording.post(RunEnded(B, FINISHED))
     QTest.qWait(260)
     controller.pull()
-    assert panel.said.text() == "They part after 3 words: A says “stops.” at 50.0 ms, B “drives on” at 150 ms."
+    assert (
+        panel.said.text()
+        == "They part after 3 words: A goes on with “stops.” at 50.0 ms, B with “drives on” at 150 ms."
+    )
 
 
 def test_an_answer_that_ends_early_parts_where_it_ends(
@@ -98,7 +103,7 @@ def test_an_answer_that_ends_early_parts_where_it_ends(
     recording.post(RunEnded(B, FINISHED))
     controller.pull()
     selection.set_runs(B, A)
-    assert panel.said.text() == "They part after 3 words: A says “dri” at 120 ms, B “stops.” at 50.0 ms."
+    assert panel.said.text() == "They part after 3 words: A goes on with “dri” at 120 ms, B with “stops.” at 50.0 ms."
 
 
 def test_a_click_on_a_phrase_selects_its_first_token_in_the_run_of_that_side(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
+from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.costs.cache_map import cache_map
 from evprof.metrics.figures.kv_cache import measured_bytes
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel
@@ -153,6 +156,18 @@ def test_more_memory_holds_more_frames(make_panel: MakePanel, controller: RunCon
     assert "One sample at a time" in planner.told.text()
 
 
+def test_the_planner_begins_with_the_card_that_was_measured_on(
+    make_panel: MakePanel, controller: RunController, selection: Selection
+) -> None:
+    controller.runs[2].info.environment = {"gpu_memory_bytes": 79 << 30}
+    panel = make_panel(KvPanel, controller)
+    selection.set_runs(1, 2)
+    assert panel.planner.memory_bytes == 80 << 30
+    panel.planner.slider.setValue(0)
+    panel.show_runs()
+    assert panel.planner.memory_bytes == SIZES_GIB[0] << 30, "what a person chose stays"
+
+
 def test_an_empty_session_says_what_fills_the_panels(make_panel: MakePanel, selection: Selection) -> None:
     controller = RunController(RecordLog())
     for kind in (KvPanel, VisualPanel, ScalingPanel):
@@ -246,6 +261,26 @@ def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selec
     assert row(panel.saved, "prefill") != half
     assert not panel.measured.isVisible(), "nothing else was tried"
     controller.close()
+
+
+def test_shares_of_the_roof_stand_where_ceilings_are_known(make_panel: MakePanel, selection: Selection) -> None:
+    recording = RecordLog()
+    sizes = TextShape(layers=12, hidden=512, intermediate=1024, heads=8, kv_heads=8, head_dim=64, vocabulary=1000)
+    model = replace(SCRIPTED_TARGET, facts=replace(SCRIPTED_TARGET.facts, text=sizes))
+    add_run(recording, 1, model, 8, 300.0)
+    ceiling = {"device": "scripted", "dtype": "bfloat16", "threads": 1, "copy_bytes_s": 1e9, "matmul_flops_s": 1e12}
+    cases: tuple[tuple[dict[str, Any], bool], ...] = (({}, False), ({"ceilings": [ceiling]}, True))
+    for facts, is_known in cases:
+        controller = RunController(recording)
+        controller.facts = partial(dict, facts)
+        controller.pull()
+        panel = make_panel(VisualPanel, controller)
+        selection.set_runs(None, 1)
+        panel.show_runs()
+        units = {entry.unit for entry in panel.sums.rows}
+        assert ({"MFU", "MBU"} <= units) == is_known
+        selection.set_runs(None, None)
+        controller.close()
 
 
 # The scaling ribbon.

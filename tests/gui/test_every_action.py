@@ -22,7 +22,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.run.session_writer import SessionWriter
 from evprof.session.marks import Mark
-from evprof.view.alignment import BY_HAND, Alignment
+from evprof.view.alignment import BY_HAND, RunAlignment
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.window.actions import ENTRIES, ActionEntry
@@ -187,7 +187,7 @@ def beside(window: MainWindow, _asked: Asked) -> None:
     stage = window.controller.runs[4].stage("decode", "target")
     assert stage is not None
     window.selection.select(SpanRef(4, stage.span_id))
-    window.selection.set_alignment(Alignment(BY_HAND, offset_ns=1_000_000))
+    window.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=1_000_000))
 
 
 PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {

@@ -48,7 +48,9 @@ def display(tmp_path: Path) -> Iterator[str]:
     server.wait()
 
 
-def test_open_select_run_stop_export_with_the_mouse(display: str, session_file: Path, tmp_path: Path) -> None:
+def test_open_select_note_compare_run_stop_and_export_with_the_mouse(
+    display: str, session_file: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "QT_", "WAYLAND"))}
@@ -64,6 +66,8 @@ def test_open_select_run_stop_export_with_the_mouse(display: str, session_file: 
     told = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     assert told["opened"] == "4"
     assert told["selected"] == "prefill"
+    assert told["noted"] == "['slow here']"
+    assert told["compared"].startswith("(4, ")
     assert told["ran"] == "['draft', 'target']"
     exported = json.loads((tmp_path / "exported.json").read_text())
     assert len(exported["runs"]) >= 6

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
@@ -176,14 +176,25 @@ def test_dragging_a_run_picks_nothing_and_drops_it_on_a_column(
     QTest.mouseRelease(runs.list.viewport(), Qt.MouseButton.LeftButton, pos=start + QPoint(40, 40))
     assert len(taken) == 1
     assert window.selection.runs == before
-    data, copying, pair = dragged((14,)), Qt.DropAction.CopyAction, window.pair
-    for x, wanted in ((40, (14, 12)), (pair.width() - 40, (None, 14))):
+    data, copying, pair, lanes = dragged((14,)), Qt.DropAction.CopyAction, window.pair, window.timeline
+    for place, x, y, wanted in (
+        (pair, 40, 60, (14, 12)),
+        (pair, pair.width() - 40, 60, (None, 14)),
+        (lanes, 40, 20, (14, None)),
+        (lanes, 40, lanes.height() - 20, (None, 14)),
+    ):
         rest = (data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
-        entering = QDragEnterEvent(QPoint(x, 60), copying, *rest)
-        QApplication.sendEvent(pair, entering)
+        entering = QDragEnterEvent(QPoint(x, y), copying, *rest)
+        QApplication.sendEvent(place, entering)
         assert entering.isAccepted()
-        QApplication.sendEvent(pair, QDropEvent(QPointF(x, 60), copying, *rest))
+        QApplication.sendEvent(place, QDropEvent(QPointF(x, y), copying, *rest))
         assert window.selection.runs == wanted
+    files = QMimeData()
+    files.setText("nothing of ours")
+    entering = QDragEnterEvent(QPoint(40, 60), copying, files, *rest[1:])
+    entering.ignore()
+    QApplication.sendEvent(pair, entering)
+    assert not entering.isAccepted()
 
 
 def test_the_sample_list_follows_the_chosen_run(window: MainWindow, themes: ThemeHolder) -> None:
@@ -240,7 +251,7 @@ def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWind
         if two.wordings:
             assert shown[name].cells[2] in two.wordings[0], name
             assert shown[name].roles[2] == (two.judgement or "dim"), name
-    assert window.comparison.cells.text() == "Means over repeats: A runs 3, 5, 7, B runs 4, 6, 8."
+    assert window.comparison.cells.text() == "Means over repeats: A runs 3, 5, 7 · B runs 4, 6, 8."
     assert window.comparison.against.text() == "vs runs 3, 5, 7 ▾"
 
 
@@ -257,7 +268,7 @@ def test_the_means_follow_the_repeats_there_are(window: MainWindow) -> None:
 
 
 def test_a_name_and_a_note_stand_in_the_list_and_in_the_file(
-    window: MainWindow, path: Path, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
 ) -> None:
     runs = window.runs
     _click(runs, (15,))
@@ -268,6 +279,8 @@ def test_a_name_and_a_note_stand_in_the_list_and_in_the_file(
     line = _line(runs, (15,))
     assert (line.name, line.second.split(" · ")[0]) == ("15 · night drive", "γ = 3")
     assert "after the update" in line.tip
+    wait_until(lambda: "γ = 3\nafter the update" in [section.note for section in window.inspector.sections])
+    assert window.inspector.sections[0].head == "Run 15 · night drive"
     assert window.session.on_disk() == path
     info = _saved(path).runs[15].info
     assert (info.name, info.note) == ("night drive", "γ = 3\nafter the update")
@@ -478,9 +491,9 @@ def test_actions_without_a_run_say_what_to_choose(themes: ThemeHolder, applicati
     made = MainWindow(themes)
     for name in made.runs.deeds():
         made.actions_by_name[name].trigger()
-        if name in ("rename_run", "note_run", "delete_run", "weigh_run", "run_alone"):
+        if name in ("rename_run", "note_run", "delete_run", "restore_runs", "weigh_run", "run_alone"):
             assert made.messages.shown is not None, name
-            assert made.messages.shown.sentence.startswith("Choose a run"), name
+            assert made.messages.shown.sentence.startswith(("Choose a run", "No run of this session")), name
             made.messages.dismiss()
     made.close()
     made.deleteLater()

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
-from evprof.session.marks import Mark, marks_of
+from evprof.session.marks import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
@@ -198,6 +198,15 @@ def test_a_deleted_mark_comes_back(window: MainWindow) -> None:
     assert notice.action == "Undo"
     window.messages.act()
     assert window.controller.marks.marks == [mark]
+
+
+def test_a_session_full_of_marks_says_so(window: MainWindow) -> None:
+    for place in range(MOST_MARKS):
+        window.controller.marks.marks.append(Mark(3, place, place))
+    window.controller.marks.add(Mark(3, 5 * MS, 5 * MS))
+    assert len(window.controller.marks.marks) == MOST_MARKS
+    assert window.messages.shown is not None
+    assert str(MOST_MARKS) in window.messages.shown.sentence
 
 
 def test_the_list_of_marks_leads_to_them_and_to_their_runs(window: MainWindow) -> None:

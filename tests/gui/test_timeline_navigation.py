@@ -392,3 +392,20 @@ def test_the_picture_in_lines_is_an_svg_of_the_timelines_size(view: TimelineView
     assert drawn.startswith("<?xml")
     assert f'viewBox="0 0 {view.width()} {view.height()}"' in drawn
     assert "decode" in drawn
+
+
+def test_lanes_that_say_less_give_way_where_there_is_no_room(
+    view: TimelineView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view.rounds, "gives_way", True, raising=False)
+    view.resize(1144, 900)
+    QApplication.processEvents()
+    assert not view.rounds.is_folded
+    view.resize(1144, 260)
+    QApplication.processEvents()
+    assert view.rounds.is_folded
+    assert not view.latency.is_folded
+    view.stack.toggle_fold(view.rounds)
+    view.resize(1144, 250)
+    QApplication.processEvents()
+    assert not view.rounds.is_folded

@@ -115,6 +115,7 @@ def test_each_part_of_a_recording_that_runs_took_tells_its_pace(
     assert (window.run_id, window.start_us, window.stop_us) == (1, 0, 50_000)
     assert window.factor == pytest.approx(worked_ns / 50_000_000)
     controller.runs[1].info.status = "failed"
+    controller.runs[1].version += 1
     controller.runs_changed.emit({1})
     assert curve.windows == []
 

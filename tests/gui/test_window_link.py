@@ -16,7 +16,7 @@ from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
-from ui.window.window_link import WindowLink
+from ui.timeline.window_link import WindowLink
 
 Wait = Callable[..., None]
 

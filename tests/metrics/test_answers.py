@@ -113,6 +113,16 @@ def test_an_answer_that_goes_on_parts_only_where_its_end_will(listed: list[str],
     assert spelled or diff_of(other, begun).first_difference is None
 
 
+def test_where_one_slips_a_word_in_both_are_told_from_there_on() -> None:
+    a, b = _run(["A", " car", " drives"]), _run(["A", " red", " car", " drives"], run_id=2)
+    found = diff_of(a, b)
+    assert found.first_difference is not None
+    assert found.first_difference.kind == ONLY_B
+    assert [[word.text for word in side] for side in found.parting] == [["car", "drives"], ["red", "car", "drives"]]
+    told = found.to_json()["parting"]
+    assert (told["a"]["start_ms"], told["b"]["start_ms"]) == (20.0, 20.0)
+
+
 def test_the_first_correct_keyword_is_that_of_the_expected_answer() -> None:
     words_said = said_words(_run([" It", " is", " a", " BUS", " approach", "ing", ","]))
     found = first_keyword(words_said, "The bus is approaching.")
@@ -135,6 +145,12 @@ def test_very_long_answers_are_cut(words_of: str) -> None:
     found = diff_of(_run(listed), _run(listed[1:], run_id=2))
     assert found.is_cut
     assert sum(len(span.a) for span in found.spans) == MOST_WORDS
+
+
+def test_of_an_endless_word_only_the_beginning_is_looked_at() -> None:
+    found = diff_of(_run(["x"] * 20 * MOST_WORDS), _run([" y"], run_id=2))
+    assert found.is_cut
+    assert [word.text for span in found.spans for word in span.a] == []
 
 
 def test_without_times_there_is_a_diff_and_no_lead() -> None:

@@ -15,7 +15,7 @@ from evprof.metrics.figures.two_clocks import (
     roles_of_range,
     roles_of_round,
     roles_of_span,
-    roles_of_tokens,
+    roles_of_token,
     sensor_us,
     slice_at,
     slices_of,
@@ -70,11 +70,14 @@ def test_pictures_pass_from_preprocessing_to_the_end_of_the_prefill() -> None:
 def test_an_accepted_token_was_drawn_from_both_and_the_targets_own_from_its_own() -> None:
     run = run_of()
     both = frozenset({DRAFT, TARGET})
-    assert [roles_behind(run, token) for token in run.tokens] == [{TARGET}, both, {TARGET}, {TARGET}]
-    assert roles_behind(run, run.rejected[0]) == {DRAFT}
-    assert roles_of_tokens(run, [0, 1]) == both
+    assert [roles_behind(run, token.origin) for token in run.tokens] == [{TARGET}, both, {TARGET}, {TARGET}]
+    assert roles_behind(run, run.rejected[0].origin) == {DRAFT}
+    assert [roles_of_token(run, place) for place in (0, 1, 9)] == [{TARGET}, both, frozenset()]
+    run.tokens.reverse()
+    assert roles_of_token(run, 1) == both
+    run.tokens.reverse()
     assert [roles_of_round(run, number) for number in (0, 1, 2)] == [both, both, frozenset()]
-    assert roles_behind(run_of("kv-adapted"), run.tokens[0]) == {DRAFT}
+    assert roles_behind(run_of("kv-adapted"), "target") == {DRAFT}
 
 
 def test_an_interval_belongs_to_what_its_model_was_shown() -> None:

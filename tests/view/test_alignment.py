@@ -12,7 +12,7 @@ from evprof.view.alignment import (
     BY_HAND,
     FIRST_TOKEN,
     LANDMARK,
-    Alignment,
+    RunAlignment,
     landmark_of,
     moment_of,
     offset_of,
@@ -54,7 +54,7 @@ def test_what_is_aligned_lies_at_one_place(
     both = (a, zero_a), (b, zero_b)
     for run, other in ((a, b), (b, a)):
         for span in run.spans.values():
-            alignment = Alignment(LANDMARK, landmark_of(run, span))
+            alignment = RunAlignment(LANDMARK, landmark_of(run, span))
             assert alignment.landmark is not None
             assert span_at(run, alignment.landmark) is span
             found, offset = span_at(other, alignment.landmark), offset_of(*both, alignment)
@@ -65,7 +65,7 @@ def test_what_is_aligned_lies_at_one_place(
             assert found.name == span.name
             in_axis_a, in_axis_b = (span, found) if run is a else (found, span)
             assert in_axis_a.start_ns - zero_a == in_axis_b.start_ns - zero_b + offset
-    shift = offset_of(*both, Alignment(FIRST_TOKEN))
+    shift = offset_of(*both, RunAlignment(FIRST_TOKEN))
     assert shift is not None
     tracks = [Track(ShownModel(run, TARGET)) for run in (a, b)]
     tracks[1].shift_ns = shift
@@ -77,11 +77,11 @@ def test_what_is_aligned_lies_at_one_place(
 @given(moments, st.integers(-(10**12), 10**12))
 def test_the_start_is_zero_and_a_hand_is_obeyed(zero: int, offset: int) -> None:
     a, b = _run(1, 0, 10, [1], drafts=False), _run(2, zero, 20, [1], drafts=False)
-    assert offset_of((a, 0), (b, zero), Alignment()) == 0
-    assert offset_of((a, 0), (b, zero), Alignment(BY_HAND, offset_ns=offset)) == offset
+    assert offset_of((a, 0), (b, zero), RunAlignment()) == 0
+    assert offset_of((a, 0), (b, zero), RunAlignment(BY_HAND, offset_ns=offset)) == offset
 
 
 def test_what_has_not_happened_has_no_moment() -> None:
     run = RunLog(RunInfo(1, 1, 0, TARGET, "target", start_ns=0))
-    assert moment_of(run, 0, Alignment(FIRST_TOKEN)) is None
-    assert offset_of((run, 0), (_run(2, 0, 1, [1], drafts=False), 0), Alignment(FIRST_TOKEN)) is None
+    assert moment_of(run, 0, RunAlignment(FIRST_TOKEN)) is None
+    assert offset_of((run, 0), (_run(2, 0, 1, [1], drafts=False), 0), RunAlignment(FIRST_TOKEN)) is None

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 
 from evprof.core.safe_text import one_line
 from evprof.core.units import ms_from_ns, ms_text
-from evprof.metrics.comparison.answers import AHEAD, ONLY_A, ONLY_B, SAME, AnswerDiff, AnswerSpan, SaidWord
+from evprof.metrics.comparison.answers import AHEAD, SAME, AnswerDiff, AnswerSpan, SaidWord
 from ui.columns.answer_comparison import AnswerComparison
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TokenRef
@@ -233,11 +233,11 @@ def parting_sentence(diff: AnswerDiff) -> str:
     if first is None:
         so_far = " so far" if diff.spans[-1].kind == AHEAD else ""
         return f"Both say the same {common} words{so_far}." if common > 1 else f"Both say the same{so_far}."
-    if first.kind in (ONLY_A, ONLY_B) and first is diff.spans[-1] and common:
-        longer = "A" if first.kind == ONLY_A else "B"
-        return f"Both say the same {common} words, then {longer} alone goes on: {_told(first.a or first.b)}."
+    a, b = diff.parting
+    if common and not (a and b):
+        return f"Both say the same {common} words, then {'A' if a else 'B'} alone goes on: {_told(a or b)}."
     after = f"after {common} word{'' if common == 1 else 's'}" if common else "at the first word"
-    return f"They part {after}: A says {_told(first.a)}, B {_told(first.b)}."
+    return f"They part {after}: A goes on with {_told(a)}, B with {_told(b)}."
 
 
 def keyword_sentence(diff: AnswerDiff) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject
 
-from evprof.metrics.figures.two_clocks import roles_of_range, roles_of_round, roles_of_span, roles_of_tokens, windows_of
+from evprof.core.run_log import RunLog
+from evprof.metrics.figures.two_clocks import (
+    SensedWindow,
+    roles_of_range,
+    roles_of_round,
+    roles_of_span,
+    roles_of_token,
+    window_of,
+    windows_of,
+)
 from evprof.view.columns import ShownModel
 from ui.columns.model_column import ModelColumn
 from ui.players.event_player import EventPlayer
@@ -25,6 +34,7 @@ class ClockLink(QObject):
         self._columns = left, right
         self._scrubber = scrubber
         self._controller: RunController | None = None
+        self._windows: dict[tuple[int, str], tuple[RunLog, int, SensedWindow | None]] = {}
         clock.position_changed.connect(selection.set_moment)
         selection.moment_changed.connect(clock.seek)
         selection.chosen_changed.connect(self.show_seen)
@@ -40,6 +50,13 @@ class ClockLink(QObject):
         ):
             self.show_windows()
 
+    def _window(self, run: RunLog, role: str) -> SensedWindow | None:
+        """Worked out once for each run that is over."""
+        known = self._windows.get((run.run_id, role))
+        if known is None or known[0] is not run or known[1] != run.version:
+            known = self._windows[run.run_id, role] = run, run.version, window_of(run, role)
+        return known[2]
+
     def show_windows(self) -> None:
         """Of either column's recording and model."""
         runs = {} if self._controller is None else self._controller.runs
@@ -47,7 +64,7 @@ class ClockLink(QObject):
             player = column.player
             if isinstance(player, EventPlayer):
                 shown = column.column
-                player.rate_curve.show_windows([] if shown is None else windows_of(runs.values(), *shown))
+                player.rate_curve.show_windows([] if shown is None else windows_of(runs.values(), *shown, self._window))
 
     def show_seen(self, *_: object) -> None:
         """Marks, in either column, the pictures behind what is selected."""
@@ -72,5 +89,5 @@ def is_behind(shown: ShownModel, chosen: Chosen | None) -> bool:
         case RoundRef(run.run_id, round_index):
             return role in roles_of_round(run, round_index)
         case TokenRef(run.run_id, position):
-            return role in roles_of_tokens(run, [position])
+            return role in roles_of_token(run, position)
     return False

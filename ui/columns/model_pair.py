@@ -121,7 +121,6 @@ class ModelPair(QWidget):
         self.left.refresh()
         self.right.refresh()
         self.scrubber.track.update()
-        self.link.show_seen()
 
     def set_measuring(self, is_measuring: bool) -> None:
         """Players pause while a run is measured."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import (
     QColor,
@@ -117,7 +118,7 @@ class TokenText(QAbstractScrollArea):
         self._flow = None if run is None else AnswerFlow(run, proposals_only=proposals)
         self._is_following = True
         if self._flow is not None:
-            self._flow.update()
+            self._take_in(self._flow)
         self._has_caret = self._flow is not None and not self._flow.run.info.is_over
         self._show_all()
 
@@ -130,9 +131,7 @@ class TokenText(QAbstractScrollArea):
         """Takes in what the run has gained; repaints only when something changed."""
         if self._flow is None:
             return
-        changed = self._flow.update(MANY_TOKENS)
-        if self._flow.has_more:
-            self._rest.start()
+        changed = self._take_in(self._flow)
         has_caret = not self._flow.run.info.is_over
         odds = self._flow.run.count("alternatives") if self._look.shows_confidence else 0
         if changed is not None:
@@ -140,6 +139,13 @@ class TokenText(QAbstractScrollArea):
         if has_caret != self._has_caret or odds != self._known_odds:
             self._has_caret, self._known_odds = has_caret, odds
             self.viewport().update()
+
+    def _take_in(self, flow: AnswerFlow) -> int | None:
+        """Takes in what is new, of much a part, the rest a moment later; the first mark that changed."""
+        changed = flow.update(MANY_TOKENS)
+        if flow.has_more:
+            self._rest.start()
+        return changed
 
     def _put(self, changed: int) -> None:
         """Shows the marks from the index `changed` on anew."""
@@ -379,16 +385,14 @@ class TokenText(QAbstractScrollArea):
         flow = self._flow
         if flow is None or chosen is None:
             return []
-        run, marks = flow.run, list(enumerate(flow.marks))
+        run = flow.run
         if isinstance(chosen, TimeRange):
             zero = run.info.start_ns
             if zero is None or run.info.imported is not None:
                 return []
-            return [
-                index
-                for index, mark in marks
-                if any(chosen.start_ns <= record.t_ns - zero <= chosen.end_ns for record in mark.tokens)
-            ]
+            times = np.array([mark.tokens[0].t_ns for mark in flow.marks], dtype=np.int64) - zero
+            found: list[int] = np.flatnonzero((times >= chosen.start_ns) & (times <= chosen.end_ns)).tolist()
+            return found
         if chosen.run_id != run.run_id:
             return []
         if isinstance(chosen, TokenRef):
@@ -397,7 +401,7 @@ class TokenText(QAbstractScrollArea):
         if isinstance(chosen, SpanRef):
             span = run.span(chosen.span_id)
             number = None if span is None else round_of_span(run, span)
-        return [] if number is None else [index for index, mark in marks if mark.round_index == number]
+        return [] if number is None else [index for index, mark in enumerate(flow.marks) if mark.round_index == number]
 
     def _at(self, flow: AnswerFlow, position: int) -> list[int]:
         """The token of the answer there; where only proposals stand, what was proposed for it in its round instead."""
@@ -436,7 +440,10 @@ class TokenText(QAbstractScrollArea):
     def _paint_grounds(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         if self._selected is not None:
             self._fill(painter, block, offset, self._selected, theme.selection)
-        for index in self._marked:
+        # A range may hold thousands: only those of the block are looked at.
+        first = max(0, bisect_right(self._starts, block.start) - 1)
+        last = bisect_left(self._starts, block.stop)
+        for index in self._marked[bisect_left(self._marked, first) : bisect_left(self._marked, last)]:
             self._fill(painter, block, offset, self._span_of(index), theme.alpha(theme.accent, 0.32))
 
     def _span_of(self, index: int) -> tuple[int, int]:

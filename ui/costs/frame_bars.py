@@ -162,9 +162,6 @@ class FrameBars(PickedPicture):
             text = f"{share * self.top_ms:g} ms" if share else "0"
             room = QRectF(0, y - 8, _AXIS - 8, 16)
             painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
-        for top, word in ((3, "tokens"), (17, "frame")):
-            room = QRectF(0, area.bottom() + top, _AXIS - 8, 15)
-            painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, word)
 
     def _paint_names(self, painter: QPainter, theme: Theme, group: FrameGroup, area: QRectF) -> None:
         painter.setFont(theme.font(weight=600))
@@ -177,7 +174,15 @@ class FrameBars(PickedPicture):
         metrics = painter.fontMetrics()
         widest = max((metrics.horizontalAdvance(f"{cost.tokens:,}") for _, cost in group.entries), default=0)
         if widest + 2 > slot:
+            told = f"{len(group.costs.frames)} frames · {group.costs.whole.tokens:,} tokens"
+            painter.setPen(theme.text_dim)
+            painter.drawText(QRectF(area.left(), area.bottom() + 3, area.width(), 15), Qt.AlignmentFlag.AlignLeft, told)
             return
+        if group is self._groups[0]:
+            painter.setPen(theme.text_dim)
+            for top, word in ((3, "tokens"), (17, "frame")):
+                room = QRectF(0, area.bottom() + top, _AXIS - 8, 15)
+                painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, word)
         for place, (frame, cost) in enumerate(group.entries):
             left = area.left() + place * slot
             painter.setPen(theme.text)

@@ -85,6 +85,8 @@ class KvPanel(FollowingPanel):
             if (model := planned_model(*shown, sizes_of(shown.run.info.models[shown.role], noted))) is not None
         ]
         self.planner.show_models(planned)
+        for _, shown in models:
+            self.planner.suggest(shown.run.info.environment.get("gpu_memory_bytes"))
 
     def _map(self, shown: ShownModel, at: int | None) -> CacheMap | None:
         start = shown.run.info.start_ns

@@ -39,6 +39,7 @@ class CapacityPlanner(QWidget):
         super().__init__(parent)
         self._models: tuple[PlannedModel, ...] = ()
         self._published = tuple(published_models())
+        self._is_suggested = False
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(0, len(SIZES_GIB) - 1)
         self.slider.setValue(SIZES_GIB.index(_FIRST_GIB))
@@ -79,6 +80,14 @@ class CapacityPlanner(QWidget):
             self._models = tuple(models)
             self.table.reset_widths()
             self._show()
+
+    def suggest(self, memory_bytes: object) -> None:
+        """Begins with the memory of the device that runs were made on, where that is known."""
+        if self._is_suggested or not isinstance(memory_bytes, int) or memory_bytes <= 0:
+            return
+        self._is_suggested = True
+        nearest = min(range(len(SIZES_GIB)), key=lambda place: abs(SIZES_GIB[place] * GIB - memory_bytes))
+        self.slider.setValue(nearest)
 
     def plans(self) -> list[MemoryPlan]:
         """What is shown, row by row."""

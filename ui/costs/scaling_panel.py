@@ -24,6 +24,7 @@ from evprof.metrics.limits.sizes import read_ceilings, read_models
 from evprof.view.columns import pair_for
 from evprof.view.decimate import nice_ceiling
 from ui.costs.ribbon_chart import RibbonChart, StackPart
+from ui.costs.roof_words import ROOF_TIPS
 from ui.costs.sweep_requests import SWEEP_FRAMES, SWEEP_REPEATS
 from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
@@ -210,18 +211,10 @@ def roof_rows(ribbon: Ribbon) -> tuple[list[TableRow], tuple[str, ...]]:
             stage,
             tuple("–" if share is None or share.share is None else f"{share.share:.0%}" for share in shares),
             unit=figure,
-            tip=_ROOF[figure],
+            tip=ROOF_TIPS[figure],
             swatch=stage,
             has_line=False,
         )
         for (stage, figure), shares in known.items()
     ]
     return rows, tuple(f"{point.place:g}" for point in ribbon.points)
-
-
-_ROOF = {
-    "MFU": "Operations that the model's shape needs at least, a second, as a share of what this machine was measured to"
-    " do.",
-    "MBU": "Bytes that a step reads at least, a second, as a share of the bandwidth measured here. Where all of them"
-    " fit the processor's cache it may exceed 100 %.",
-}

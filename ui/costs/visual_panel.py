@@ -10,12 +10,14 @@ from PySide6.QtWidgets import QSlider, QWidget
 
 from evprof.core.units import bytes_text, ms_text, number_text
 from evprof.metrics.costs.cache_map import cache_map
+from evprof.metrics.costs.sweeps import roof_of
 from evprof.metrics.costs.visual_costs import PrunedRuns, VisualCosts, pruned_runs, pruning, visual_costs
 from evprof.metrics.estimates.estimates import Estimate
-from evprof.metrics.limits.sizes import ModelSizes, read_models, sizes_of
+from evprof.metrics.limits.sizes import ModelSizes, read_ceilings, read_models, sizes_of
 from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
 from ui.costs.frame_bars import CostBar, FrameBars, FrameGroup
+from ui.costs.roof_words import ROOF_TIPS
 from ui.costs.side_page import side_page
 from ui.state.selection import SpanRef
 from ui.style.theme import GRID, ThemeHolder
@@ -144,7 +146,21 @@ class VisualPanel(FollowingPanel):
                 tip="Tokens, and vision and prefill in ms, over the sensor time that the frames span.",
             ),
         ]
+        rows += self._roof_rows()
         self.sums.show_rows([_without_line(row) for row in rows], tuple(one.letter for one in self._found))
+
+    def _roof_rows(self) -> list[TableRow]:
+        """How near this machine's ceilings the shown runs came; nothing where no suite of the session measured any."""
+        facts = self._controller.facts()
+        noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
+        found = [roof_of([one.shown.run], noted, ceilings) if one.shown.is_answer else () for one in self._found]
+        known = [{share.stage: share for share in roof if share.share is not None} for roof in found]
+        rows = []
+        for stage, figure in (("vision", "MFU"), ("prefill", "MFU"), ("decode", "MBU")):
+            cells = tuple(f"{roof[stage].share:.0%}" if stage in roof else _NOTHING for roof in known)
+            if any(stage in roof for roof in known):
+                rows.append(TableRow(stage, cells, figure, tip=ROOF_TIPS[figure], swatch=stage))
+        return rows
 
     def _show_saved(self, *_: object) -> None:
         share = self.keep.value() / 100

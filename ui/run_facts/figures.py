@@ -249,7 +249,7 @@ def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> 
         shown = "the columns show typical ones" if len(told) == 2 else "the column shows a typical one"
         said.append(f"Means over {counts} runs; {shown}.")
     elif told:
-        repeats = ", ".join(f"{side} {runs_text(map(_number, cell.runs))}" for side, cell in told)
+        repeats = " · ".join(f"{side} {runs_text(map(_number, cell.runs))}" for side, cell in told)
         said.append(f"Means over repeats: {repeats}.")
     for column, cell in zip((a, b), cells, strict=True):
         if column is not None and column.is_answer and column.run.info.is_cold:

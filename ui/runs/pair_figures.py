@@ -136,7 +136,12 @@ class ComparisonPanel(QWidget):
             return
         a, b, cells, rows, differences, generation, match = answer
         has_spread = any(row.spread for row in rows)
-        heads = ("A", "B", "B / A", "± %") if has_spread else (*figures.column_heads(a, b), "B / A")
+        # A head that names one run would say too little of a mean over several.
+        has_means = (
+            a is not None and b is not None and a.run is not b.run and any(cell and cell.runs[1:] for cell in cells)
+        )
+        names = ("A", "B") if has_spread or has_means else figures.column_heads(a, b)
+        heads = (*names, "B / A", "± %") if has_spread else (*names, "B / A")
         self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
         say(self.cells, figures.cells_sentence(a, b, cells))
         told, count = difference_sentence(a, b), len(settings_differences(a, b))

@@ -61,9 +61,10 @@ def summary_sections(a: ShownModel | None, b: ShownModel | None) -> list[DetailS
     heads = column_heads(a, b) if len(columns) == 2 else ()
     runs = list({column.run.run_id: column.run for column in columns}.values())
     title = " and ".join(str(run.run_id) for run in runs)
-    title = f"Run {title} · {mode_name(runs[0].info.mode)}" if len(runs) == 1 else f"Runs {title}"
+    title = f"Run {title} · {runs[0].info.name or mode_name(runs[0].info.mode)}" if len(runs) == 1 else f"Runs {title}"
     sections = [
         DetailSection(title, _models(columns), heads=heads),
+        DetailSection("Note", note="\n".join(_notes(runs))),
         *(
             DetailSection(f"Imported · run {run.run_id}" if len(runs) > 1 else "Imported", *_imported(run))
             for run in runs
@@ -215,6 +216,17 @@ def _imported(run: RunLog) -> tuple[list[Detail], str]:
     """The file and row an imported run comes from, and what has to be known of it."""
     notes = run.info.imported.notes if run.info.imported is not None else []
     return [Detail(name, text, tip=tip) for name, text, tip in provenance_lines(run)], "\n".join(notes)
+
+
+def _notes(runs: Sequence[RunLog]) -> list[str]:
+    """What somebody wrote about the runs, and of two that were compared what they were called."""
+    return [
+        run.info.note
+        if len(runs) == 1
+        else f"Run {run.run_id}{f' “{run.info.name}”' * bool(run.info.name)}: {run.info.note}"
+        for run in runs
+        if run.info.note
+    ]
 
 
 def _warnings(runs: Sequence[RunLog]) -> list[str]:

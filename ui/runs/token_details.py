@@ -11,7 +11,10 @@ from ui.run_facts.figures import NOTHING
 from ui.run_facts.odds import chance_text, piece_text
 from ui.runs.run_details import Detail, DetailSection
 
-NOT_RECORDED = "This run did not record what else was likely: an older program made it, or alternatives were left out."
+NOT_RECORDED = (
+    "Not recorded: alternatives were left out, an older version made this run, or its engine was ended before it could "
+    "tell."
+)
 
 _ENTROPY_TIP = "how undecided the model was: 0 bits are certain, 1 bit is a coin toss, 2 bits four equal choices"
 _CHANCE_TIP = "the model's own probability, before temperature, top-k and top-p"

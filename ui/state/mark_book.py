@@ -20,21 +20,18 @@ class MarkBook(QObject):
     Signals:
         changed(): there are other marks than before, for whatever reason.
         edited(object): a person changed them; plain values for the session's facts.
-        deleted(object): a Mark was deleted; `put_back` undoes it.
+        deleted(object): a Mark was deleted; `add` undoes it.
+        refused(str): why a mark was not set, in a sentence.
     """
 
     changed = Signal()
     edited = Signal(object)
     deleted = Signal(object)
+    refused = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.marks: list[Mark] = []
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more are kept."""
-        return len(self.marks) >= MOST_MARKS
 
     def read(self, facts: Mapping[str, Any]) -> None:
         """Takes the marks of a session that was opened."""
@@ -43,12 +40,12 @@ class MarkBook(QObject):
 
     def add(self, mark: Mark) -> None:
         """Sets a mark; one that is there already is not set twice."""
-        if not self.is_full and all(_place(mark) != _place(other) for other in self.marks):
-            self._put([*self.marks, mark])
-
-    def put_back(self, mark: Mark) -> None:
-        """Undoes a deletion."""
-        self.add(mark)
+        if any(_place(mark) == _place(other) for other in self.marks):
+            return
+        if len(self.marks) >= MOST_MARKS:
+            self.refused.emit(f"A session keeps {MOST_MARKS} marks; delete one first.")
+            return
+        self._put([*self.marks, mark])
 
     def delete(self, mark: Mark) -> None:
         """Takes a mark away."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import QObject, Signal
 
-from evprof.view.alignment import Alignment
+from evprof.view.alignment import RunAlignment
 from evprof.view.columns import RunPair
 
 
@@ -53,7 +53,7 @@ class Selection(QObject):
         runs_changed(object): the RunPair in the two columns, or the cell that was chosen.
         view_range_changed(object): the visible TimeRange, or None while everything is shown.
         moment_changed(object): where in the scene the players stand, in µs on the sample's clock.
-        alignment_changed(object): the Alignment of the two runs.
+        alignment_changed(object): the RunAlignment of the two runs.
         offset_changed(object): how far run B is moved on the axis now, in ns.
 
     Each is emitted once per change and never for a value that is already set.
@@ -73,7 +73,7 @@ class Selection(QObject):
         self._cell = ""
         self._view_range: TimeRange | None = None
         self._moment_us = 0
-        self._alignment = Alignment()
+        self._alignment = RunAlignment()
         self._offset_ns = 0
 
     @property
@@ -169,11 +169,11 @@ class Selection(QObject):
             self.view_range_changed.emit(wanted)
 
     @property
-    def alignment(self) -> Alignment:
+    def alignment(self) -> RunAlignment:
         """What lies over what where two runs are shown."""
         return self._alignment
 
-    def set_alignment(self, value: Alignment) -> None:
+    def set_alignment(self, value: RunAlignment) -> None:
         """Aligns the two runs otherwise; the timeline works out the offset."""
         if value != self._alignment:
             self._alignment = value

@@ -9,7 +9,7 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QInputDialog, QMenu, QPushButton, QWidget
 
 from evprof.core.units import ms_from_ns
-from evprof.view.alignment import BY_HAND, FIRST_TOKEN, LANDMARK, Alignment, landmark_of
+from evprof.view.alignment import BY_HAND, FIRST_TOKEN, LANDMARK, RunAlignment, landmark_of
 from evprof.view.timescale import time_text
 from ui.timeline.scene import TimelineScene
 
@@ -55,11 +55,11 @@ class Aligning(QObject):
 
     def at_start(self) -> None:
         """Both runs begin at zero."""
-        self._scene.selection.set_alignment(Alignment())
+        self._scene.selection.set_alignment(RunAlignment())
 
     def at_first_token(self) -> None:
         """Both runs say their first token at the same place."""
-        self._scene.selection.set_alignment(Alignment(FIRST_TOKEN))
+        self._scene.selection.set_alignment(RunAlignment(FIRST_TOKEN))
 
     def at_span(self) -> None:
         """The selected span lies over its like in the other run."""
@@ -68,12 +68,12 @@ class Aligning(QObject):
             self._scene.selection.set_alignment(found)
 
     @property
-    def selected_landmark(self) -> Alignment | None:
+    def selected_landmark(self) -> RunAlignment | None:
         """What aligning at the selected span means; None where no span of a shown run is selected."""
         chosen = self._scene.selection.span
         for _, track in self._scene.of_each_run:
             if chosen is not None and track.run.run_id == chosen.run_id and chosen.span_id in track.run.spans:
-                return Alignment(LANDMARK, landmark_of(track.run, track.run.spans[chosen.span_id]))
+                return RunAlignment(LANDMARK, landmark_of(track.run, track.run.spans[chosen.span_id]))
         return None
 
     def ask(self) -> None:
@@ -91,13 +91,13 @@ class Aligning(QObject):
 
     def _move_to(self, offset_ns: int) -> None:
         most = round(_MOST_MS * 1e6)
-        self._scene.selection.set_alignment(Alignment(BY_HAND, offset_ns=min(max(offset_ns, -most), most)))
+        self._scene.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=min(max(offset_ns, -most), most)))
 
     def fill(self, menu: QMenu) -> None:
         """The commands with what each means now."""
         chosen, found = self._scene.selection.alignment, self.selected_landmark
         entries: tuple[tuple[str, Callable[[], None], bool, bool], ...] = (
-            ("Align at the start", self.at_start, True, chosen == Alignment()),
+            ("Align at the start", self.at_start, True, chosen == RunAlignment()),
             ("Align at the first token", self.at_first_token, True, chosen.kind == FIRST_TOKEN),
             (
                 f"Align at {found.title}" if found else "Align at the selected span",
@@ -128,7 +128,7 @@ class OffsetChip(QPushButton):
         self._is_dragging = False
         self.setProperty("role", "chip")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setAccessibleName("Alignment of runs A and B")
+        self.setAccessibleName("RunAlignment of runs A and B")
         self.hide()
 
     def show_state(self, *, is_possible: bool, is_known: bool) -> None:

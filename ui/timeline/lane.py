@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.view.lanes import News
+from evprof.view.timescale import Timescale
 from ui.style.theme import SMALL_PX
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.elided import elided_text
@@ -30,6 +32,9 @@ class Lane(QWidget):
 
     grows = False
     """Whether the lane takes a share of the room that is left."""
+
+    gives_way = False
+    """Whether it is collapsed where not all lanes fit, unless the person opened it."""
 
     is_folded = False
     """Whether only its name is shown."""
@@ -146,7 +151,7 @@ class Lane(QWidget):
     def _paint_grid(self, painter: QPainter, clip: QRectF) -> None:
         color = self.scene.theme.alpha(self.scene.theme.line, 0.55)
         painter.setPen(QPen(color, 1))
-        for t_ns, _ in self.scene.scale.ticks():
+        for t_ns in _ticks(self.scene.scale):
             x = round(self.scene.scale.x(t_ns)) + 0.5
             if clip.left() <= x <= clip.right():
                 painter.drawLine(QPointF(x, 0), QPointF(x, self.height()))
@@ -216,3 +221,9 @@ def blended(color: QColor, other: QColor, share: float) -> QColor:
         color.greenF() + (other.greenF() - color.greenF()) * share,
         color.blueF() + (other.blueF() - color.blueF()) * share,
     )
+
+
+@lru_cache(maxsize=4)
+def _ticks(scale: Timescale) -> tuple[int, ...]:
+    """Where every lane draws its grid: worked out once for a picture."""
+    return tuple(t_ns for t_ns, _ in scale.ticks())

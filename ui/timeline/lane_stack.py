@@ -13,7 +13,7 @@ from ui.state.selection import TimeRange
 from ui.timeline.ground.lane_order import LaneOrder
 from ui.timeline.ground.places import snapped
 from ui.timeline.hover_card import HoverCard
-from ui.timeline.lane import FOLD_PX, Lane
+from ui.timeline.lane import FOLD_PX, FOLDED_PX, Lane
 from ui.timeline.overlay import Overlay
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.boxes import stacked
@@ -83,6 +83,9 @@ class LaneStack(QWidget):
 
         self._press: _Press | None = None
         self._scrolled_px = 0
+        self.room_px = 10_000
+        """Height that can be seen without scrolling."""
+
         self.setMouseTracking(True)
         self._column: QBoxLayout = stacked(*lanes, on=self, spacing=0)
         self._column.addStretch(0)
@@ -102,10 +105,20 @@ class LaneStack(QWidget):
         self.fold_lanes()
 
     def fold_lanes(self) -> None:
-        """Collapses lanes the person collapsed, and of the others those with nothing to show once no run goes on."""
-        for lane in self.lanes:
-            lane.fold(self.order.is_folded(lane.key, not self.scene.is_running and lane.is_empty()))
+        """Collapses lanes the person collapsed; of the others those with nothing to show once no run goes on, and, from
+        below, those that give way where not all fit into `room_px`."""
+        high_px = sum(FOLDED_PX if self._is_to_fold(lane) else lane.lane_height_px for lane in self.in_sight())
+        for lane in reversed(self.lanes):
+            is_folded = self._is_to_fold(lane)
+            is_late = lane.gives_way and not lane.isHidden() and lane.key not in self.order.folded
+            if is_late and not is_folded and high_px > self.room_px:
+                high_px -= lane.lane_height_px - FOLDED_PX
+                is_folded = True
+            lane.fold(is_folded)
             self._column.setStretchFactor(lane, lane.lane_height_px if lane.grows and not lane.is_folded else 0)
+
+    def _is_to_fold(self, lane: Lane) -> bool:
+        return self.order.is_folded(lane.key, not self.scene.is_running and lane.is_empty())
 
     def toggle_fold(self, lane: Lane) -> None:
         """Collapses a lane or opens it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -117,9 +118,7 @@ class LatencyLane(Lane):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, not sharp)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.stage("decode"))
-        painter.drawRects(
-            [QRectF(left, bottom - h, width, h) for left, h in zip(x.tolist(), high.tolist(), strict=True)]
-        )
+        painter.drawRects(list(map(QRectF, x.tolist(), (bottom - high).tolist(), repeat(width), high.tolist())))
         for code, color in ((1, theme.good), (2, theme.warn), (3, theme.stage("draft"))):
             tipped = np.flatnonzero(origins[rows] == code) if not sharp else ()
             painter.setBrush(color)

@@ -243,6 +243,8 @@ class KvLane(LevelLane):
 class MemoryLane(LevelLane):
     """Resident bytes of the engine process and, dashed, the GPU's."""
 
+    gives_way = True
+
     lack = "memory over time"
     hint = "Memory of the engine process, ten samples a second; GPU memory dashed."
 

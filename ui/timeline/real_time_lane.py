@@ -37,6 +37,7 @@ class RealTimeLane(Lane):
     """A line for each shown model that rises while it works; the band lies above 1."""
 
     lane_height_px = 56
+    gives_way = True
 
     def is_wanted(self) -> bool:
         """Only where it is known how much sensor time a model was shown."""
@@ -44,7 +45,7 @@ class RealTimeLane(Lane):
 
     def names(self) -> tuple[str, str]:
         """The lane, and what is divided by what."""
-        return "Real-time factor", "compute / sensor ms"
+        return "Real-time factor", "compute / sensor"
 
     def wants(self, column: int, news: News) -> bool:
         """Stages."""
@@ -85,9 +86,9 @@ class RealTimeLane(Lane):
         painter.setFont(font)
         if highest > KEEPS_UP or level > 12:
             painter.setPen(theme.bad)
-            text = "falling behind"
-            width = QFontMetricsF(font).horizontalAdvance(text)
-            painter.drawText(QRectF(self.canvas_width - width - 8, 0, width, max(14.0, level)), text)
+            # On the left, where lines only begin.
+            flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+            painter.drawText(QRectF(12, 0, 120, max(14.0, min(level, 20.0))), flags, "falling behind")
         taken: list[QRectF] = []
         for pace in paces:
             self._paint_line(painter, pace, highest, taken)

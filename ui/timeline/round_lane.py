@@ -17,6 +17,8 @@ from ui.timeline.scene import Hit
 
 BAR_TOP, BAR_HEIGHT = 7.0, 14.0
 MARK_TOP, MARK_HEIGHT = 25.0, 12.0
+_LEAST_MARK_PX = 4.5
+"""Drafted tokens with less room than this are drawn as the share that was accepted."""
 
 
 class RoundLane(Lane):
@@ -62,6 +64,8 @@ class RoundLane(Lane):
         parts = (bars.x0.tolist(), bars.x1.tolist(), bars.rows.tolist(), bars.counts.tolist(), proposed, taken)
         steps = [(x1 - x0 - 2) / n for x0, x1, n in zip(parts[0], parts[1], proposed, strict=True) if n]
         step = float(np.percentile(steps, 20)) if steps else 0.0
+        narrow: list[QRectF] = []
+        shares: list[tuple[QRectF, float]] = []
         for x0, x1, index, count, n, k in zip(*parts, strict=True):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
@@ -69,8 +73,29 @@ class RoundLane(Lane):
                 edges = [self.scene.scale.x(int(times[index])) for times in (starts, drafts, begins, verifies, ends)]
                 self._paint_round(painter, edges)
             else:
-                painter.fillRect(QRectF(x0, BAR_TOP, max(1.0, x1 - x0), BAR_HEIGHT), self.scene.theme.stage("verify"))
-            self._paint_marks(painter, (x0, x1), n, k, step)
+                narrow.append(QRectF(x0, BAR_TOP, max(1.0, x1 - x0), BAR_HEIGHT))
+            if n and step < _LEAST_MARK_PX:
+                width = max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0))
+                shares.append((QRectF(x0, MARK_TOP, width, MARK_HEIGHT), k / n))
+            elif n:
+                self._paint_marks(painter, x0, (n, k), step)
+        self._paint_dense(painter, narrow, shares)
+
+    def _paint_dense(self, painter: QPainter, narrow: list[QRectF], shares: list[tuple[QRectF, float]]) -> None:
+        """Rounds too narrow to be told apart, and what share of each one's drafts was accepted; a colour at a time."""
+        theme = self.scene.theme
+        low = [
+            QRectF(room.left(), room.bottom() - room.height() * k, room.width(), room.height() * k)
+            for room, k in shares
+        ]
+        painter.setPen(Qt.PenStyle.NoPen)
+        for color, rooms in (
+            (theme.stage("verify"), narrow),
+            (blended(theme.panel, theme.bad, 0.35), [room for room, _ in shares]),
+            (theme.good, low),
+        ):
+            painter.setBrush(color)
+            painter.drawRects(rooms)
 
     def _paint_round(self, painter: QPainter, edges: list[float]) -> None:
         theme = self.scene.theme
@@ -92,20 +117,10 @@ class RoundLane(Lane):
             radius = min(2.0, width / 2)
             painter.drawRoundedRect(QRectF(left, BAR_TOP, width - gap, BAR_HEIGHT), radius, radius)
 
-    def _paint_marks(
-        self, painter: QPainter, edges: tuple[float, float], drafted: int, accepted: int, step: float
-    ) -> None:
-        """`step` is the room of one mark, the same for all rounds in view."""
-        if drafted == 0:
-            return
+    def _paint_marks(self, painter: QPainter, x0: float, counts: tuple[int, int], step: float) -> None:
+        """A mark for each of the drafted tokens; `step` is the room of one, the same for all rounds in view."""
         theme = self.scene.theme
-        x0, x1 = edges
-        if step < 4.5:
-            width = max(1.0, x1 - x0 - (1.0 if x1 - x0 > 3 else 0.0))
-            high = MARK_HEIGHT * accepted / drafted
-            painter.fillRect(QRectF(x0, MARK_TOP, width, MARK_HEIGHT), blended(theme.panel, theme.bad, 0.35))
-            painter.fillRect(QRectF(x0, MARK_TOP + MARK_HEIGHT - high, width, high), theme.good)
-            return
+        drafted, accepted = counts
         step = min(step, 11.0)
         size = min(7.0, step - 2.0)
         middle = MARK_TOP + MARK_HEIGHT / 2
@@ -154,6 +169,8 @@ class RoundLane(Lane):
 
 
 def _sums(firsts: Ints, counts: Ints, column: Ints) -> list[int]:
-    """Sum of a column over each bar's rows."""
-    total = np.concatenate([[0], np.cumsum(column)])
-    return [int(value) for value in total[firsts + counts] - total[firsts]]
+    """Sum of a column over each bar's rows; the bars' rows follow one another."""
+    if not len(firsts):
+        return []
+    begin, end = int(firsts[0]), int(firsts[-1] + counts[-1])
+    return [int(value) for value in np.add.reduceat(column[begin:end], firsts - begin)]

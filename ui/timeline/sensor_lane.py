@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -55,13 +56,15 @@ class _Known:
             self.tokens = self._looked_at = 0
         fresh = run.tokens[self._looked_at :]
         self._looked_at += len(fresh)
-        self.tokens += sum(role in roles_behind(run, token) for token in fresh)
+        counted = Counter(token.origin for token in fresh)
+        self.tokens += sum(count for origin, count in counted.items() if role in roles_behind(run, origin))
 
 
 class SensorLane(Lane):
     """A row for each shown model: a bar from preprocessing to the end of vision, and a line while tokens could know."""
 
     lane_height_px = round(2 * _ROW_PX + _TOP_PX)
+    gives_way = True
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)

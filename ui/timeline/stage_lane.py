@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen, QPolygonF
@@ -10,7 +12,7 @@ from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import Span
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.view.decimate import Bars, joined_bars
+from evprof.view.decimate import Bars, Floats, joined_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
@@ -26,6 +28,9 @@ BAR_TOP, BAR_HEIGHT = 7.0, 22.0
 PART_TOP, PART_HEIGHT = 31.0, 13.0
 _LABEL_PX = 11.0
 _PART_LABEL_PX = 9.5
+
+PartLook = tuple[str, QColor, QColor, QColor]
+"""Label, edge, ground, and ground when pointed at."""
 
 SPECULATION = ("draft", "verify")
 """Parts with colours of their own."""
@@ -171,40 +176,50 @@ class StageLane(Lane):
             )
 
     def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, merged: Bars) -> None:
-        theme = self.scene.theme
-        font = theme.font(_PART_LABEL_PX, 500)
-        metrics = QFontMetricsF(font)
+        """All grounds of a look at once, then their edges: a row may hold a bar for every other pixel."""
         bars = joined_bars(merged, row.names).within(clip.left() - 2, clip.right() + 2)
-        painter.setFont(font)
-        names, stages, ids = (codes[bars.rows].tolist() for codes in (row.names, row.stages, row.ids))
         widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
-        strong = {ref.span_id for ref in self._strong_spans() if ref.run_id == track.run.run_id}
-        with_text = (bars.counts == 1) & (widths > 16)
-        looks: dict[tuple[int, int], tuple[str, QColor, QColor, QColor]] = {}
-        edges = zip(bars.x0.tolist(), widths.tolist(), with_text.tolist(), strict=True)
-        for (x0, width, has_text), kind, span_id in zip(edges, zip(names, stages, strict=True), ids, strict=True):
-            look = looks.get(kind)
-            if look is None:
-                look = looks[kind] = self._part_look(track.parts.names[kind[0]], track.parts.names[kind[1]])
-            rect = QRectF(x0, PART_TOP, width, PART_HEIGHT)
-            painter.fillRect(rect, look[3] if span_id in strong else look[2])
-            if width > 5:
-                painter.fillRect(QRectF(x0, PART_TOP, 2.0, PART_HEIGHT), look[1])
-            if span_id in strong and self.scene.selection.span == (track.run.run_id, span_id):
-                painter.setPen(QPen(theme.text, 1))
-                painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
-            if has_text:
-                visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
-                if metrics.horizontalAdvance(look[0]) <= visible.width() - 8:
-                    painter.setPen(theme.text)
-                    painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, look[0])
+        names = track.parts.names
+        kinds = row.names[bars.rows] * len(names) + row.stages[bars.rows]
+        pairs = {kind: divmod(kind, len(names)) for kind in set(kinds.tolist())}
+        looks = {kind: self._part_look(names[name], names[stage]) for kind, (name, stage) in pairs.items()}
+        painter.setPen(Qt.PenStyle.NoPen)
+        for is_edge in (False, True):
+            for kind, (_, edge, ground, _) in looks.items():
+                own = np.flatnonzero((kinds == kind) & (widths > 5) if is_edge else kinds == kind)
+                wide = np.full(len(own), 2.0) if is_edge else widths[own]
+                painter.setBrush(edge if is_edge else ground)
+                painter.drawRects(_row_of_rects(bars.x0[own], wide, PART_TOP, PART_HEIGHT))
+        for ref in self._strong_spans():
+            for place in np.flatnonzero(row.ids[bars.rows] == ref.span_id) if ref.run_id == track.run.run_id else ():
+                self._paint_strong(painter, float(bars.x0[place]), float(widths[place]), looks[int(kinds[place])], ref)
+        painter.setFont(self.scene.theme.font(_PART_LABEL_PX, 500))
+        painter.setPen(self.scene.theme.text)
+        metrics = QFontMetricsF(painter.font())
+        for place in np.flatnonzero((bars.counts == 1) & (widths > 16)):
+            rect = QRectF(float(bars.x0[place]), PART_TOP, float(widths[place]), PART_HEIGHT)
+            visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+            text = looks[int(kinds[place])][0]
+            if metrics.horizontalAdvance(text) <= visible.width() - 8:
+                painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+
+    def _paint_strong(self, painter: QPainter, x0: float, width: float, look: PartLook, ref: SpanRef) -> None:
+        """A part that is selected or pointed at, over what was painted of it."""
+        rect = QRectF(x0, PART_TOP, width, PART_HEIGHT)
+        painter.fillRect(rect, look[3])
+        if width > 5:
+            painter.fillRect(QRectF(x0, PART_TOP, 2.0, PART_HEIGHT), look[1])
+        if self.scene.selection.span == ref:
+            painter.setPen(QPen(self.scene.theme.text, 1))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
 
     def _strong_spans(self) -> list[SpanRef]:
         """The span that is selected, and the one under the pointer."""
         pointed = self.hovered.span if self.hovered is not None else None
         return [ref for ref in (self.scene.selection.span, pointed) if ref is not None]
 
-    def _part_look(self, name: str, stage: str) -> tuple[str, QColor, QColor, QColor]:
+    def _part_look(self, name: str, stage: str) -> PartLook:
         """Label, edge, ground, and ground when pointed at."""
         theme = self.scene.theme
         color = theme.stage(color_name(name, stage))
@@ -323,3 +338,7 @@ def color_name(name: str, stage: str) -> str:
     Parts may be called what stages are called: frames are decoded while they are loaded.
     """
     return name if name in SPECULATION else (stages_in(stage) or (stage,))[-1]
+
+
+def _row_of_rects(lefts: Floats, widths: Floats, top: float, height: float) -> list[QRectF]:
+    return list(map(QRectF, lefts.tolist(), repeat(top), widths.tolist(), repeat(height)))

@@ -121,12 +121,12 @@ class TimelineView(QWidget):
         lanes: list[Lane] = [
             *self._stages,
             self.delta,
-            SensorLane(self.scene),
             self.overlap,
             self.rounds,
             self.latency,
-            RealTimeLane(self.scene),
             KvLane(self.scene),
+            SensorLane(self.scene),
+            RealTimeLane(self.scene),
             MemoryLane(self.scene),
             self.power,
         ]
@@ -319,10 +319,18 @@ class TimelineView(QWidget):
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
             self.minimap.setVisible(has_any)
-        for lane in self.lanes:
-            wanted = lane.is_wanted()
-            if lane.isHidden() == wanted:
-                lane.setVisible(wanted)
+        others = [lane for lane in self.lanes if lane.isHidden() == lane.is_wanted()]
+        for lane in others:
+            lane.setVisible(lane.isHidden())
+        if others:
+            self.stack.fold_lanes()
+        self._give_room()
+
+    def _give_room(self) -> None:
+        room = self.height() - self.head.height() - self.minimap.height()
+        if room != self.stack.room_px:
+            self.stack.room_px = room
+            self.stack.fold_lanes()
 
     # The scale.
 
@@ -498,6 +506,7 @@ class TimelineView(QWidget):
         """The arrow stays at its side."""
         super().resizeEvent(event)
         self.arrow.show_side(self._arrow_y())
+        self._give_room()
 
     def _set_theme(self, theme: Theme) -> None:
         self.scene.theme = theme

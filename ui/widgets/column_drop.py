@@ -1,4 +1,4 @@
-"""Where runs can be dropped: on the columns, the left half for A and the right half for B."""
+"""Where runs can be dropped: on the columns, the left half for A and the right half for B, and on their lanes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,24 @@ from ui.style.theme import GRID, RADIUS, ThemeHolder
 
 
 class ColumnDrop(QObject):
-    """Lets runs be dropped on a widget whose left half is column A and whose right half is column B."""
+    """Lets runs be dropped on a widget whose left half is column A and whose right half is column B, or whose upper and
+    lower halves are where `is_stacked`."""
 
-    def __init__(self, place: QWidget, controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
+    def __init__(
+        self,
+        place: QWidget,
+        controller: RunController,
+        selection: Selection,
+        themes: ThemeHolder,
+        *,
+        is_stacked: bool = False,
+    ) -> None:
         super().__init__(place)
         self._place = place
+        self._is_stacked = is_stacked
         self._controller = controller
         self._selection = selection
-        self._mark = _DropMark(themes, place)
+        self._mark = _DropMark(themes, place, is_stacked=is_stacked)
         place.setAcceptDrops(True)
         place.installEventFilter(self)
 
@@ -46,15 +56,18 @@ class ColumnDrop(QObject):
         return False
 
     def _side(self, event: QDropEvent) -> int:
+        if self._is_stacked:
+            return int(event.position().y() >= self._place.height() / 2)
         return int(event.position().x() >= self._place.width() / 2)
 
 
 class _DropMark(QWidget):
     """The half of the columns that a run would go to."""
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget) -> None:
+    def __init__(self, themes: ThemeHolder, parent: QWidget, *, is_stacked: bool) -> None:
         super().__init__(parent)
         self._themes = themes
+        self._is_stacked = is_stacked
         self._columns = parent
         self._side = 0
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -64,8 +77,11 @@ class _DropMark(QWidget):
         """Marks A (0) or B (1)."""
         self._side = side
         whole = self._columns.rect()
-        half = whole.width() // 2
-        self.setGeometry(QRect(side * half, 0, half, whole.height()).adjusted(GRID, GRID, -GRID, -GRID))
+        if self._is_stacked:
+            half = QRect(0, side * whole.height() // 2, whole.width(), whole.height() // 2)
+        else:
+            half = QRect(side * whole.width() // 2, 0, whole.width() // 2, whole.height())
+        self.setGeometry(half.adjusted(GRID, GRID, -GRID, -GRID))
         self.raise_()
         self.show()
         self.update()

@@ -145,7 +145,7 @@ class Body(QMainWindow):
     def divide(self) -> None:
         """The first division: side panels at their own width, columns and timeline share the rest."""
         left, right = (LEFT_PX - 32, RIGHT_PX) if self.width() < _NARROW_PX else (LEFT_PX, RIGHT_PX)
-        lower = round(self.height() * (0.53 if self.height() > _LOW_PX else 0.55))
+        lower = round(self.height() * (0.54 if self.height() > _LOW_PX else 0.56))
         found = {entry.area: self._docks[entry.name] for entry in reversed(PANELS)}
         self.resizeDocks([found[LEFT], found[RIGHT]], [left, right], Qt.Orientation.Horizontal)
         self.resizeDocks([found[LOWER]], [lower], Qt.Orientation.Vertical)

@@ -25,6 +25,7 @@ from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
+from ui.columns.parting_marks import PartingMarks
 from ui.costs.scaling_panel import ScalingPanel
 from ui.costs.sweep_requests import sweep_requests
 from ui.runs.inspector import Inspector
@@ -44,6 +45,7 @@ from ui.status.machine_note import MachineNote
 from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
+from ui.timeline.linking import Linking
 from ui.timeline.timeline_view import TimelineView
 from ui.welcome.tour import Tour
 from ui.welcome.tour_steps import tour_steps
@@ -61,10 +63,8 @@ from ui.window.exporting import Exporting
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
-from ui.window.linking import Linking
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
-from ui.window.parting_marks import PartingMarks
 from ui.window.results import Results
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
@@ -134,7 +134,8 @@ class MainWindow(QMainWindow):
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.runs.remarks.post = self.messages.post
         self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
-        self.drops = ColumnDrop(self.pair, self.controller, self.selection, self.holder)
+        for place, is_stacked in ((self.pair, False), (self.timeline, True)):
+            ColumnDrop(place, self.controller, self.selection, self.holder, is_stacked=is_stacked)
         made = {
             "left": side_panel(self.samples, self.runs, grows=self.runs, margin=0, least_px=176),
             "right": side_panel(self.comparison, self.speculation, self.inspector, least_px=300),
@@ -220,6 +221,7 @@ class MainWindow(QMainWindow):
         self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
+        self.controller.marks.refused.connect(self.messages.post)
         self.selection.runs_changed.connect(self._show_pair)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
@@ -424,7 +426,7 @@ class MainWindow(QMainWindow):
 
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
-        undo = partial(self.controller.marks.put_back, mark)
+        undo = partial(self.controller.marks.add, mark)
         self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
 
     def measure_overhead(self) -> None:

@@ -52,6 +52,7 @@ VALUES: dict[str, ValueKind] = {
     "SESSION|FILE.json": ValueKind("a session, or a result file of earlier scripts", ("*.evprof", "*.json")),
     "FILE.json": ValueKind("a result file of earlier scripts", ("*.json",)),
     "FILE.md|FILE.html": ValueKind("a report to write", ("*.md", "*.html")),
+    "FILE.mp4|FILE.gif": ValueKind("a film to write", ("*.mp4", "*.gif")),
     "FILE.csv|FILE.json": ValueKind("a table to write", ("*.csv", "*.json")),
     "MANIFEST": ValueKind("a list of samples, a grid, or the name of a suite", PATH),
     "MANIFEST|DIR": ValueKind("a list of samples, or a folder of examples", PATH),

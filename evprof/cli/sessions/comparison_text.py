@@ -238,11 +238,13 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
 
 def _answer_lines(diff: Document, base: str, label: str) -> list[str]:
     """Where the answers part and when; and when each came to a word of the expected answer."""
-    first, common = diff["first_difference"], diff["common_words"]
+    common = diff["common_words"]
     lines = []
-    if first is not None:
+    if diff["parting"] is not None:
         after = f"after {common} word{'' if common == 1 else 's'} that both say"
-        lines.append(f"answers part {after}: {base} {_told(first['a'])}, {label} {_told(first['b'])}")
+        lines.append(
+            f"answers part {after}: {base} {_told(diff['parting']['a'])}, {label} {_told(diff['parting']['b'])}"
+        )
     elif common:
         lines.append(f"answers have the same {common} words")
     if diff["first_keyword"] is not None:
@@ -256,7 +258,7 @@ def _told(side: Document) -> str:
     if not side["text"]:
         return "ends"
     when = "" if side["start_ms"] is None else f" at {ms_text(side['start_ms'])}"
-    return f"says “{shorten(side['text'], _LONGEST_TOLD, placeholder=' …')}”{when}"
+    return f"goes on “{shorten(side['text'], _LONGEST_TOLD, placeholder=' …')}”{when}"
 
 
 def _keyword(found: Document | None) -> str:

@@ -9,7 +9,7 @@ from evprof.cli.terminal.console import Console
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_text, number_text
 from evprof.metrics.costs.cache_map import HELD_ORIGINS, cache_map, reason_without
-from evprof.metrics.costs.sweeps import Ribbon, ribbons_of
+from evprof.metrics.costs.sweeps import Ribbon, RoofShare, ribbons_of, roof_of
 from evprof.metrics.costs.visual_costs import TokenCost, visual_costs
 from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
@@ -19,7 +19,7 @@ def print_costs(
     runs: Sequence[RunLog], facts: Mapping[str, Any], console: Console, processes: ProcessSpread | None = None
 ) -> None:
     """Every model of every run that got as far as its prefill, then the sweeps of all runs."""
-    noted = read_models([facts.get("models")])
+    noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
     for run in runs:
         for role, model in run.info.models.items():
             console.print(f"run {run.run_id} · {model.name} ({role})")
@@ -28,8 +28,10 @@ def print_costs(
             rows = list(_frame_rows(run, role, noted))
             if rows:
                 console.table(rows)
+            if role == run.info.role and (roof := _roof_text(roof_of([run], noted, ceilings))):
+                console.print(f"  {'of the ceilings':<22}{roof}")
             console.print()
-    ribbons = ribbons_of(runs, noted, read_ceilings([facts.get("ceilings")]), processes)
+    ribbons = ribbons_of(runs, noted, ceilings, processes)
     for ribbon in ribbons:
         for line in _ribbon_lines(ribbon):
             console.print(line)
@@ -58,7 +60,7 @@ def _frame_rows(run: RunLog, role: str, noted: dict[str, Any]) -> Iterator[list[
     if costs is None:
         return
     yield ["  shares of", "tokens", "KV cache", "vision", "prefill", "decode"]
-    if len({frame.cost for frame in costs.frames}) == 1:
+    if len(costs.frames) > 1 == len({frame.cost for frame in costs.frames}):
         yield _cost_row(f"  each of {len(costs.frames)} frames", costs.frames[0].cost)
     else:
         for frame in costs.frames:
@@ -78,10 +80,13 @@ def _ribbon_lines(ribbon: Ribbon) -> Iterator[str]:
     yield f"{ribbon.sweep.name} over {axis.plural}: {ribbon.run_count} runs"
     for point in ribbon.points:
         known = ", ".join(f"{stage} {ms_text(found.value)}" for stage, found in point.stages.items())
-        shares = [share for share in point.roof if share.share is not None]
-        roof = ", ".join(f"{share.figure} of {share.stage} {share.share:.0%}" for share in shares)
         yield f"  {number_text(point.place):<18}{known}"
-        if roof:
+        if roof := _roof_text(point.roof):
             yield f"  {'':<18}{roof}"
     for slope in ribbon.slopes:
         yield f"  {slope.stage:<18}{slope.sentence}"
+
+
+def _roof_text(roof: Sequence[RoofShare]) -> str:
+    """`MFU of vision 45%, …`; empty where no ceiling was measured."""
+    return ", ".join(f"{share.figure} of {share.stage} {share.share:.0%}" for share in roof if share.share is not None)

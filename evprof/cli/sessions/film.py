@@ -42,9 +42,13 @@ class FilmCommand(Command):
             required=True,
             help="film to write: FILE.mp4 or FILE.gif",
         )
-        parser.add_argument("--runs", metavar="A,B", type=run_numbers, help="one run or two (default: the last)")
+        parser.add_argument("--runs", metavar="LIST", type=run_numbers, help="one run or two (default: the last)")
         parser.add_argument(
-            "--seconds", metavar="S", type=float, default=10.0, help="how long the film lasts, 1 to 60 (default 10)"
+            "--seconds",
+            metavar="SECONDS",
+            type=float,
+            default=10.0,
+            help="how long the film lasts, 1 to 60 (default 10)",
         )
 
     def run(self, options: argparse.Namespace, console: Console) -> int:

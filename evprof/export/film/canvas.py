@@ -14,7 +14,7 @@ from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
 from evprof.core.run_log import RunLog, Span
 from evprof.core.safe_text import one_line
 from evprof.core.units import ms_from_ns, ms_text
-from evprof.export.film.words import CUT, PlacedText, laid_out, spoken
+from evprof.export.film.words import CUT, PlacedText, laid_out, spoken, timed_tokens
 from evprof.loaders.pictures.render import Picture
 from evprof.view.colors import GROUND_DARK, STAGE_COLORS_DARK, ink_on
 from evprof.view.columns import ShownModel
@@ -69,7 +69,7 @@ class ColumnCanvas:
         return self.run.info.start_ns or 0
 
     def _laid_out(self) -> _Answer:
-        words = spoken(self.run.tokens) if self._shown.is_answer else []
+        words = spoken(timed_tokens(self.run)) if self._shown.is_answer else []
         found = _Answer([], _SIZES[-1], True)
         for size in _SIZES:
             lines = int((_FOOT_TOP - 36 - _TEXT_TOP) / (size * _LINE))
@@ -160,7 +160,7 @@ class ColumnCanvas:
 
     def counts(self, t_ns: int) -> str:
         """How far the answer has come."""
-        times = [token.t_ns - self.zero_ns for token in self.run.tokens] if self._shown.is_answer else []
+        times = [token.t_ns - self.zero_ns for token in timed_tokens(self.run)] if self._shown.is_answer else []
         known = sum(time <= t_ns for time in times)
         if not known:
             return ""
@@ -213,4 +213,4 @@ def _stage_text(span: Span, is_over: bool) -> str:
 
 def _end_of(run: RunLog) -> int:
     ends = [span.end_ns or span.start_ns for span in run.spans.values()]
-    return max([run.info.end_ns or 0, *ends, *(token.t_ns for token in run.tokens[-1:])])
+    return max([run.info.end_ns or 0, *ends, *(token.t_ns for token in timed_tokens(run)[-1:])])

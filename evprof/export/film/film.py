@@ -16,6 +16,7 @@ from evprof.core.protocols import StopFlag
 from evprof.core.run_log import RunLog
 from evprof.export.film.canvas import FilmCanvas, Seen
 from evprof.export.film.scene import SafeScene
+from evprof.export.film.words import timed_tokens
 from evprof.view.columns import RunPair, ShownModel, columns_of
 
 SECONDS = 10.0
@@ -143,7 +144,11 @@ def _length_ns(run: RunLog) -> int:
     start = run.info.start_ns
     if start is None:
         return 0
-    ends = [run.info.end_ns, *(span.end_ns for span in run.spans.values()), *(one.t_ns for one in run.tokens[-1:])]
+    ends = [
+        run.info.end_ns,
+        *(span.end_ns for span in run.spans.values()),
+        *(one.t_ns for one in timed_tokens(run)[-1:]),
+    ]
     return max((end - start for end in ends if end is not None), default=0)
 
 

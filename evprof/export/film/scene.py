@@ -20,6 +20,8 @@ ACCUMULATED_US = 10_000
 """What one picture of events gathers."""
 
 _LONGEST_EDGE = 720
+_MOST_EDGE = 4096
+"""Of a picture that a session keeps; models are shown none as large, and a stranger's file might fill the memory."""
 
 
 class Scene(Protocol):
@@ -53,6 +55,8 @@ class KeptScene:
         if self._shown is None or self._shown[0] != index:
             try:
                 with Image.open(io.BytesIO(self._records[index].png), formats=["PNG"]) as image:
+                    if max(image.size) > _MOST_EDGE:
+                        return None
                     self._shown = index, np.asarray(image.convert("RGB"))
             except (OSError, ValueError, Image.DecompressionBombError):
                 return None

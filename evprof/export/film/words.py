@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from evprof.core.records import TokenRecord
+from evprof.core.run_log import RunLog
 from evprof.core.safe_text import plain
 from evprof.core.text import is_byte, join_pieces
 
@@ -25,6 +26,11 @@ class PlacedText(NamedTuple):
     text: str
     origin: str
     t_ns: int
+
+
+def timed_tokens(run: RunLog) -> list[TokenRecord]:
+    """The tokens of an answer whose moments were measured: of imported runs those on their records are made up."""
+    return run.tokens if run.info.imported is None else []
 
 
 def spoken(tokens: Sequence[TokenRecord]) -> list[tuple[TokenRecord, str]]:

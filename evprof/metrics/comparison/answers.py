@@ -21,6 +21,12 @@ TEXT_DIFF_DEFINITION = "words without case and punctuation, longest common block
 MOST_WORDS = 500
 """This many words of each answer are compared: what longer answers cost grows with the product of their lengths."""
 
+MOST_PARTING = 6
+"""Words that are told of each answer where they part."""
+
+_MOST_TOKENS = 3 * MOST_WORDS
+"""So many tokens of an answer are looked at, and as many letters of a text without tokens times eight."""
+
 _FILLERS = frozenset(
     words(
         "and are as at be been by can for from has have he her his if in into is it its no not of on or she so some "
@@ -84,6 +90,15 @@ class AnswerDiff:
         return next((span for span in self.spans if span.kind not in (SAME, AHEAD)), None)
 
     @property
+    def parting(self) -> tuple[tuple[SaidWord, ...], tuple[SaidWord, ...]]:
+        """What each goes on to say where the answers part; nothing where they do not, or where one ends."""
+        first = self.first_difference
+        rest = () if first is None else self.spans[self.spans.index(first) :]
+        a = tuple(word for span in rest for word in span.a)
+        b = tuple(word for span in rest for word in span.b)
+        return a[:MOST_PARTING], b[:MOST_PARTING]
+
+    @property
     def common_words(self) -> int:
         """How many words both say before they part."""
         first = self.spans[0] if self.spans else None
@@ -96,6 +111,9 @@ class AnswerDiff:
             "definition": TEXT_DIFF_DEFINITION,
             "common_words": self.common_words,
             "first_difference": None if first is None else first.to_json(),
+            "parting": None
+            if first is None
+            else {side: _side(said) for side, said in zip("ab", self.parting, strict=True)},
             "spans": [span.to_json() for span in self.spans],
             "first_keyword": None
             if self.keywords is None
@@ -105,9 +123,9 @@ class AnswerDiff:
 
 
 def said_words(run: RunLog) -> list[SaidWord]:
-    """The words of a run's answer so far, in order; the last one only when it can grow no more."""
+    """The first words of a run's answer so far, in order; the last one only when it can grow no more."""
     if run.info.imported is not None or not run.tokens:
-        return [SaidWord(word, None, -1) for word in words(run.info.text or "")]
+        return [SaidWord(word, None, -1) for word in words((run.info.text or "")[: 8 * _MOST_TOKENS])]
     zero_ns = run.tokens[0].t_ns if run.info.start_ns is None else run.info.start_ns
     text, owners = _written(run)
     found, at = [], 0
@@ -116,7 +134,7 @@ def said_words(run: RunLog) -> list[SaidWord]:
         at = start + len(word)
         first, last = owners[start], owners[at - 1]
         found.append(SaidWord(word, run.tokens[last].t_ns - zero_ns, run.tokens[first].position))
-    return found if run.info.is_over else found[:-1]
+    return found if run.info.is_over and len(run.tokens) <= _MOST_TOKENS else found[:-1]
 
 
 def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
@@ -124,7 +142,7 @@ def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
     said = said_words(a), said_words(b)
     reference = b.info.sample.reference if b.info.sample.reference is not None else a.info.sample.reference
     keywords = None if reference is None else (first_keyword(said[0], reference), first_keyword(said[1], reference))
-    is_cut = max(map(len, said)) > MOST_WORDS
+    is_cut = max(map(len, said)) > MOST_WORDS or max(len(run.tokens) for run in (a, b)) > _MOST_TOKENS
     spans = spans_of(said[0][:MOST_WORDS], said[1][:MOST_WORDS])
     behind = b if spans and spans[-1].kind == ONLY_A else a if spans and spans[-1].kind == ONLY_B else None
     if behind is not None and not behind.info.is_over:
@@ -151,13 +169,13 @@ def _written(run: RunLog) -> tuple[str, list[int]]:
     """The answer's text, and for each of its characters the index of the token that completes it."""
     parts: list[str] = []
     owners: list[int] = []
-    index = 0
-    while index < len(run.tokens):
+    listed, index = [token.piece for token in run.tokens[:_MOST_TOKENS]], 0
+    while index < len(listed):
         start = index
         index += 1
-        while is_byte(run.tokens[start].piece) and index < len(run.tokens) and is_byte(run.tokens[index].piece):
+        while is_byte(listed[start]) and index < len(listed) and is_byte(listed[index]):
             index += 1
-        pieces = [token.piece for token in run.tokens[start:index]]
+        pieces = listed[start:index]
         # The space before a first word is dropped by join_pieces; inside the answer it divides words.
         text = "" if is_control(pieces[0]) else join_pieces(["x", *pieces])[1:]
         parts.append(text)

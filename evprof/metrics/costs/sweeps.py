@@ -88,18 +88,24 @@ class Sweep:
 
 def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:
     """Models under equal settings that saw at least two different amounts."""
-    found: dict[tuple[object, ...], list[RunLog]] = {}
+    by_model: dict[tuple[str, str], list[RunLog]] = {}
     for run in runs:
         model = run.info.models.get(run.info.role)
-        if model is None or mode_of(run.info.mode).is_paired or axis.read(run) is None:
+        if model is not None and not mode_of(run.info.mode).is_paired and axis.read(run) is not None:
+            by_model.setdefault((model.name, run.info.role), []).append(run)
+    found: dict[tuple[object, ...], list[RunLog]] = {}
+    for (name, role), listed in by_model.items():
+        # Settings last: working them out takes a while, and sessions hold thousands of runs.
+        if not _differ(listed, axis):
             continue
-        equal = tuple(
-            (setting.key, setting.text)
-            for setting in settings_of(run, run.info.role)
-            if setting.key not in (*axis.ignored, "max_new_tokens")
-        )
-        found.setdefault((model.name, run.info.role, equal), []).append(run)
-    many = {key: together for key, together in found.items() if len({axis.read(run) for run in together}) > 1}
+        for run in listed:
+            equal = tuple(
+                (setting.key, setting.text)
+                for setting in settings_of(run, role)
+                if setting.key not in (*axis.ignored, "max_new_tokens")
+            )
+            found.setdefault((name, role, equal), []).append(run)
+    many = {key: together for key, together in found.items() if _differ(together, axis)}
     names = [str(key[0]) for key in many]
     return [
         Sweep(
@@ -111,6 +117,10 @@ def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:
         )
         for place, (key, together) in enumerate(many.items(), start=1)
     ]
+
+
+def _differ(runs: Iterable[RunLog], axis: SweepAxis) -> bool:
+    return len({axis.read(run) for run in runs}) > 1
 
 
 @dataclass(frozen=True)
@@ -205,12 +215,7 @@ def _point(
         stage: found for stage in STAGES if (found := mean_of(observe(runs, _reader(stage)), processes)) is not None
     }
     total = mean_of(observe(runs, lambda run: _sum(run, tuple(stages))), processes)
-    first = runs[0]
-    sizes = sizes_of(first.info.models.get(first.info.role), noted)
-    roof: tuple[RoofShare, ...] = ()
-    if sizes is not None:
-        ceiling = ceiling_of(first, first.info.role, ceilings)
-        roof = tuple(_roof_share(work, ceiling) for work in works_of(runs, sizes))
+    roof = roof_of(runs, noted, ceilings)
     return SweepPoint(place, stages, tuple(run.run_id for run in runs), total, roof)
 
 
@@ -219,6 +224,19 @@ def _sum(run: RunLog, names: tuple[str, ...]) -> float | None:
     spent = [stage_ms(run, name) for name in names]
     known = [value for value in spent if value is not None]
     return sum(known) if spent and len(known) == len(spent) else None
+
+
+def roof_of(
+    runs: Sequence[RunLog], noted: dict[str, ModelSizes], ceilings: Sequence[DeviceCeiling]
+) -> tuple[RoofShare, ...]:
+    """How near the machine's ceilings runs of one configuration came, stage by stage; nothing where the answering
+    model's sizes are not known."""
+    first = runs[0]
+    sizes = sizes_of(first.info.models.get(first.info.role), noted)
+    if sizes is None:
+        return ()
+    ceiling = ceiling_of(first, first.info.role, ceilings)
+    return tuple(_roof_share(work, ceiling) for work in works_of(runs, sizes))
 
 
 def _roof_share(work: Work, ceiling: DeviceCeiling | None) -> RoofShare:

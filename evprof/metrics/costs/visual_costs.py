@@ -222,10 +222,12 @@ class PrunedRuns:
 
 def pruned_runs(run: RunLog, others: Iterable[RunLog]) -> list[PrunedRuns]:
     """Finished runs like this one but for what is kept, most first; one entry where nothing else was tried."""
-    wanted = _all_but_pruning(run)
+    wanted, asked = _of_one_kind(run), _all_but_pruning(run)
     by_share: dict[float, list[RunLog]] = {}
     for other in others:
-        if other.info.status == FINISHED and is_comparable(other) and _all_but_pruning(other) == wanted:
+        # Settings last: working them out takes a while, and sessions hold thousands of runs.
+        is_like = other.info.status == FINISHED and is_comparable(other) and _of_one_kind(other) == wanted
+        if is_like and _all_but_pruning(other) == asked:
             by_share.setdefault(other.info.settings.switches.visual_keep, []).append(other)
     found = []
     for share, runs in sorted(by_share.items(), reverse=True):
@@ -247,7 +249,10 @@ _PRUNING = ("visual_keep", "prune_by")
 """Settings of pruning."""
 
 
-def _all_but_pruning(run: RunLog) -> object:
+def _of_one_kind(run: RunLog) -> object:
     model = run.info.models.get(run.info.role)
-    asked = tuple((told.key, told.text) for told in settings_of(run, run.info.role) if told.key not in _PRUNING)
-    return model.name if model else "", run.info.role, run.info.mode, sample_key(run), asked
+    return model.name if model else "", run.info.role, run.info.mode, sample_key(run)
+
+
+def _all_but_pruning(run: RunLog) -> object:
+    return tuple((told.key, told.text) for told in settings_of(run, run.info.role) if told.key not in _PRUNING)

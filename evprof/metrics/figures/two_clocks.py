@@ -3,10 +3,10 @@ have been drawn from it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_DRAFT, ORIGIN_REJECTED, FrameRecord, TokenRecord
+from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_DRAFT, ORIGIN_REJECTED, FrameRecord
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
@@ -91,25 +91,30 @@ def passage_of(run: RunLog, role: str) -> Passage | None:
     )
 
 
-def roles_behind(run: RunLog, token: TokenRecord) -> frozenset[str]:
-    """The models whose pictures a token could have been drawn from.
+def roles_behind(run: RunLog, origin: str) -> frozenset[str]:
+    """The models whose pictures a token of that origin could have been drawn from.
 
     An accepted token was proposed by the model that drafts and confirmed by the one that answers; the target's own was
     chosen by the latter alone. Over a mapped cache the target knows what the draft was shown.
     """
     mode = mode_of(run.info.mode)
-    if mode.maps_cache or token.origin in (ORIGIN_DRAFT, ORIGIN_REJECTED):
+    if mode.maps_cache or origin in (ORIGIN_DRAFT, ORIGIN_REJECTED):
         roles = {DRAFT}
-    elif token.origin == ORIGIN_ACCEPTED:
+    elif origin == ORIGIN_ACCEPTED:
         roles = {DRAFT, run.info.role}
     else:
         roles = {run.info.role}
     return frozenset(role for role in roles if role in run.frames)
 
 
-def roles_of_tokens(run: RunLog, positions: Collection[int]) -> frozenset[str]:
-    """The same of all tokens of the answer at these places."""
-    return frozenset().union(*(roles_behind(run, token) for token in run.tokens if token.position in positions))
+def roles_of_token(run: RunLog, position: int) -> frozenset[str]:
+    """The same of the token of the answer at a place; none where there is no such token."""
+    # Tokens come in order: nearly always each stands at its own place.
+    guess = run.tokens[position : position + 1]
+    found = (
+        guess if guess and guess[0].position == position else [one for one in run.tokens if one.position == position]
+    )
+    return roles_behind(run, found[0].origin) if found else frozenset()
 
 
 def roles_of_span(run: RunLog, span_id: int) -> frozenset[str]:
@@ -120,8 +125,8 @@ def roles_of_span(run: RunLog, span_id: int) -> frozenset[str]:
 
 def roles_of_round(run: RunLog, round_index: int) -> frozenset[str]:
     """The models behind what a round drafted and what came of it."""
-    of_round = (token for token in (*run.tokens, *run.rejected) if token.round_index == round_index)
-    return frozenset().union(*(roles_behind(run, token) for token in of_round))
+    of_round = {token.origin for token in (*run.tokens, *run.rejected) if token.round_index == round_index}
+    return frozenset().union(*(roles_behind(run, origin) for origin in of_round))
 
 
 def roles_of_range(run: RunLog, start_ns: int, end_ns: int) -> frozenset[str]:
@@ -131,9 +136,8 @@ def roles_of_range(run: RunLog, start_ns: int, end_ns: int) -> frozenset[str]:
         passage = passage_of(run, role)
         if passage is not None and passage.start_ns < end_ns and (passage.encoded_ns or end_ns) > start_ns:
             found.add(role)
-    return frozenset(found).union(
-        *(roles_behind(run, token) for token in run.tokens if start_ns <= token.t_ns < end_ns)
-    )
+    origins = {token.origin for token in run.tokens if start_ns <= token.t_ns < end_ns}
+    return frozenset(found).union(*(roles_behind(run, origin) for origin in origins))
 
 
 def work_of(run: RunLog, role: str, now_ns: int) -> list[tuple[int, int]]:
@@ -145,29 +149,39 @@ def work_of(run: RunLog, role: str, now_ns: int) -> list[tuple[int, int]]:
     return [(span.start_ns, now_ns if span.end_ns is None else span.end_ns) for span in found if span.name != "load"]
 
 
-def windows_of(runs: Iterable[RunLog], run: RunLog, role: str) -> list[SensedWindow]:
+def window_of(run: RunLog, role: str) -> SensedWindow | None:
+    """The part of its recording that a finished run took, and how its model kept up; None where that was not measured.
+
+    Warm-up, profiled and imported runs tell nothing of a pace.
+    """
+    info = run.info
+    sensed = sensor_us(run, role)
+    if sensed is None or info.status != FINISHED or info.warmup or info.profiled or info.imported is not None:
+        return None
+    slices = slices_of(run, role)
+    start = (info.sample.start_us if info.sample.is_clip or not slices else min(one.start_us for one in slices)) or 0
+    work = work_of(run, role, info.end_ns or 0)
+    factor = factor_curve([begin for begin, _ in work], [end for _, end in work], sensed).last
+    return SensedWindow(run.run_id, start, start + sensed, factor)
+
+
+def windows_of(
+    runs: Iterable[RunLog], run: RunLog, role: str, window: Callable[[RunLog, str], SensedWindow | None] = window_of
+) -> list[SensedWindow]:
     """Every part of a run's recording that its model worked on in the same mode, in order; of repeats the last one.
 
-    Only finished runs that measured it: warm-up, profiled and imported ones tell nothing of a pace.
+    `window` is `window_of`, or knows what it answered before.
     """
     found: dict[tuple[int, int], SensedWindow] = {}
-    sample, model = run.info.sample, run.info.models.get(role)
-    path = sample.video_path if kind_read(run, role) == "video" else sample.events_path
+    info, model = run.info, run.info.models.get(role)
+    path = info.sample.video_path if kind_read(run, role) == "video" else info.sample.events_path
     for other in runs:
-        info = other.info
-        if info.status != FINISHED or info.warmup or info.profiled or info.imported is not None:
+        sample = other.info.sample
+        if path is None or path not in (sample.video_path, sample.events_path):
             continue
-        if info.mode != run.info.mode or info.role != run.info.role or info.models.get(role) != model:
+        if (other.info.mode, other.info.role, other.info.models.get(role)) != (info.mode, info.role, model):
             continue
-        if path is None or path not in (info.sample.video_path, info.sample.events_path):
-            continue
-        sensed = sensor_us(other, role)
-        if sensed is None:
-            continue
-        slices = slices_of(other, role)
-        start = info.sample.start_us if info.sample.is_clip or not slices else min(one.start_us for one in slices)
-        work = work_of(other, role, info.end_ns or 0)
-        factor = factor_curve([begin for begin, _ in work], [end for _, end in work], sensed).last
-        span = (start or 0, (start or 0) + sensed)
-        found[span] = SensedWindow(other.run_id, *span, factor)
+        made = window(other, role)
+        if made is not None:
+            found[made.start_us, made.stop_us] = made
     return sorted(found.values(), key=lambda one: one[1:])

@@ -25,8 +25,7 @@ class PartingMarks:
 
     def _mark(self) -> None:
         diff = self.comparison.diff
-        first = diff.first_difference if diff is not None else None
-        words = (None, None) if first is None else (_first(first.a), _first(first.b))
+        words = (None, None) if diff is None else (_first(diff.parting[0]), _first(diff.parting[1]))
         for column, word in zip((self._pair.left, self._pair.right), words, strict=True):
             column.text.mark_parting(None if word is None or word.position < 0 else word.position)
         self._timeline.mark_partings(*(None if word is None else word.t_ns for word in words))
