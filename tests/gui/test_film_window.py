@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
+from evprof.cli import build_parser
 from evprof.cli.work_forms import works
 from evprof.core.recording import RecordLog
 from evprof.run.session_writer import SessionWriter
@@ -23,7 +24,7 @@ from ui.work.work_queue import DONE
 @pytest.fixture
 def window(application: QApplication, themes: ThemeHolder) -> Iterator[MainWindow]:
     made = MainWindow(themes)
-    made.long_work.offer(works())
+    made.long_work.offer(works(build_parser()))
     yield made
     made.close()
     made.deleteLater()

@@ -62,6 +62,8 @@ class Welcome(QObject):
         if path is None or not self._controller.runs or not self._recent.is_kept:
             return
         self._recent.note_session(path)
+        if not self.page.isHidden():
+            return  # it covers what the picture is to show
         picture = self._picture()
         self._session.in_background(lambda: keep_thumbnail(path, picture), lambda _: None)
 
