@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,9 +12,13 @@ from PySide6.QtWidgets import QApplication, QLabel
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, DRAFT, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
+from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.comparison.document import Configuration, comparison_rows
 from evprof.view.columns import columns_of
+from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
@@ -228,3 +233,30 @@ def test_both_draw_from_the_same_figures(view: TimelineView, controller: RunCont
     for delta in view.delta.deltas:
         row = rows[f"{delta.stage}_ms"]
         assert (delta.ratio, delta.delta_ms) == pytest.approx((row.ratio[1], row.delta[1]))
+
+
+def test_two_speculative_runs_each_have_their_rounds(
+    application: QApplication, selection: Selection, themes: ThemeHolder
+) -> None:
+    recording, engine = RecordLog(), ScriptedEngine(speed=500)
+    sample = Sample("/gone/scene.npy", "/gone/scene.mp4", name="scene")
+    for run_id in (1, 2):
+        model = ModelChoice("scripted")
+        request = RunRequest("speculative", sample, model, model, first_run_id=run_id, group_id=run_id)
+        engine.run(request, recording, threading.Event())
+    controller = RunController(recording)
+    controller.pull()
+    view = TimelineView(controller, selection, themes)
+    view.show()
+    selection.set_runs(1, 1)
+    application.processEvents()
+    assert view.rounds_of_a.isHidden()
+    selection.set_runs(1, 2)
+    application.processEvents()
+    lanes = view.rounds_of_a, view.rounds
+    assert [lane.track.run.run_id for lane in lanes if lane.track and not lane.isHidden()] == [1, 2]
+    assert [lane.names()[0] for lane in lanes] == ["A · run 1", "B · run 2"]
+    assert [name for name, _ in _stage_lanes(view)] == ["A · run 1"] * 2 + ["B · run 2"] * 2
+    view.close()
+    view.deleteLater()
+    controller.close()

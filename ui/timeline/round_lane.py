@@ -13,7 +13,7 @@ from evprof.view.timescale import time_text
 from ui.state.selection import RoundRef, TimeRange
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
-from ui.timeline.scene import Hit
+from ui.timeline.scene import Hit, TimelineScene
 
 BAR_TOP, BAR_HEIGHT = 7.0, 14.0
 MARK_TOP, MARK_HEIGHT = 25.0, 12.0
@@ -22,18 +22,35 @@ _LEAST_MARK_PX = 4.5
 
 
 class RoundLane(Lane):
-    """The rounds of the run whose text is the answer."""
+    """The rounds of the run whose text is the answer; `is_of_a`: those of run A, where B has rounds of its own."""
 
     lane_height_px = 44
 
+    def __init__(self, scene: TimelineScene, *, is_of_a: bool = False) -> None:
+        self.is_of_a = is_of_a
+        super().__init__(scene)
+
+    @property
+    def key(self) -> str:
+        """One for each run."""
+        return "round-a" if self.is_of_a else "round"
+
+    @property
+    def _placed(self) -> tuple[int, Track] | None:
+        found = [(place, track) for place, track in self.scene.shown if track.is_answer and len(track.rounds()[0])]
+        if self.is_of_a:
+            return found[0] if len(found) > 1 else None
+        return found[-1] if found else None
+
     @property
     def track(self) -> Track | None:
-        """The shown track that has rounds; the right-hand one where both have."""
-        found = [track for _, track in self.scene.shown if track.is_answer and len(track.rounds()[0])]
-        return found[-1] if found else None
+        """The shown track that has rounds; the right-hand one where both have, unless this is A's lane."""
+        return None if self._placed is None else self._placed[1]
 
     def is_wanted(self) -> bool:
         """Only speculative runs have rounds, and imported files do not give them."""
+        if self.is_of_a:
+            return self.track is not None
         return self.track is not None or any(
             mode_of(track.run.info.mode).drafts and track.is_answer and track.run.info.imported is None
             for _, track in self.scene.shown
@@ -41,11 +58,12 @@ class RoundLane(Lane):
 
     def names(self) -> tuple[str, str]:
         """The lane, and accepted of drafted so far."""
-        track = self.track
-        if track is None:
+        if self._placed is None:
             return "Speculation", "no round yet"
+        place, track = self._placed
         *_, drafted, accepted, _, _ = track.rounds()
-        return "Speculation", f"{int(accepted.sum())} of {int(drafted.sum())} accepted"
+        header = self.scene.header(place)
+        return header or "Speculation", f"{int(accepted.sum())} of {int(drafted.sum())} accepted"
 
     def wants(self, column: int, news: News) -> bool:
         """New rounds."""

@@ -111,6 +111,7 @@ class TimelineView(QWidget):
         self.aligning.moved.connect(self._rescale)
         self.head.hold(self.aligning.chip)
         self.minimap = Minimap(self.scene)
+        self.rounds_of_a = RoundLane(self.scene, is_of_a=True)
         self.rounds = RoundLane(self.scene)
         self.latency = LatencyLane(self.scene)
         self.overlap = OverlapLane(self.scene)
@@ -122,6 +123,7 @@ class TimelineView(QWidget):
             *self._stages,
             self.delta,
             self.overlap,
+            self.rounds_of_a,
             self.rounds,
             self.latency,
             KvLane(self.scene),
