@@ -137,7 +137,7 @@ def tell(name: str, fact: object) -> None:
 
 def steps(window: MainWindow, session: Path, folder: Path) -> Steps:
     """Open, select, mark and note, choose A and B, run, stop, run again, export."""
-    controller, selection, timeline = window.controller, window.selection, window.timeline
+    controller, selection = window.controller, window.selection
     yield lambda: controller.has_host and window.is_at_rest
 
     click(window.menu_button)
@@ -148,6 +148,14 @@ def steps(window: MainWindow, session: Path, folder: Path) -> Steps:
     yield lambda: controller.runs and window.is_at_rest and selection.runs != (None, None)
     tell("opened", len(controller.runs))
 
+    yield from look_and_note(window)
+    yield from compare(window)
+    yield from run_and_export(window, folder)
+
+
+def look_and_note(window: MainWindow) -> Steps:
+    """Selects a stage with a click, marks it and writes a note."""
+    controller, selection, timeline = window.controller, window.selection, window.timeline
     lane = next(lane for lane in timeline.lanes if lane.isVisible() and lane.names()[1].endswith("target"))
     track = next(track for _, track in timeline.scene.shown if track.role == "target")
     stage = track.run.stage("prefill", "target")
@@ -171,7 +179,10 @@ def steps(window: MainWindow, session: Path, folder: Path) -> Steps:
     yield lambda: any(mark.note for mark in controller.marks.marks)
     tell("noted", [mark.note for mark in controller.marks.marks if mark.note])
 
-    runs = window.runs.list
+
+def compare(window: MainWindow) -> Steps:
+    """Drags a run onto the left column."""
+    runs, selection = window.runs.list, window.selection
     row = next(row for row, line in enumerate(runs.lines) if line.name.startswith("4 "))
     start, left = (
         runs.visualRect(runs.model().index(row, 0)).center(),
@@ -181,6 +192,10 @@ def steps(window: MainWindow, session: Path, folder: Path) -> Steps:
     yield lambda: selection.runs[0] == 4
     tell("compared", selection.runs)
 
+
+def run_and_export(window: MainWindow, folder: Path) -> Steps:
+    """Runs and stops, runs to the end, writes all of it."""
+    controller = window.controller
     click(window.toolbar.run_button)
     yield lambda: controller.is_busy
     click(window.toolbar.stop_button)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from evprof.core.records import BEGIN, DRAFT, END, TARGET, FrameRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.metrics.figures.two_clocks import (
+from evprof.metrics.costs.two_clocks import (
     SensorSpan,
     passage_of,
     roles_behind,

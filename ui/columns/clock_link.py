@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.figures.two_clocks import (
+from evprof.metrics.costs.two_clocks import (
     SensedWindow,
     roles_of_range,
     roles_of_round,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,8 +15,11 @@ from evprof.view.matching import match
 from evprof.view.timescale import time_text
 from ui.palette.found import MOST, Found, Lookup, best
 from ui.run_facts.run_text import run_title
-from ui.state.run_controller import RunController
-from ui.state.selection import Selection, SpanRef, TokenRef
+from ui.state.chosen import SpanRef, TokenRef
+
+if TYPE_CHECKING:
+    from ui.state.run_controller import RunController
+    from ui.state.selection import Selection
 
 CONTEXT = 28
 """Letters shown before and after a word that was found in an answer."""

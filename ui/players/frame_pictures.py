@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QImage
 
 from evprof.core.records import FrameRecord
-from evprof.metrics.figures.two_clocks import SensorSpan, slice_at, slices_of
+from evprof.metrics.costs.two_clocks import SensorSpan, slice_at, slices_of
 from evprof.view.columns import ShownModel
 
 

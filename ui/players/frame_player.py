@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.safe_text import plain
 from evprof.loaders.pictures.frame_folder import is_there
-from evprof.metrics.figures.two_clocks import SensorSpan
+from evprof.metrics.costs.two_clocks import SensorSpan
 from evprof.view.event_rates import Rates
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook

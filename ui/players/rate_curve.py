@@ -7,7 +7,7 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPolygonF
 from PySide6.QtWidgets import QWidget
 
-from evprof.metrics.figures.two_clocks import SensedWindow
+from evprof.metrics.costs.two_clocks import SensedWindow
 from evprof.view.event_rates import Rates, rate_words
 from evprof.view.lanes import Floats
 from evprof.view.real_time import KEEPS_UP

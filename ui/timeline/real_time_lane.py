@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen, QPolygonF
 
 from evprof.core.units import ms_from_ns, ms_text
-from evprof.metrics.figures.two_clocks import sensor_us, work_of
+from evprof.metrics.costs.two_clocks import sensor_us, work_of
 from evprof.view.lanes import News, Track
 from evprof.view.real_time import KEEPS_UP, FactorCurve, factor_curve
 from evprof.view.timescale import time_text

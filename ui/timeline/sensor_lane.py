@@ -8,7 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
-from evprof.metrics.figures.two_clocks import Passage, SensorSpan, passage_of, roles_behind, slice_at, slices_of
+from evprof.metrics.costs.two_clocks import Passage, SensorSpan, passage_of, roles_behind, slice_at, slices_of
 from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import News, Track
 from evprof.view.timescale import time_text

@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 from evprof.loaders.pictures.palette import PALETTES
 from evprof.loaders.pictures.render import Picture
 from evprof.metrics.configurations.settings_text import kind_read
-from evprof.metrics.figures.two_clocks import slice_at, slices_of
+from evprof.metrics.costs.two_clocks import slice_at, slices_of
 
 ACCUMULATED_US = 10_000
 """What one picture of events gathers."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from evprof.view.lanes import Ints, Track
-from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
+from ui.state.chosen import Chosen, RoundRef, SpanRef, TimeRange, TokenRef
 from ui.timeline.ground.flows import next_along
-from ui.timeline.scene import TimelineScene
+
+if TYPE_CHECKING:
+    from ui.state.selection import Selection
+    from ui.timeline.scene import TimelineScene
 
 
 class Choosing:
