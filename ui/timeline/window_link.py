@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import random
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QDir, QLockFile, QObject, QTimer
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from evprof.view.link_message import MOST_BYTES, LinkMessage, link_message
@@ -29,6 +29,7 @@ class WindowLink(QObject):
         super().__init__(timeline)
         self._timeline = timeline
         self._name = name or f"evprof-link-{getpass.getuser()}"
+        self._lock = QLockFile(QDir.temp().filePath(f"{self._name}.lock"))
         self._server: QLocalServer | None = None
         self._peers: list[QLocalSocket] = []
         self._told: LinkMessage | None = None
@@ -58,6 +59,7 @@ class WindowLink(QObject):
             peer.abort()
         if self._server is not None:
             self._server.close()
+            self._lock.unlock()
         self.deleteLater()
 
     # Finding each other.
@@ -77,8 +79,10 @@ class WindowLink(QObject):
         socket.deleteLater()
         server = QLocalServer(self)
         server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
-        # Nobody listens there: what stands in the way was left by a program that ended badly.
-        if not server.listen(self._name) and not (QLocalServer.removeServer(self._name) and server.listen(self._name)):
+        # Of windows that find nobody at the same time one gets the lock, and with it the right to clear away what a
+        # program left that ended badly: without it they would clear each other away.
+        if not (self._lock.tryLock(0) and QLocalServer.removeServer(self._name) and server.listen(self._name)):
+            self._lock.unlock()
             server.deleteLater()
             self._join_later()
             return
@@ -101,7 +105,9 @@ class WindowLink(QObject):
         self._peers.append(socket)
         socket.readyRead.connect(lambda: self._read(socket))
         socket.disconnected.connect(lambda: self._lose(socket))
-        self._told = None
+        if self.is_hub and self._told is not None:
+            # It was said before this window was there.
+            self._send(self._told, [socket])
         self._read(socket)
 
     def _lose(self, socket: QLocalSocket) -> None:
