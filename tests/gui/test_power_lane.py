@@ -99,7 +99,7 @@ def test_a_bar_stands_where_a_gpu_was_slowed_down(make_view: MakeView, themes: T
     assert found[-1] == pytest.approx(view.scene.scale.x(5_900_000_000), abs=3)
     assert lane.names()[1] == "bar: slowed down"
     calm = make_view(powered_recording(), 1, None)
-    assert colored(lane_of(calm), themes.theme.warn, lane.height() - 4) == []
+    assert colored(lane_of(calm), themes.theme.warn, lane_of(calm).height() - 4) == []
     assert lane_of(calm).names()[1] == "whole devices"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from evprof.core.units import ms_text
@@ -25,7 +25,12 @@ class DeltaLane(Lane):
     """From where B's stage begins: a line as long as the shorter of both, then by how much the other is longer.
 
     A full piece is B's, an outlined one A's; only what an interval tells from A has a colour.
+
+    Signals:
+        filled(): it has differences to show now, or none any more.
     """
+
+    filled = Signal()
 
     lane_height_px = 90
 
@@ -41,8 +46,10 @@ class DeltaLane(Lane):
     def show_deltas(self, deltas: Sequence[StageDelta]) -> None:
         """Shows the differences of another pair, or newer ones."""
         if list(deltas) != self._deltas:
-            self._deltas = list(deltas)
+            was_empty, self._deltas = self.is_empty(), list(deltas)
             self.show_news()
+            if was_empty != self.is_empty():
+                self.filled.emit()
 
     def is_wanted(self) -> bool:
         """Only of two runs."""

@@ -134,6 +134,7 @@ class TimelineView(QWidget):
         ]
         kept = "" if self._settings is None else str(self._settings.value(LANES_KEY, ""))
         self.stack = LaneStack(self.scene, lanes, self, LaneOrder.from_text(kept))
+        self.delta.filled.connect(self.stack.fold_lanes)
         self.scroll_area = QScrollArea()
         self.scroll_area.setWidgetResizable(True)
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
