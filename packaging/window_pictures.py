@@ -69,12 +69,15 @@ def _import(path: Path) -> None:
 
 def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str]) -> int:
     """One window: as it opens, with each panel shown, and what each action of the table opens."""
+    from evprof.cli import build_parser
+    from evprof.cli.work_forms import works
     from ui.style.theme import ThemeHolder, theme_named
     from ui.window import app
     from ui.window.main_window import MainWindow
 
     application = app._application()
     window = MainWindow(ThemeHolder(theme_named(theme)))
+    window.long_work.offer(works(build_parser()))
     window.resize(*map(int, size.split("x")))
     window.show()
     for name, paths in (("empty", ()), ("opened", (str(session),))):
@@ -90,6 +93,8 @@ def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str])
         for number, widget in enumerate(_opened(application, window)):
             _save(widget, out / (f"{name}.png" if number == 0 else f"{name}-{number}.png"))
         hide()
+        # Actions change what they meet: the next one begins anew.
+        window.open_paths([str(session)], waits=True)
         app.settle(application, window)
     window.close()
     return 0

@@ -71,3 +71,8 @@ def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[st
 def widest_that_fits(wordings: list[str], room_px: float, width_of: Callable[[str], float]) -> str:
     """The first wording no wider than the room, or nothing: half a word tells less than none."""
     return next((wording for wording in wordings if width_of(wording) <= room_px), "")
+
+
+def axis_text(duration_ms: float) -> str:
+    """A mark of an axis of durations: `0`, `2.5 ms`, `10 s`."""
+    return "0" if not duration_ms else f"{duration_ms:g} ms" if duration_ms < 1000 else f"{duration_ms / 1000:g} s"

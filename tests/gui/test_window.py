@@ -476,3 +476,31 @@ def test_a_window_on_a_small_screen_at_200_percent_is_no_larger_than_the_screen(
             assert metrics.horizontalAdvance(figure) <= place.width(), figure
     for toolbar_part in (window.toolbar.run_button, window.toolbar.stop_button, window.toolbar.export):
         assert window.rect().contains(QRect(toolbar_part.mapTo(window, QPoint(0, 0)), toolbar_part.size()))
+
+
+def test_no_tabs_are_left_behind_by_a_layout_that_was_reset(window: MainWindow, application: QApplication) -> None:
+    settle(application, window)
+    for name in ("marks", "kv", "visual", "scaling"):
+        window.actions_by_name[name].trigger()
+    settle(application, window)
+    assert sorted(bar.count() for bar in window.body.tab_bars() if bar.isVisible()) == [2, 4]
+    window.actions_by_name["reset_layout"].trigger()
+    settle(application, window)
+    assert [bar for bar in window.body.tab_bars() if bar.isVisible()] == []
+    window.body.show_panel("kv")
+    settle(application, window)
+    assert [bar.count() for bar in window.body.tab_bars() if bar.isVisible()] == [2]
+
+
+def test_a_linked_window_closes_without_a_word(
+    window: MainWindow, themes: ThemeHolder, application: QApplication, wait_until: Wait
+) -> None:
+    other = MainWindow(themes)
+    for one in (window, other):
+        one.actions_by_name["link"].trigger()
+    wait_until(lambda: all(one.linking.link is not None and one.linking.link.is_joined for one in (window, other)))
+    other.close()
+    assert other.linking.link is None
+    other.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    settle(application, window)

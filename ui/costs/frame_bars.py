@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics.costs.visual_costs import FrameCost, TokenCost, VisualCosts
 from evprof.view.decimate import nice_ceiling
+from evprof.view.labels import axis_text
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder
 from ui.widgets.elided import elided_text
 from ui.widgets.picked_picture import PickedPicture
@@ -159,7 +160,7 @@ class FrameBars(PickedPicture):
             painter.setPen(QPen(theme.line, 1))
             painter.drawLine(QPointF(_AXIS, y), QPointF(self.width(), y))
             painter.setPen(theme.text_dim)
-            text = f"{share * self.top_ms:g} ms" if share else "0"
+            text = axis_text(share * self.top_ms)
             room = QRectF(0, y - 8, _AXIS - 8, 16)
             painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
 

@@ -12,6 +12,7 @@ from evprof.core.records import STAGES
 from evprof.core.units import ms_text, number_text
 from evprof.metrics.costs.sweeps import Ribbon, SweepAxis, SweepPoint
 from evprof.metrics.estimates.estimates import Estimate
+from evprof.view.labels import axis_text
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder
 from ui.widgets.picked_picture import PickedPicture
 
@@ -128,7 +129,7 @@ class RibbonChart(PickedPicture):
             painter.setPen(QPen(theme.line, 1))
             painter.drawLine(QPointF(_AXIS, y), QPointF(self.width(), y))
             painter.setPen(theme.text_dim)
-            text = f"{share * self._top_ms:g} ms" if share else "0"
+            text = axis_text(share * self._top_ms)
             painter.drawText(QRectF(0, y - 8, _AXIS - 8, 16), right, text)
         if self._ribbon is not None:
             for top, word in ((3, self._ribbon.sweep.axis.plural), (17, "runs")):

@@ -26,11 +26,16 @@ class Linking:
     def toggle(self) -> None:
         """Links, or ends the link."""
         if self.link is not None:
-            self.link.close()
-            self.link = None
+            self.close()
         else:
             from ui.timeline.window_link import WindowLink
 
             self.link = WindowLink(self._timeline)
             self._post("Pointer and zoom of the timeline are shared with your other windows that are linked.", "info")
         self._action.setChecked(self.link is not None)
+
+    def close(self) -> None:
+        """Ends the link, where there is one; before the window goes."""
+        if self.link is not None:
+            self.link.close()
+            self.link = None

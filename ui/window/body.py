@@ -156,6 +156,9 @@ class Body(QMainWindow):
             self.arrange()
         self._lay_out()
         self.restoreState(self._first, _VERSION)
+        for bar in self.tab_bars():
+            # Qt shows them again when there are tabs, and leaves them lying about when there are none any more.
+            bar.hide()
         self.divide()
 
     def layout_bytes(self) -> QByteArray:

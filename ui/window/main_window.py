@@ -586,6 +586,7 @@ class MainWindow(QMainWindow):
         self.housekeeping.stop()
         self.welcome.close()
         self.traces.close()
+        self.linking.close()
         self.long_work.close()
         self.machine.close()
         for panel in self._following_panels:
