@@ -26,8 +26,6 @@ from evprof.view.timescale import time_text
 from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
-from ui.costs.scaling_panel import ScalingPanel
-from ui.costs.sweep_requests import sweep_requests
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -508,6 +506,8 @@ class MainWindow(QMainWindow):
         return self.body.findChildren(FollowingPanel)
 
     def _take_panel(self, panel: QWidget) -> None:
+        from ui.costs.scaling_panel import ScalingPanel
+
         if isinstance(panel, FollowingPanel):
             panel.demo_asked.connect(self.run_demo)
         if isinstance(panel, ScalingPanel):
@@ -518,6 +518,8 @@ class MainWindow(QMainWindow):
         if problem := self.toolbar.form.problem:
             self.messages.post(problem)
             return
+        from ui.costs.sweep_requests import sweep_requests
+
         try:
             requests = sweep_requests(self.toolbar.form.request())
         except UserError as error:
