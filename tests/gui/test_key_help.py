@@ -23,7 +23,7 @@ def test_no_gesture_is_lost_or_moved(sizes: list[tuple[str, int]], columns: int)
 
 
 def test_it_fits_the_screen(application: QApplication, themes: ThemeHolder) -> None:
-    groups = [("Timeline", [("W", "Zoom in")] * 40), ("Mouse", [("drag", "select a range")] * 30)]
+    groups = [("Timeline", [("W", "Zoom in")] * 40), ("Mouse", [("drag", "select a range of some length " * 3)] * 30)]
     dialog = ShortcutsDialog(groups)
     dialog.show()
     application.processEvents()
@@ -31,5 +31,6 @@ def test_it_fits_the_screen(application: QApplication, themes: ThemeHolder) -> N
     assert dialog.width() <= room.width()
     assert dialog.height() <= room.height()
     assert len([label for label in dialog.findChildren(QLabel) if label.text() == "Zoom in"]) == 40
+    assert all(label.height() >= label.sizeHint().height() for label in dialog.findChildren(QLabel))
     dialog.close()
     dialog.deleteLater()

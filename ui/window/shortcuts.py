@@ -39,6 +39,7 @@ class ShortcutsDialog(QDialog):
             if ground.sizeHint().width() + 7 * GRID <= room.width():
                 break
         wanted = ground.sizeHint()
+        ground.setMinimumHeight(wanted.height())
         stacked((scrolling(ground), 1), on=self, margins=(3 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
         self.resize(min(wanted.width() + 7 * GRID, room.width()), min(wanted.height() + 5 * GRID, room.height() - 40))
 
