@@ -165,7 +165,7 @@ def test_a_package_that_is_gone_is_told(evprof: Evprof, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "evprof.cli.commands", None)
     assert "defect" in evprof("models").errors  # ours: a defect
     monkeypatch.undo()
-    monkeypatch.setattr("evprof.cli._run", lambda _: __import__("absent_package"))
+    monkeypatch.setattr("evprof.cli.run_words", lambda _: __import__("absent_package"))
     found = evprof("models")
     assert found.code == 1
     assert found.errors == (
@@ -192,7 +192,7 @@ def test_a_crash_is_reported_where_nobody_listens(monkeypatch: pytest.MonkeyPatc
     def broken(_: list[str]) -> int:
         raise ValueError("x")
 
-    monkeypatch.setattr("evprof.cli._run", broken)
+    monkeypatch.setattr("evprof.cli.run_words", broken)
     for stream in (Gone(), None):
         monkeypatch.setattr(sys, "stderr", stream)
         assert main(["models"]) == 1

@@ -484,7 +484,8 @@ def test_a_huge_recording_is_shown_by_windows(
     wait_until(lambda: not player.is_waiting)
     assert len(made[0].asked) > asked
     assert max(stop - start for start, stop in made[0].asked) <= 2_000_000
-    assert sum(stop - start for start, stop in made[0].asked) < 20_000_000
+    # The curve of rates looks at a little of each of its bins.
+    assert sum(stop - start for start, stop in made[0].asked) < 60_000_000
     assert made[0].threads == {"evprof-pictures"}
 
 

@@ -212,7 +212,7 @@ class FramePlayer(Drawn):
             self._feed.set_paused(self._clock.is_suspended)
             if self._clock.is_suspended:
                 self._timer.stop()
-            elif self._feed.is_busy:
+            elif self.is_waiting:
                 self._timer.start()
         self.update()
 
