@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QRect, QSettings, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QFontMetricsF
+from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetricsF
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QMenu, QScrollArea
 
@@ -504,3 +504,25 @@ def test_a_linked_window_closes_without_a_word(
     other.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     settle(application, window)
+
+
+def test_the_address_of_tensorboard_stays_until_it_is_dismissed(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Board:
+        url = "http://localhost:6006/"
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: True)
+    monkeypatch.setattr("ui.widgets.message_bar.READING_MS", 1)
+    window.traces._show(Board())
+    shown = window.messages.shown
+    QTest.qWait(50)
+    assert window.messages.shown is shown
+    assert shown is not None
+    assert "http://localhost:6006/" in shown.sentence
+    window.messages.dismiss()
+    window.messages.post("Read and gone.", "info")
+    QTest.qWait(50)
+    assert window.messages.shown is None

@@ -15,17 +15,17 @@ from ui.widgets.boxes import beside, in_role
 from ui.widgets.label import Label
 
 READING_MS = 8000
-"""How long information stays; warnings and failures stay until they are dismissed."""
+"""How long information stays; everything else stays until it is dismissed."""
 
-FAILURE, WARNING, INFO = "bad", "warn", "info"
-"""Kinds of notices."""
+FAILURE, WARNING, INFO, KEPT = "bad", "warn", "info", "kept"
+"""Kinds of notices. KEPT is information that somebody may still need in an hour, such as an address."""
 
-_ICONS = {FAILURE: "warning", WARNING: "warning", INFO: "info"}
+_ICONS = {FAILURE: "warning", WARNING: "warning", INFO: "info", KEPT: "info"}
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One sentence, its kind (FAILURE, WARNING or INFO) and at most one thing to do about it."""
+    """One sentence, its kind and at most one thing to do about it."""
 
     sentence: str
     kind: str = FAILURE
