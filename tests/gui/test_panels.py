@@ -255,10 +255,11 @@ def test_recent_survives_a_restart_and_a_broken_file(tmp_path: Path) -> None:
     recent = Recent(path)
     for number in range(12):
         recent.note_sample(Sample(events_path=f"/{number}.npy"))
-    recent.note_sample(Sample(events_path="/5.npy"))
+    recent.note_sample(Sample(events_path="/5.npy", start_us=2_000, duration_us=50_000))
     recent.note_model("/models/one")
     again = Recent(path)
     assert [sample.events_path for sample in again.samples][:2] == ["/5.npy", "/11.npy"]
+    assert (again.samples[0].start_us, again.samples[0].duration_us) == (2_000, 50_000)
     assert len(again.samples) == 8
     assert again.models == ["/models/one"]
     path.write_text('{"samples": [3], "models": 7}')

@@ -359,6 +359,9 @@ def test_players_begin_where_both_halves_are_there(window: MainWindow, wait_unti
     window.pair.clock.seek(0)
     window.clips.take_here()
     assert (window.toolbar.sample.start_us, window.toolbar.sample.duration_us) == (500_000, 50_000)
+    # The next start lists it so.
+    remembered = window.recent.samples[0]
+    assert (remembered.events_path, remembered.start_us) == (window.toolbar.sample.events_path, 500_000)
 
 
 def test_short_recordings_are_run_whole_without_a_word(window: MainWindow, wait_until: Wait) -> None:

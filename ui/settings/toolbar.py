@@ -221,6 +221,11 @@ class Toolbar(QFrame):
         self.form.sample = sample
         self._show_state()
 
+    def choose_clip(self, sample: Sample) -> None:
+        """Takes a part that the person chose, and remembers it for the next start."""
+        self.take_clip(sample)
+        self._recent.note_sample(sample)
+
     def set_busy(self, is_busy: bool) -> None:
         """Run while idle; Stop, and a run more in the queue, while something runs."""
         self._is_busy = is_busy

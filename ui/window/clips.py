@@ -88,7 +88,7 @@ class Clips(QObject):
         """Makes a part the one to run next."""
         before = self._toolbar.sample
         sample = with_clip(before, clip)
-        self._toolbar.take_clip(sample)
+        self._toolbar.choose_clip(sample)
         self._samples.replace(before, sample)
         self._pair.keep_sample(sample)
         if self._selection.runs == (None, None):
