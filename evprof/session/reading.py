@@ -76,8 +76,8 @@ def load_session(path: Path) -> Session:
             try:
                 with opened(path) as connection:
                     session = _Reading(path, connection).session()
-            except (sqlite3.Error, UnicodeDecodeError, DamageError):
-                if _fingerprint(path) == before:
+            except (sqlite3.Error, UnicodeDecodeError, DamageError) as error:
+                if _fingerprint(path) == before and not _is_passing(error):
                     raise
             else:
                 if _fingerprint(path) == before:
@@ -88,6 +88,12 @@ def load_session(path: Path) -> Session:
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read: {error}; use a copy of it, or record it again.") from error
     raise UserError(f"{path} changes faster than it can be read; stop the recording first.")
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether it is about locks that another program holds for a moment, such as one that is being killed."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_BUSY)
 
 
 def read_environment(path: Path) -> dict[str, Any] | None:

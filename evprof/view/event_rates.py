@@ -67,9 +67,8 @@ class Rates(NamedTuple):
         """The bin of a moment; None outside."""
         if not 0 <= moment_us < self.stop_us:
             return None
-        found = min(self.bins - 1, moment_us * self.bins // self.stop_us)
-        # Edges are rounded down: a moment may belong to the next bin.
-        return found + 1 if moment_us >= self.edges(found)[1] else found
+        # The last bin that begins by then: edges are rounded down, and some bins of a very short recording are empty.
+        return ((moment_us + 1) * self.bins - 1) // self.stop_us
 
     @property
     def on_per_s(self) -> Floats:

@@ -237,3 +237,27 @@ def test_a_fact_of_a_wrong_type_costs_that_fact_and_not_the_session(recording, t
     assert run.info.memory == MemoryFacts()
     assert run.info.settings.speculation.adapter == "/x"
     assert run.info.warnings == ["Not saved, because it was not reported as expected: memory."]
+
+
+@pytest.mark.parametrize(
+    ("code", "is_read"), [(sqlite3.SQLITE_PROTOCOL, True), (sqlite3.SQLITE_BUSY, True), (sqlite3.SQLITE_IOERR, False)]
+)
+def test_locks_of_a_program_that_is_being_killed_are_waited_for(write_session, monkeypatch, code, is_read):
+    path = write_session()
+    tries: list[Path] = []
+
+    def held(at: Path) -> Any:
+        tries.append(at)
+        if len(tries) < 3:
+            error = sqlite3.OperationalError("held")
+            error.sqlite_errorcode = code
+            raise error
+        return opening.opened(at)
+
+    monkeypatch.setattr("evprof.session.reading.opened", held)
+    if is_read:
+        assert len(read_session(path).messages()) > 0
+    else:
+        with pytest.raises(UserError, match="cannot be read: held"):
+            read_session(path)
+    assert len(tries) == (3 if is_read else 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evprof.core.events import EventArray
@@ -39,7 +39,8 @@ def test_a_region_holds_exactly_the_pixels_between_two_points(
     assert Region.between(drag[2:], drag[:2], 32, 24) == region
 
 
-@given(st.integers(1, 10**6), st.integers(1, 50), st.integers(0, 10**6))
+@example(stop_us=1, bins=3, moment_us=0)
+@given(stop_us=st.integers(1, 10**6), bins=st.integers(1, 50), moment_us=st.integers(0, 10**6))
 def test_every_moment_lies_in_one_bin(stop_us: int, bins: int, moment_us: int) -> None:
     rates = Rates.unknown(stop_us, bins)
     place = rates.place_of(moment_us)
