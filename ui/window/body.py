@@ -96,10 +96,6 @@ class Body(QMainWindow):
         """A panel's widget; None while it was never shown."""
         return self._docks[name].widget()
 
-    def is_open(self, name: str) -> bool:
-        """Whether a panel is shown, maybe as a tab below another one."""
-        return not self._docks[name].isHidden()
-
     def toggle(self, name: str) -> None:
         """Hides a panel that is in sight; shows any other one."""
         dock = self._docks[name]
@@ -113,11 +109,6 @@ class Body(QMainWindow):
         self._place(name)
         self._docks[name].show()
         self._docks[name].raise_()
-
-    @property
-    def is_arranging(self) -> bool:
-        """Whether panels can be dragged elsewhere."""
-        return self._is_arranging
 
     def arrange(self) -> None:
         """Gives panels title bars to drag them by, or takes these away again."""
