@@ -68,7 +68,7 @@ def run_demos(
             window.close()
             application.quit()
             return
-        window.submit(*requests)
+        window.requests.submit(*requests)
 
     timer = QTimer()
     timer.setInterval(10)

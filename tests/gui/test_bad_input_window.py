@@ -276,7 +276,7 @@ def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
     for run_id, (sample, model, fact) in enumerate(asked, start=1):
         mode = "draft" if sample.events_path else "target"
         choice = ModelChoice(model)
-        window.submit(RunRequest(mode, sample, choice, choice, GenerationSettings(max_new_tokens=2)))
+        window.requests.submit(RunRequest(mode, sample, choice, choice, GenerationSettings(max_new_tokens=2)))
         wait_until(lambda run_id=run_id: run_id in window.controller.runs and not window.controller.is_busy)
         run = window.controller.runs[run_id]
         if fact is None:

@@ -65,7 +65,7 @@ def test_a_reopened_session_looks_as_it_did_live(
     live.show_sample(bundled_sample())
     model = ModelChoice("scripted")
     settings = GenerationSettings(max_new_tokens=40)
-    live.submit(RunRequest(mode, bundled_sample(), model, model, settings=settings))
+    live.requests.submit(RunRequest(mode, bundled_sample(), model, model, settings=settings))
     wait_until(lambda: live.controller.runs and not live.controller.is_busy)
     settle(application, live)
     shown = live.selection.runs

@@ -422,7 +422,7 @@ def test_a_refused_request_is_told(window: MainWindow, monkeypatch: pytest.Monke
         raise UserError("The engine is still starting; try again in a moment.")
 
     monkeypatch.setattr(window.controller, "submit", refuse)
-    window.measure_beside(demo_requests()[0])
+    window.requests.measure_beside(demo_requests()[0])
     assert window.messages.shown is not None
     assert "still starting" in window.messages.shown.sentence
 

@@ -172,7 +172,7 @@ def test_dragging_says_what_will_be_opened(
     (tmp_path / "notes.md").write_text("nothing")
     data = mime(sequence, files["video"], tmp_path / "notes.md")
     assert drag(window, data).isAccepted()
-    overlay = window.drop_overlay
+    overlay = window.drops.overlay
     assert overlay.isVisible()
     assert overlay.headline == "Looking at 3 files …"
     wait_until(lambda: overlay.headline == "Open 2 samples")
@@ -197,7 +197,7 @@ def test_words_that_are_dragged_are_not_taken(window: MainWindow) -> None:
     event.ignore()
     window.dragEnterEvent(event)
     assert not event.isAccepted()
-    assert not window.drop_overlay.isVisible()
+    assert not window.drops.overlay.isVisible()
 
 
 def test_looking_never_happens_on_the_windows_thread(

@@ -117,7 +117,7 @@ def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> Paints:
     window.timeline.latency.installEventFilter(paints)
     first = window.controller.next_run_id
     last = first + (request.mode == "side-by-side")
-    window.submit(request)
+    window.requests.submit(request)
     wait_until(lambda: last in window.controller.runs and not window.controller.is_busy)
     runs = [window.controller.runs[run_id] for run_id in range(first, last + 1)]
     assert [run.info.status for run in runs] == [FINISHED] * len(runs)
@@ -159,7 +159,7 @@ def test_requests_follow_one_another_and_come_into_view(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
 ) -> None:
     start(200.0)
-    window.submit(_request("side-by-side"), _request("speculative"))
+    window.requests.submit(_request("side-by-side"), _request("speculative"))
     wait_until(lambda: len(window.controller.runs) == 3 and not window.controller.is_busy)
     assert [run.info.group_id for run in window.controller.runs.values()] == [1, 1, 2]
     assert window.selection.runs == (3, 3)
@@ -174,9 +174,9 @@ def test_a_run_chosen_by_hand_stays_in_view(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
 ) -> None:
     start(200.0)
-    window.submit(_request("target"))
+    window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs and not window.controller.is_busy)
-    window.submit(_request("draft"), _request("speculative"))
+    window.requests.submit(_request("draft"), _request("speculative"))
     wait_until(lambda: 2 in window.controller.runs)
     window.following.show_run(1)
     wait_until(lambda: 3 in window.controller.runs and not window.controller.is_busy)
@@ -187,7 +187,7 @@ def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
 ) -> None:
     host = start(1.0)
-    window.submit(_request("target"))
+    window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs and len(window.controller.runs[1].tokens) > 2)
     assert host.pid is not None
     os.kill(host.pid, signal.SIGKILL)
@@ -197,7 +197,7 @@ def test_a_killed_engine_leaves_the_window_alive_and_the_next_run_works(
     assert len(failed.tokens) > 2
     assert window.messages.shown is not None
     assert window.messages.shown.sentence.startswith("Run 1 failed")
-    window.submit(_request("target", tokens=3))
+    window.requests.submit(_request("target", tokens=3))
     wait_until(lambda: 2 in window.controller.runs and window.controller.runs[2].info.is_over)
     assert window.controller.runs[2].info.status == FINISHED
 
@@ -206,7 +206,7 @@ def test_stop_ends_the_run_and_drops_what_waits(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
 ) -> None:
     start(1.0)
-    window.submit(_request("target"), _request("speculative"))
+    window.requests.submit(_request("target"), _request("speculative"))
     wait_until(lambda: window.controller.runs and window.controller.runs[1].tokens)
     window.actions_by_name["stop"].trigger()
     wait_until(lambda: not window.controller.is_busy)
@@ -218,8 +218,8 @@ def test_a_second_run_meanwhile_waits_in_the_queue(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait
 ) -> None:
     start(5.0)
-    window.submit(_request("target"))
-    window.submit(_request("draft"))
+    window.requests.submit(_request("target"))
+    window.requests.submit(_request("draft"))
     assert len(window.controller.waiting) == 1
     wait_until(lambda: len(window.controller.runs) == 2 and not window.controller.is_busy)
     assert [run.info.status for run in window.controller.runs.values()] == [FINISHED, FINISHED]
@@ -229,7 +229,7 @@ def test_another_session_waits_for_the_run_and_loses_nothing(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, session_file: Path
 ) -> None:
     start(3.0)
-    window.submit(_request("target"))
+    window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs)
     window.session.start_new()
     with pytest.raises(UserError, match="going on"):
@@ -303,12 +303,12 @@ def test_saving_elsewhere_keeps_recording_there(
     window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, tmp_path: Path
 ) -> None:
     start(200.0)
-    window.submit(_request("target"))
+    window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     saved = tmp_path / "named.evprof"
     window.exporting.write("session", saved)
     wait_until(lambda: window.session.path == saved)
-    window.submit(_request("draft"))
+    window.requests.submit(_request("draft"))
     wait_until(lambda: 2 in window.controller.runs and not window.controller.is_busy)
     window.close()
     assert load_session(saved).recording.message_count == 2

@@ -158,7 +158,7 @@ class _Turns:
         window.controller.message.connect(take)
         window.start_engine(lend)
         QApplication.processEvents()
-        window.submit(self._request)
+        window.requests.submit(self._request)
         QTimer.singleShot(int(1000 * GRACE_S), loop.quit)
         loop.exec()
         self._rest()

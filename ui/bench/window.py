@@ -219,7 +219,7 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
         if isinstance(message, EngineChanged) and message.state == "ready" and not heart.beats_s:
             heart.start()
             request = RunRequest("target", Sample(video_path="synthetic"), target=ModelChoice("synthetic"))
-            window.submit(request)
+            window.requests.submit(request)
         elif isinstance(message, RequestEnded):
             heart.stop()
             is_ended = True

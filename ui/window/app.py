@@ -135,7 +135,7 @@ def _run_demo_soon(window: MainWindow, deadline: QDeadlineTimer | None = None) -
     """Runs the demo once the sample's pictures stand: the players rest while a run is measured."""
     deadline = deadline or QDeadlineTimer(DEMO_PATIENCE_MS)
     if window.is_at_rest or deadline.hasExpired():
-        window.run_demo()
+        window.requests.run_demo()
     else:
         QTimer.singleShot(20, window, lambda: _run_demo_soon(window, deadline))
 

@@ -6,19 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from PySide6.QtCore import QMimeData, QSettings, Qt, QTimer, Signal
+from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QMainWindow, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunWarned
 from evprof.core.recording import RecordLog
-from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED
 from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.demo import demo_requests
 from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
@@ -31,7 +29,6 @@ from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.clip_choice import identity, sample_name
-from ui.samples.drop_overlay import DropOverlay
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
 from ui.state.cells import configuration_of
@@ -58,11 +55,13 @@ from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting
+from ui.window.file_drops import FileDrops
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
+from ui.window.requests import Requests, is_of_demo
 from ui.window.results import Results
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
@@ -105,9 +104,9 @@ class MainWindow(QMainWindow):
         self._make_views()
         self._connect()
         self._show_title()
+        self.setAcceptDrops(True)
         if self.samples.samples:
             self.show_sample(self.samples.samples[0])
-        self.setAcceptDrops(True)
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)
@@ -145,8 +144,9 @@ class MainWindow(QMainWindow):
         stacked(self.toolbar, rule(), (self.body, 1), self.status, on=ground, spacing=0)
         self.messages.float_over(self.body)
         self.setCentralWidget(ground)
-        self.drop_overlay = DropOverlay(self.holder, self)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
+        self.drops = FileDrops(self, self.opener, self.open_paths, self.holder)
+        self.requests = Requests(self.controller, self.following, self.toolbar, self.messages.post)
         self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection, self.messages)
         self.dialogs = WindowDialogs(
             self,
@@ -215,7 +215,7 @@ class MainWindow(QMainWindow):
         self.samples.refused.connect(self._refuse_sample)
         for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.opener.listed):
             shown.connect(self.welcome.page.leave)
-        self.timeline.run_requested.connect(self.run_chosen)
+        self.timeline.run_requested.connect(self.requests.run_chosen)
         self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
@@ -230,7 +230,7 @@ class MainWindow(QMainWindow):
         self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
         self.speculation.baseline_asked.connect(self.runs.offer_baseline)
         for panel in (self.runs, self.speculation):
-            panel.measuring_asked.connect(self.measure_beside)
+            panel.measuring_asked.connect(self.requests.measure_beside)
         self.comparison.more_asked.connect(self.dialogs.show_comparison)
         self.comparison.baseline_asked.connect(self.runs.offer_as_a)
         self.long_work.queue.ended.connect(lambda _: self.machine.read())
@@ -243,11 +243,10 @@ class MainWindow(QMainWindow):
 
     def _connect_toolbar(self) -> None:
         toolbar = self.toolbar
-        toolbar.run_requested.connect(self.submit)
+        toolbar.run_requested.connect(self.requests.submit)
         toolbar.stop_requested.connect(self.controller.stop)
         toolbar.sample_opened.connect(self.show_sample)
         toolbar.paths_chosen.connect(self.open_paths)
-        self.opener.seen.connect(self.drop_overlay.show_opening)
         self.opener.listed.connect(self.show_sample)
         self.clips.cut_out.connect(self.show_sample)
         toolbar.export_requested.connect(self.exporting.ask)
@@ -268,7 +267,7 @@ class MainWindow(QMainWindow):
             "settings": self.toolbar.open_settings,
             "run": self.toolbar.run,
             "stop": self.controller.stop,
-            "demo": self.run_demo,
+            "demo": self.requests.run_demo,
             **{entry.name: partial(self.body.toggle, entry.name) for entry in PANELS},
             **self.timeline.deeds(),
             "arrange": self.body.arrange,
@@ -343,7 +342,7 @@ class MainWindow(QMainWindow):
         self.toolbar.set_sample(sample)
         self.selection.set_runs(None, None)
         name = sample_name(replace(sample, name=sample.whole_name))
-        self.timeline.empty.offer("the bundled sample" if self._is_of_demo(sample) else name)
+        self.timeline.empty.offer("the bundled sample" if is_of_demo(sample) else name)
         self.pair.show_sample(sample)
         self.clips.go_to(sample)
 
@@ -457,37 +456,6 @@ class MainWindow(QMainWindow):
         self.housekeeping.start()
         self.samples.read_durations()
 
-    def run_demo(self) -> None:
-        """Runs the bundled pair on the bundled sample: side by side, then speculative."""
-        self.submit(*demo_requests())
-
-    def run_chosen(self) -> None:
-        """Runs the sample that is chosen, as the toolbar says; the bundled one as the demo does."""
-        if self._is_of_demo(self.toolbar.sample):
-            self.run_demo()
-        else:
-            self.toolbar.run()
-
-    def _is_of_demo(self, sample: Sample) -> bool:
-        return any(identity(bundled) == identity(sample) for bundled in bundled_samples()[:1])
-
-    def submit(self, *requests: RunRequest) -> None:
-        """Hands requests over and brings their runs into view; a refusal is told in the message bar."""
-        if not self.controller.is_busy:
-            self.following.begin()
-        self._hand_over(*requests)
-
-    def measure_beside(self, request: RunRequest) -> None:
-        """The same, and the columns stay on what they show: what is measured is to be held against it."""
-        self.following.stay()
-        self._hand_over(request)
-
-    def _hand_over(self, *requests: RunRequest) -> None:
-        try:
-            self.controller.submit(*requests)
-        except UserError as error:
-            self.messages.post(error.sentence)
-
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is being read any more."""
@@ -509,23 +477,9 @@ class MainWindow(QMainWindow):
         from ui.costs.scaling_panel import ScalingPanel
 
         if isinstance(panel, FollowingPanel):
-            panel.demo_asked.connect(self.run_demo)
+            panel.demo_asked.connect(self.requests.run_demo)
         if isinstance(panel, ScalingPanel):
-            panel.sweep_asked.connect(self.run_sweep)
-
-    def run_sweep(self) -> None:
-        """Runs the sample that is open with several numbers of frames, with everything else as it stands."""
-        if problem := self.toolbar.form.problem:
-            self.messages.post(problem)
-            return
-        from ui.costs.sweep_requests import sweep_requests
-
-        try:
-            requests = sweep_requests(self.toolbar.form.request())
-        except UserError as error:
-            self.messages.post(error.sentence)
-            return
-        self.submit(*requests)
+            panel.sweep_asked.connect(self.requests.run_sweep)
 
     # Qt's own.
 
@@ -556,24 +510,17 @@ class MainWindow(QMainWindow):
             super().keyReleaseEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Files and folders are welcome; what they hold is looked at while they are above the window."""
-        paths = _local_paths(event.mimeData())
-        if paths:
-            event.acceptProposedAction()
-            self.drop_overlay.show_paths(paths)
-            self.opener.look(paths)
+        """Files are held above the window."""
+        self.drops.enter(event)
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
-        """They went elsewhere."""
-        self.drop_overlay.hide()
-        self.opener.forget()
+        """They are not any more."""
+        self.drops.leave()
         super().dragLeaveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Opens what was dropped."""
-        self.drop_overlay.hide()
-        self.open_paths(_local_paths(event.mimeData()))
-        event.acceptProposedAction()
+        """They are to be opened."""
+        self.drops.drop(event)
 
     def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
         """Opens files and folders of any kind, soon; what cannot be opened is told in the message bar.
@@ -602,7 +549,3 @@ class MainWindow(QMainWindow):
         self.samples.close_reader()
         self.session.wait()
         super().closeEvent(event)
-
-
-def _local_paths(data: QMimeData) -> list[str]:
-    return [url.toLocalFile() for url in data.urls() if url.isLocalFile()]
