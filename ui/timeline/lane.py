@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
+from PySide6.QtCore import QLineF, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent, QPen, QPixmap, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.view.lanes import News
@@ -47,6 +47,7 @@ class Lane(QWidget):
         """What a screen reader is told of it, while one asks."""
 
         self._written: object = None
+        self._gutter: tuple[object, QPixmap] | None = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         vertical = QSizePolicy.Policy.Expanding if self.grows else QSizePolicy.Policy.Fixed
@@ -133,11 +134,11 @@ class Lane(QWidget):
         painter = QPainter(self)
         theme = self.scene.theme
         painter.fillRect(event.rect(), theme.panel)
-        painter.setPen(QPen(theme.line, 1))
         bottom = self.height() - 0.5
-        painter.drawLine(QPointF(0, bottom), QPointF(self.width(), bottom))
         if event.rect().left() < GUTTER_PX:
-            self._paint_gutter(painter)
+            painter.drawPixmap(0, 0, self._gutter_picture())
+        painter.setPen(QPen(theme.line, 1))
+        painter.drawLine(QPointF(0, bottom), QPointF(self.width(), bottom))
         clip = QRectF(event.rect()).translated(-GUTTER_PX, 0).intersected(QRectF(0, 0, self.canvas_width, bottom))
         if not clip.isEmpty():
             painter.setClipRect(QRectF(event.rect()).intersected(QRectF(GUTTER_PX, 0, self.canvas_width, bottom)))
@@ -151,10 +152,22 @@ class Lane(QWidget):
     def _paint_grid(self, painter: QPainter, clip: QRectF) -> None:
         color = self.scene.theme.alpha(self.scene.theme.line, 0.55)
         painter.setPen(QPen(color, 1))
-        for t_ns in _ticks(self.scene.scale):
-            x = round(self.scene.scale.x(t_ns)) + 0.5
-            if clip.left() <= x <= clip.right():
-                painter.drawLine(QPointF(x, 0), QPointF(x, self.height()))
+        at = (round(self.scene.scale.x(t_ns)) + 0.5 for t_ns in _ticks(self.scene.scale))
+        painter.drawLines([QLineF(x, 0, x, self.height()) for x in at if clip.left() <= x <= clip.right()])
+
+    def _gutter_picture(self) -> QPixmap:
+        """The gutter as it was painted last, as long as the same is to be seen there."""
+        theme = self.scene.theme
+        shows = (self.names(), tuple(self.scale_marks()), self.is_folded, self.height(), self.devicePixelRatio(), theme)
+        if self._gutter is None or self._gutter[0] != shows:
+            picture = QPixmap(QSize(GUTTER_PX, self.height()) * self.devicePixelRatio())
+            picture.setDevicePixelRatio(self.devicePixelRatio())
+            picture.fill(theme.panel)
+            painter = QPainter(picture)
+            self._paint_gutter(painter)
+            painter.end()
+            self._gutter = shows, picture
+        return self._gutter[1]
 
     def _paint_gutter(self, painter: QPainter) -> None:
         theme = self.scene.theme

@@ -15,6 +15,7 @@ from evprof.view.lanes import ORIGINS, News, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
+from ui.timeline.column_picture import paint_columns, pixels_per_px, stem_edges
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
@@ -117,8 +118,13 @@ class LatencyLane(Lane):
         sharp = width < 2
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, not sharp)
         painter.setPen(Qt.PenStyle.NoPen)
+        if sharp:
+            per_px = pixels_per_px(painter)
+            edges = stem_edges(x, bottom - high, bottom, int(np.ceil(self.canvas_width * per_px)), per_px)
+            paint_columns(painter, edges, self.height(), theme.stage("decode"))
         painter.setBrush(theme.stage("decode"))
-        painter.drawRects(list(map(QRectF, x.tolist(), (bottom - high).tolist(), repeat(width), high.tolist())))
+        if not sharp:
+            painter.drawRects(list(map(QRectF, x.tolist(), (bottom - high).tolist(), repeat(width), high.tolist())))
         for code, color in ((1, theme.good), (2, theme.warn), (3, theme.stage("draft"))):
             tipped = np.flatnonzero(origins[rows] == code) if not sharp else ()
             painter.setBrush(color)

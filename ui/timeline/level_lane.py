@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from evprof.core.units import MIB, bytes_text
@@ -15,12 +15,15 @@ from evprof.view.lanes import News
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
+from ui.timeline.column_picture import line_edges, paint_columns, pixels_per_px
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit
 
 _TOP, _BOTTOM = 12.0, 7.0
 _NAME_PX = 14.0
-_FEW_POINTS = 64
+_LINE_PX = 1.6
+
+_FEW_POINTS = 32
 """Lines of no more points are painted in one go."""
 
 _PIECE = 16
@@ -121,16 +124,22 @@ class LevelLane(Lane):
         end = min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px)
         x, levels = np.append(x, max(end, float(x[-1]))), np.append(levels, levels[-1])
         x, y = thinned(x, floor - levels / top * (floor - self.top_px))
+        if not one.is_dashed and len(x) > _FEW_POINTS:
+            per_px = pixels_per_px(painter)
+            edges = line_edges(x, y, int(np.ceil(self.canvas_width * per_px)), per_px, _LINE_PX)
+            paint_columns(painter, edges, self.height(), one.color, ground=one.ground, floor=floor)
+            return
         if not one.is_dashed:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(self.scene.theme.alpha(one.color, one.ground))
             # The line covers the ground's edge; smoothing that edge as well costs milliseconds.
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            _paint_ground(painter, x, y, floor)
+            points = map(QPointF, x.tolist(), y.tolist())
+            painter.drawPolygon([QPointF(float(x[0]), floor), *points, QPointF(float(x[-1]), floor)])
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         style = Qt.PenStyle.DashLine if one.is_dashed else Qt.PenStyle.SolidLine
-        _paint_line(painter, QPen(one.color, 1.6, style), x, y)
+        _paint_line(painter, QPen(one.color, _LINE_PX, style), x, y)
 
     def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
         scale = self.scene.scale
@@ -270,57 +279,12 @@ class MemoryLane(LevelLane):
 
 
 def _paint_line(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:
-    """A line through points, its steps one by one where they are many: what painting it whole takes grows with the
-    square of its ups and downs."""
-    if len(x) <= _FEW_POINTS:
+    """A line through points, a long one piece by piece: what painting it whole takes grows with the square of its ups
+    and downs."""
+    points = list(map(QPointF, x.tolist(), y.tolist()))
+    walked = np.cumsum(np.hypot(np.diff(x, prepend=x[0]), np.diff(y, prepend=y[0]))) / pen.widthF()
+    piece = len(points) if len(points) <= _FEW_POINTS else _PIECE
+    for start in range(0, max(1, len(points) - 1), piece):
+        pen.setDashOffset(float(walked[start]))
         painter.setPen(pen)
-        painter.drawPolyline(list(map(QPointF, x.tolist(), y.tolist())))
-    elif pen.style() == Qt.PenStyle.SolidLine:
-        _paint_steps(painter, pen, x, y)
-    else:
-        points = list(map(QPointF, x.tolist(), y.tolist()))
-        walked = np.cumsum(np.hypot(np.diff(x, prepend=x[0]), np.diff(y, prepend=y[0]))) / pen.widthF()
-        for start in range(0, len(points) - 1, _PIECE):
-            pen.setDashOffset(float(walked[start]))
-            painter.setPen(pen)
-            painter.drawPolyline(points[start : start + _PIECE + 1])
-
-
-def _paint_steps(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:
-    """Level and upright steps as the rectangles that they are, slanting ones as lines.
-
-    A slanting step between two upright ones that lie beside each other is hidden by them.
-    """
-    x0, x1, low, high = x[:-1], x[1:], np.minimum(y[:-1], y[1:]), np.maximum(y[:-1], y[1:])
-    is_upright = x0 == x1
-    is_straight = is_upright | (low == high)
-    is_hidden = np.zeros(len(low), dtype=bool)
-    is_beside = is_upright[:-2] & is_upright[2:] & (x1[1:-1] - x0[1:-1] <= 1.0)
-    is_hidden[1:-1] = is_beside & (np.maximum(low[:-2], low[2:]) <= np.minimum(high[:-2], high[2:]))
-    half, straight = pen.widthF() / 2, np.flatnonzero(is_straight)
-    sides = x0[straight] - half, low[straight] - half
-    sizes = x1[straight] - sides[0] + half, high[straight] - sides[1] + half
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(pen.color())
-    painter.drawRects(list(map(QRectF, *(side.tolist() for side in (*sides, *sizes)))))
-    painter.setPen(pen)
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    slanting = np.flatnonzero(~(is_straight | is_hidden))
-    ends = (x[:-1], y[:-1], x[1:], y[1:])
-    painter.drawLines(list(map(QLineF, *(end[slanting].tolist() for end in ends))))
-
-
-def _paint_ground(painter: QPainter, x: Floats, y: Floats, floor: float) -> None:
-    """What lies between a line and the floor; under a long line pixel by pixel, for the same reason."""
-    if len(x) <= _FEW_POINTS:
-        points = map(QPointF, x.tolist(), y.tolist())
-        painter.drawPolygon([QPointF(float(x[0]), floor), *points, QPointF(float(x[-1]), floor)])
-        return
-    columns = np.arange(np.ceil(x[0] - 0.5), np.ceil(x[-1] - 0.5))
-    tops = np.minimum(np.ceil(np.interp(columns + 0.5, x, y) - 0.5), floor)
-    shared = float(tops.max(initial=0.0))
-    painter.drawRect(QRectF(float(columns[0]), shared, len(columns), floor - shared))
-    begins = np.flatnonzero(np.diff(tops, prepend=np.nan) != 0)
-    ends = np.append(begins[1:], len(columns))
-    edges = zip(columns[begins].tolist(), tops[begins].tolist(), (ends - begins).tolist(), strict=True)
-    painter.drawRects([QRectF(left, top, width, shared - top) for left, top, width in edges if top < shared])
+        painter.drawPolyline(points[start : start + piece + 1])

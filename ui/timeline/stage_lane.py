@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import repeat
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen, QPolygonF
 
 from evprof.core.run_info import CANCELLED, FAILED
@@ -19,6 +19,7 @@ from evprof.view.timescale import time_text
 from ui.run_facts.energy import energy_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
+from ui.timeline.column_picture import paint_bars
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
 from ui.timeline.scene import Hit, TimelineScene
@@ -28,6 +29,9 @@ BAR_TOP, BAR_HEIGHT = 7.0, 22.0
 PART_TOP, PART_HEIGHT = 31.0, 13.0
 _LABEL_PX = 11.0
 _PART_LABEL_PX = 9.5
+
+_FEW_BARS = 64
+"""Up to so many parts are shapes of their own."""
 
 PartLook = tuple[str, QColor, QColor, QColor]
 """Label, edge, ground, and ground when pointed at."""
@@ -151,10 +155,9 @@ class StageLane(Lane):
         if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
             return
         painter.setPen(QPen(self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), 1))
-        for t_ns in times[low:high].tolist():
-            x = scale.x(t_ns)
-            if rect.left() + 2 < x < rect.right() - 2:
-                painter.drawLine(QPointF(x, rect.bottom() - 5.0), QPointF(x, rect.bottom()))
+        at = (scale.x(t_ns) for t_ns in times[low:high].tolist())
+        bottom = rect.bottom()
+        painter.drawLines([QLineF(x, bottom - 5.0, x, bottom) for x in at if rect.left() + 2 < x < rect.right() - 2])
 
     def _paint_label(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], wordings: list[str]) -> None:
         name, color = look
@@ -184,7 +187,10 @@ class StageLane(Lane):
         pairs = {kind: divmod(kind, len(names)) for kind in set(kinds.tolist())}
         looks = {kind: self._part_look(names[name], names[stage]) for kind, (name, stage) in pairs.items()}
         painter.setPen(Qt.PenStyle.NoPen)
-        for is_edge in (False, True):
+        if is_dense := len(widths) > _FEW_BARS:
+            colors = [(look[2], kinds == kind) for kind, look in looks.items()]
+            paint_bars(painter, bars.x0, widths, colors, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+        for is_edge in (True,) if is_dense else (False, True):
             for kind, (_, edge, ground, _) in looks.items():
                 own = np.flatnonzero((kinds == kind) & (widths > 5) if is_edge else kinds == kind)
                 wide = np.full(len(own), 2.0) if is_edge else widths[own]

@@ -1,0 +1,97 @@
+"""Pictures of columns: what they hold is what the shapes themselves would cover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtWidgets import QApplication
+
+from ui.timeline.column_picture import line_edges, paint_bars, paint_columns, stem_edges
+
+BLUE = QColor(40, 80, 240)
+WIDTH, HEIGHT = 40, 20
+
+
+def blank(per_px: float) -> QImage:
+    """A clear picture of WIDTH x HEIGHT logical px."""
+    picture = QImage(int(WIDTH * per_px), int(HEIGHT * per_px), QImage.Format.Format_ARGB32_Premultiplied)
+    picture.setDevicePixelRatio(per_px)
+    picture.fill(0)
+    return picture
+
+
+def alphas(picture: QImage) -> np.ndarray:
+    """Opacity of each pixel, 0…255."""
+    return np.array(
+        [[picture.pixelColor(x, y).alpha() for x in range(picture.width())] for y in range(picture.height())]
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4 * WIDTH), st.floats(0, HEIGHT)), min_size=2, max_size=60),
+    st.sampled_from([1.0, 1.5, 2.0]),
+)
+def test_a_column_holds_all_of_the_line_that_crosses_it(points: list[tuple[int, float]], per_px: float) -> None:
+    points = sorted(points, key=lambda point: point[0])
+    x, y = np.array([point[0] / 4 for point in points]), np.array([point[1] for point in points])
+    upper, lower = line_edges(x, y, int(WIDTH * per_px), per_px, 1.0)
+    walked = np.linspace(0, 1, 9)[:, None]
+    xs = (x[:-1] + (x[1:] - x[:-1]) * walked).ravel()
+    ys = (y[:-1] + (y[1:] - y[:-1]) * walked).ravel()
+    columns = np.floor(xs * per_px).astype(int)
+    inside = (columns < len(upper)) & (xs > x[0]) & (xs < x[-1])
+    for column, level in zip(columns[inside], ys[inside], strict=True):
+        assert upper[column] <= level - 0.5 + 1e-6
+        assert lower[column] >= level + 0.5 - 1e-6
+    beside = (np.arange(len(upper)) + 1) / per_px <= x[0]
+    assert np.isnan(upper[beside]).all()
+    assert (lower - upper)[~np.isnan(upper)].max(initial=0) <= y.max() - y.min() + 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("per_px", [1.0, 2.0])
+def test_a_level_line_is_painted_where_it_is_with_its_ground(application: QApplication, per_px: float) -> None:
+    picture = blank(per_px)
+    painter = QPainter(picture)
+    x = np.linspace(0, WIDTH, 200)
+    edges = line_edges(x, np.full(200, 8.0), int(WIDTH * per_px), per_px, 2.0)
+    paint_columns(painter, edges, HEIGHT, BLUE, ground=0.2, floor=15.0)
+    painter.end()
+    found = alphas(picture)
+    rows = (np.arange(found.shape[0]) + 0.5) / per_px
+    wanted = np.where((rows > 7) & (rows < 9), 255, np.where((rows > 9) & (rows < 15), 51, 0))
+    assert np.abs(found - wanted[:, None]).max() <= 1
+
+
+@pytest.mark.parametrize("per_px", [1.0, 2.0])
+def test_stems_stand_on_the_floor(application: QApplication, per_px: float) -> None:
+    picture = blank(per_px)
+    painter = QPainter(picture)
+    edges = stem_edges(np.array([3.0, 9.0]), np.array([5.0, 10.0]), 18.0, int(WIDTH * per_px), per_px)
+    paint_columns(painter, edges, HEIGHT, BLUE)
+    painter.end()
+    covered = (alphas(picture) == 255).sum(axis=0) / per_px
+    wanted = np.repeat([13.0 if place == 3 else 8.0 if place == 9 else 0.0 for place in range(WIDTH)], int(per_px))
+    assert covered.tolist() == wanted.tolist()
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 3), st.floats(0.1, 4), st.booleans()), min_size=1, max_size=30),
+    st.sampled_from([1.0, 2.0]),
+)
+def test_bars_cover_what_they_are_long(bars: list[tuple[float, float, bool]], per_px: float) -> None:
+    gaps, widths = np.array([bar[0] for bar in bars]), np.array([bar[1] for bar in bars])
+    x0 = np.cumsum(gaps + widths) - widths
+    is_blue = np.array([bar[2] for bar in bars])
+    picture = blank(per_px)
+    with QPainter(picture) as painter:
+        paint_bars(painter, x0, widths, [(BLUE, is_blue), (QColor("red"), ~is_blue)], QRectF(0, 4, WIDTH, 10))
+    found = alphas(picture)
+    seen = np.clip(np.minimum(x0 + widths, WIDTH) - x0, 0, None).sum()
+    row = found[int(8 * per_px)].sum() / 255 / per_px
+    assert row == pytest.approx(seen, abs=0.01 * WIDTH)
+    assert not found[: int(4 * per_px)].any()
+    assert not found[int(14 * per_px) :].any()
