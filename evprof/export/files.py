@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evprof.export.chrome_trace import ChromeTrace
     from evprof.export.report.data import Source
 
-FORMATS = ("chrome", "perfetto", "csv", "json", "parquet")
+FORMATS = ("chrome", "perfetto", "csv", "json", "aiperf", "parquet")
 
 STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
 """The names of PyTorch's traces: tools that know those find steps and operators in ours too."""
@@ -73,6 +73,10 @@ def write_export(
             from evprof.export.tables import write_tables
 
             return write_tables(sources, path)
+        if kind == "aiperf":
+            from evprof.export.aiperf import write_aiperf
+
+            return write_aiperf(sources, path, many=many)
         if kind == "parquet":
             from evprof.export.parquet import write_parquet
 
@@ -154,13 +158,12 @@ def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
 
     Only these few are put together at a time; other runs need none.
     """
-    from evprof.export.stored_runs import StoredRuns
+    from evprof.export.stored_runs import infos_of
     from evprof.metrics.configurations.gathering import sample_of
 
     places: dict[tuple[str, str], list[int]] = {}
     stored = source.runs
-    infos = stored.infos if isinstance(stored, StoredRuns) else [run.info for run in stored]
-    for place, info in enumerate(infos):
+    for place, info in enumerate(infos_of(stored)):
         places.setdefault(sample_of(info), []).append(place)
 
     def find(run: RunLog) -> list[RunLog]:

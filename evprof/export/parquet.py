@@ -36,7 +36,7 @@ def write_parquet(sources: Iterable[Source], folder: Path) -> list[Path]:
     """
     try:
         import pyarrow
-        import pyarrow.parquet  # noqa: F401 - what is written with
+        import pyarrow.parquet
     except ImportError:
         raise UserError(f"Parquet files need pyarrow; {how_to_add('evprof[parquet]')}.") from None
     folder.mkdir(parents=True, exist_ok=True)
