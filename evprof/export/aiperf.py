@@ -263,11 +263,12 @@ class _Benchmark:
             }
         }
         if run.info.status != FINISHED:
-            error = {"code": None, "type": run.info.status, "message": run.info.error or run.info.status}
+            message = run.info.error or run.info.status
+            error = {"code": None, "type": run.info.status, "message": message}
             length = decoding.input_length(run)
             metrics = {} if length is None else {"error_isl": {"value": length, "unit": "tokens"}}
             if phase == PROFILING:
-                self._errors[error["type"], error["message"]] += 1
+                self._errors[run.info.status, message] += 1
             return record | {"metrics": metrics, "error": error}
         measured = {name: value for name, metric in METRICS.items() if (value := metric.read(run)) is not None}
         self._phases[phase].take(measured, run)

@@ -79,7 +79,7 @@ def test_a_request_has_the_fields_metrics_and_units(speculative_run: RunLog, tmp
 
 
 def test_tokens_of_one_round_are_one_chunk(build_runs: Any, speculative_run: RunLog, tmp_path: Path) -> None:
-    rows = [
+    rows: list[Any] = [
         record for stream in ("spans", "tokens") for block in speculative_run.blocks(stream) for record in block.rows()
     ]
     moment = speculative_run.tokens[1].t_ns
