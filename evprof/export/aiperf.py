@@ -142,19 +142,18 @@ def write_aiperf(sources: Iterable[Source], folder: Path, *, many: bool = False)
     found: list[Path] = []
     number = 0
     for source in sources:
-        listed = _benchmarks(source.runs)
+        infos = infos_of(source.runs)
+        listed = _benchmarks(infos)
         for places in listed:
             number += 1
-            info = infos_of(source.runs)[places[0]]
-            name = re.sub(r"[^\w.-]+", "-", _label(info)).strip("-.")[:60]
+            name = re.sub(r"[^\w.-]+", "-", _label(infos[places[0]])).strip("-.")[:60]
             at = folder / f"{number:03}-{name}" if many or len(listed) > 1 else folder
-            found += _write_benchmark(source, places, at, number - 1)
+            found += _write_benchmark(source, {place: infos[place] for place in places}, at, number - 1)
     return found
 
 
-def _benchmarks(runs: Sequence[RunLog]) -> list[list[int]]:
+def _benchmarks(infos: Sequence[RunInfo]) -> list[list[int]]:
     """The places of each configuration's runs; of a row that was begun more than once only the last attempt."""
-    infos = infos_of(runs)
     last = {info.row: place for place, info in enumerate(infos)}
     found: dict[object, list[int]] = {}
     for place in sorted(last.values()):
@@ -168,15 +167,15 @@ def _label(info: RunInfo) -> str:
     return " ".join(dict.fromkeys((info.cell or f"run {info.run_id}", info.mode, model.name if model else info.role)))
 
 
-def _write_benchmark(source: Source, places: Sequence[int], folder: Path, index: int) -> list[Path]:
+def _write_benchmark(source: Source, infos: dict[int, RunInfo], folder: Path, index: int) -> list[Path]:
+    """Writes both files of the runs at these places."""
     folder.mkdir(parents=True, exist_ok=True)
-    infos = [infos_of(source.runs)[place] for place in places]
     # As in every figure of ours: where warm runs are, those that paid for loading are none of them.
-    is_all_cold = all(info.is_cold for info in infos if not info.warmup)
-    benchmark = _Benchmark(infos[0], source.name, index)
+    is_all_cold = all(info.is_cold for info in infos.values() if not info.warmup)
+    benchmark = _Benchmark(next(iter(infos.values())), source.name, index)
     paths = [folder / RECORDS, folder / SUMMARY]
     with whole_file(paths[0]) as stream:
-        for number, place in enumerate(places):
+        for number, place in enumerate(infos):
             run = source.runs[place]
             is_warmup = run.info.warmup or (run.info.is_cold and not is_all_cold)
             record = benchmark.take(run, number, WARMUP if is_warmup else PROFILING)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_path
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 RUNS = "runs"
 
 _MOST_ROWS, _MOST_BYTES = 1 << 16, 16 << 20
-"""Of what waits to be written as one row group."""
+"""Rows, and bytes of their pictures and the like, that wait to be written as one row group."""
 
 _RUNS_AT_ONCE = 1000
 
@@ -52,11 +55,14 @@ def write_parquet(sources: Iterable[Source], folder: Path) -> list[Path]:
                 for name, file in streams.items():
                     for block in run.blocks(name):
                         file.take(source.name, block)
+            # What waits lies in this session, which nobody needs longer.
+            for file in streams.values():
+                file.write(source.name)
     return list(places.values())
 
 
 class _StreamFile:
-    """One stream: the session, and the columns of its records."""
+    """One stream: the session, and the columns of its records. Rows wait as places in the stream, nothing is copied."""
 
     def __init__(self, arrow: Any, stream: str, path: Path) -> None:
         self._arrow = arrow
@@ -64,41 +70,47 @@ class _StreamFile:
         types = {"int": arrow.int64(), "str": arrow.string(), "bytes": arrow.binary()}
         fields = [("session", arrow.string()), *((name, types[kind]) for name, kind in self._kinds.items())]
         self._schema = arrow.schema(fields)
-        self._waiting: list[Any] = []
+        self._waiting: list[RowBlock] = []
+        self._rows = self._bytes = 0
         self._writer = arrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
 
     def __enter__(self) -> _StreamFile:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._flush()
+    def __exit__(self, *_: object) -> None:
         self._writer.close()
 
     def take(self, session: str, block: RowBlock) -> None:
         """Adds rows of a run, in pieces where they are many."""
         while block.size:
             piece = RowBlock(block.stream, block.start, min(block.stop, block.start + _MOST_ROWS))
-            self._take(session, piece)
             block = block.after(piece.size)
+            self._waiting.append(piece)
+            self._rows += piece.size
+            self._bytes += sum(
+                sum(map(len, _values(piece, name))) for name, kind in self._kinds.items() if kind == "bytes"
+            )
+            if self._rows >= _MOST_ROWS or self._bytes >= _MOST_BYTES:
+                self.write(session)
 
-    def _take(self, session: str, block: RowBlock) -> None:
+    def write(self, session: str) -> None:
+        """Writes what waits as a row group."""
+        if not self._waiting:
+            return
         arrow = self._arrow
-        columns = [arrow.repeat(arrow.scalar(_text(session)), block.size)]
+        columns = [arrow.repeat(arrow.scalar(_text(session)), self._rows)]
         for name, kind in self._kinds.items():
-            values = block.stream.column(name, block.start, block.stop)
-            if kind == "str":
-                values = list(map(_text, values))
-            columns.append(arrow.array(values, self._schema.field(name).type))
-        self._waiting.append(arrow.record_batch(columns, schema=self._schema))
-        rows = sum(batch.num_rows for batch in self._waiting)
-        if rows >= _MOST_ROWS or sum(batch.nbytes for batch in self._waiting) >= _MOST_BYTES:
-            self._flush()
+            parts = [_values(block, name) for block in self._waiting]
+            values: Any = np.concatenate(parts) if kind == "int" else chain.from_iterable(parts)
+            columns.append(
+                arrow.array(list(map(_text, values)) if kind == "str" else values, self._schema.field(name).type)
+            )
+        self._writer.write_table(arrow.table(columns, schema=self._schema))
+        self._waiting, self._rows, self._bytes = [], 0, 0
 
-    def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_table(self._arrow.Table.from_batches(self._waiting, self._schema))
-            self._waiting = []
+
+def _values(block: RowBlock, column: str) -> Any:
+    return block.stream.column(column, block.start, block.stop)
 
 
 class _RunsFile:

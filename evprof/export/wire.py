@@ -7,14 +7,20 @@ and its wire type as one varint, then a varint, eight bytes, or a length and tha
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 _VARINT, _EIGHT_BYTES, _LENGTH = 0, 1, 2
 
 _WORD = (1 << 64) - 1
 
+_SHORT = [bytes([value]) for value in range(0x80)]
+"""Most numbers by far."""
+
 
 def varint(value: int) -> bytes:
     """Seven bits a byte, lowest first; a negative number as its two's complement of 64 bits."""
+    if 0 <= value < 0x80:
+        return _SHORT[value]
     value &= _WORD
     found = bytearray()
     while value > 0x7F:
@@ -24,24 +30,29 @@ def varint(value: int) -> bytes:
     return bytes(found)
 
 
+@lru_cache
+def _tag(field: int, kind: int) -> bytes:
+    return varint(field << 3 | kind)
+
+
 def number(field: int, value: int) -> bytes:
     """A field of type int32, int64, uint32, uint64, bool or enum."""
-    return varint(field << 3 | _VARINT) + varint(value)
+    return _tag(field, _VARINT) + varint(value)
 
 
 def fixed64(field: int, value: int) -> bytes:
     """A field of type fixed64."""
-    return varint(field << 3 | _EIGHT_BYTES) + struct.pack("<Q", value & _WORD)
+    return _tag(field, _EIGHT_BYTES) + struct.pack("<Q", value & _WORD)
 
 
 def double(field: int, value: float) -> bytes:
     """A field of type double."""
-    return varint(field << 3 | _EIGHT_BYTES) + struct.pack("<d", value)
+    return _tag(field, _EIGHT_BYTES) + struct.pack("<d", value)
 
 
 def message(field: int, content: bytes) -> bytes:
     """A field that holds a message, or bytes."""
-    return varint(field << 3 | _LENGTH) + varint(len(content)) + content
+    return _tag(field, _LENGTH) + varint(len(content)) + content
 
 
 def text(field: int, value: str) -> bytes:
