@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evprof
+from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_file
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.run_log import RunLog
-from evprof.core.units import NS_PER_MS, ms_from_ns
+from evprof.core.units import NS_PER_MS, count_text, ms_from_ns
 from evprof.export.chrome_trace import epoch_ns
 from evprof.export.stored_runs import infos_of
 from evprof.metrics.arithmetic.statistics import summarize
@@ -134,21 +135,29 @@ TOTALS = {
 """AIPerf's sums over all requests, and what they sum up."""
 
 
-def write_aiperf(sources: Iterable[Source], folder: Path, *, many: bool = False) -> list[Path]:
-    """Writes both files of every configuration; returns them. Only one run is in memory at a time. Raises OSError.
+def write_aiperf(
+    sources: Iterable[Source], folder: Path, *, many: bool = False, tell: Callable[[str], object] | None = None
+) -> list[Path]:
+    """Writes both files of every configuration; returns them. Only one run is in memory at a time.
 
     Of one session with one configuration they lie in the folder itself, otherwise in one each, numbered and named.
+    `tell` is given a sentence for what is left out. Raises OSError, and UserError where there is no run to write.
     """
     found: list[Path] = []
-    number = 0
+    number = profiled = 0
     for source in sources:
         infos = infos_of(source.runs)
+        profiled += sum(info.profiled for info in infos)
         listed = _benchmarks(infos)
         for places in listed:
             number += 1
             name = re.sub(r"[^\w.-]+", "-", _label(infos[places[0]])).strip("-.")[:60]
             at = folder / f"{number:03}-{name}" if many or len(listed) > 1 else folder
             found += _write_benchmark(source, {place: infos[place] for place in places}, at, number - 1)
+    if profiled and tell is not None:
+        tell(f"{count_text(profiled, 'run')} under a profiler, which slows everything down, left out.")
+    if not found:
+        raise UserError("There is no run that AIPerf's files could tell of.")
     return found
 
 

@@ -76,7 +76,7 @@ def write_export(
         if kind == "aiperf":
             from evprof.export.aiperf import write_aiperf
 
-            return write_aiperf(sources, path, many=many)
+            return write_aiperf(sources, path, many=many, tell=tell)
         if kind == "parquet":
             from evprof.export.parquet import write_parquet
 

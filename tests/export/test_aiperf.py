@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.run_log import RunLog
 from evprof.export.aiperf import METRICS, RECORDS, SUMMARY, TOTALS
@@ -24,8 +25,8 @@ RECORD_STATISTICS = {"unit", "avg", "min", "max", "std", "count", "sum"} | {
 """What AIPerf's schema 1.4 says of the block of a record metric."""
 
 
-def exported(runs: list[RunLog], folder: Path) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    files = write_export([Source(Path("a.evprof"), runs)], "aiperf", folder)
+def exported(runs: list[RunLog], folder: Path, tell: Any = None) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    files = write_export([Source(Path("a.evprof"), runs)], "aiperf", folder, tell=tell)
     found = []
     for path in files:
         assert path.is_file()
@@ -149,10 +150,12 @@ def test_what_failed_and_what_warmed_up_stands_apart(speculative_run: RunLog, tm
         {"status": CANCELLED},
         {"profiled": True},
     )
-    [(document, records)] = exported(runs, tmp_path)
+    told: list[str] = []
+    [(document, records)] = exported(runs, tmp_path, told.append)
     assert [record["metadata"]["benchmark_phase"] for record in records] == ["warmup", *["profiling"] * 3]
     assert document["request_latency"]["count"] == document["warmup_metrics"]["request_latency"]["count"] == 1
     assert document["error_request_count"]["avg"] == 2
+    assert told == ["1 run under a profiler, which slows everything down, left out."]
     assert document["was_cancelled"] is True
     assert {entry["error_details"]["message"]: entry["count"] for entry in document["error_summary"]} == {
         "out of memory": 1,
@@ -181,3 +184,8 @@ def test_a_run_that_never_began_breaks_nothing(unborn_run: RunLog, tmp_path: Pat
     assert document["request_count"]["avg"] == 1
     assert "request_latency" not in document
     assert record["metrics"] == {}
+
+
+def test_without_a_run_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no run"):
+        write_export([Source(Path("a.evprof"), [])], "aiperf", tmp_path / "out")
