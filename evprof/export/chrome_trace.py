@@ -110,7 +110,7 @@ class ChromeTrace:
             return {"otherData": other}
         return {
             "deviceProperties": _device_properties(self._environment),
-            "baseTimeNanoseconds": _epoch_ns(self._started_at),
+            "baseTimeNanoseconds": epoch_ns(self._started_at),
             "traceName": "evprof",
             "otherData": other,
         }
@@ -165,7 +165,7 @@ def _device_properties(environment: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"id": 0, "name": str(environment.get("device") or "GPU")}]
 
 
-def _epoch_ns(started_at: str) -> int:
+def epoch_ns(started_at: str) -> int:
     """ISO 8601 as ns since 1970; 0 where it is not known."""
     try:
         moment = datetime.fromisoformat(started_at)

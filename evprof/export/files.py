@@ -13,26 +13,43 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import evprof
 from evprof.core.errors import USAGE, UserError
-from evprof.core.files.whole_file import refuse_session, whole_file
+from evprof.core.files.whole_file import refuse_session, whole_binary, whole_file
 from evprof.core.vocabulary.modes import mode_of
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
+    from evprof.export.chrome_trace import ChromeTrace
     from evprof.export.report.data import Source
 
-FORMATS = ("chrome", "csv", "json")
+FORMATS = ("chrome", "perfetto", "csv", "json", "aiperf", "parquet")
 
 STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
 """The names of PyTorch's traces: tools that know those find steps and operators in ours too."""
 
 Tell = Callable[[str], object]
 
-_ENDINGS = {"chrome": (".json", ".json.gz"), "json": (".json",), "csv": (".csv",)}
+_ENDINGS = {
+    "chrome": (".json", ".json.gz"),
+    "perfetto": (".pftrace", ".perfetto-trace"),
+    "json": (".json",),
+    "csv": (".csv",),
+}
+"""Names of files; the other formats are folders."""
+
+_FILE_ENDINGS = (".json", ".jsonl", ".csv", ".parquet", ".gz")
+"""What a folder should not be called."""
 
 
 def check_name(kind: str, path: Path) -> None:
     """Raises UserError (exit code 2) for a name that promises another format; names without an ending promise none."""
-    endings = _ENDINGS[kind]
+    endings = _ENDINGS.get(kind)
+    if endings is None:
+        if path.suffix.lower() in _FILE_ENDINGS and not path.is_dir():
+            raise UserError(
+                f"--format {kind} writes a folder of files, so '{path.name}' would mislead; name it '{path.stem}'.",
+                exit_code=USAGE,
+            )
+        return
     if path.suffix and not path.is_dir() and not path.name.lower().endswith(endings):
         folder = ", or a folder" if kind == "csv" else ""
         raise UserError(
@@ -56,8 +73,18 @@ def write_export(
             from evprof.export.tables import write_tables
 
             return write_tables(sources, path)
+        if kind == "aiperf":
+            from evprof.export.aiperf import write_aiperf
+
+            return write_aiperf(sources, path, many=many, tell=tell)
+        if kind == "parquet":
+            from evprof.export.parquet import write_parquet
+
+            return write_parquet(sources, path)
         if kind == "chrome":
             return [_write_trace(sources, path, many, tell)]
+        if kind == "perfetto":
+            return [_write_perfetto(sources, path, many, tell)]
         return [_write_document(sources, path, many)]
     except OSError as error:
         raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
@@ -69,10 +96,25 @@ def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell |
     trace = ChromeTrace(sources, as_steps=bool(STEPS_NAME.search(path.name)), names_sessions=many)
     with whole_file(path) as stream:
         _write_json(stream, trace.head, "traceEvents", trace.entries(), lambda: trace.tail)
+    _tell_left_out(trace, tell)
+    return path
+
+
+def _write_perfetto(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
+    from evprof.export.chrome_trace import ChromeTrace
+    from evprof.export.perfetto_trace import perfetto_packets
+
+    trace = ChromeTrace(sources, names_sessions=many)
+    with whole_binary(path) as stream:
+        stream.writelines(perfetto_packets(trace.entries()))
+    _tell_left_out(trace, tell)
+    return path
+
+
+def _tell_left_out(trace: ChromeTrace, tell: Tell | None) -> None:
     if tell is not None:
         for sentence in trace.left_out_sentences:
             tell(sentence)
-    return path
 
 
 def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
@@ -116,13 +158,12 @@ def _related(source: Source) -> Callable[[RunLog], list[RunLog]]:
 
     Only these few are put together at a time; other runs need none.
     """
-    from evprof.export.stored_runs import StoredRuns
+    from evprof.export.stored_runs import infos_of
     from evprof.metrics.configurations.gathering import sample_of
 
     places: dict[tuple[str, str], list[int]] = {}
     stored = source.runs
-    infos = stored.infos if isinstance(stored, StoredRuns) else [run.info for run in stored]
-    for place, info in enumerate(infos):
+    for place, info in enumerate(infos_of(stored)):
         places.setdefault(sample_of(info), []).append(place)
 
     def find(run: RunLog) -> list[RunLog]:

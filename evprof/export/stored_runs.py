@@ -52,6 +52,11 @@ class StoredRuns(Sequence[RunLog]):
         return run
 
 
+def infos_of(runs: Sequence[RunLog]) -> list[RunInfo]:
+    """What is known of runs apart from their rows; stored ones are not put together for it."""
+    return runs.infos if isinstance(runs, StoredRuns) else [run.info for run in runs]
+
+
 def stored_source(path: Path) -> tuple[Source, StoredRuns]:
     """A session file as the source of an export or a report. Raises UserError when it cannot be read."""
     from evprof.export.report.data import Source

@@ -32,8 +32,13 @@ Row = dict[str, Any]
 
 def run_tables(run: RunLog, session: str = "") -> dict[str, list[Row]]:
     """The rows of one run. Each begins with whose it is: session, run, cell, sample, imported file and its row."""
+    return {name: table_rows(name, run, session) for name in _ROWS}
+
+
+def table_rows(name: str, run: RunLog, session: str = "") -> list[Row]:
+    """The rows of one run in one of the tables."""
     identity = _identity(run, session)
-    return {name: [identity | row for row in rows_of(run)] for name, rows_of in _ROWS.items()}
+    return [identity | row for row in _ROWS[name](run)]
 
 
 def write_tables(sources: Iterable[Source], path: Path) -> list[Path]:

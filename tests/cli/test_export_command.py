@@ -125,3 +125,20 @@ def test_what_a_trace_cannot_hold_is_said(evprof: Any, session: Path, tmp_path: 
     assert (sum(counts.values()) > 0) == ("not in the trace" in found.errors)
     kind = evprof("inspect", tmp_path / "t.pt.trace.json", "--json").document
     assert kind["kind"] == "trace"
+
+
+def test_every_format_of_several_sessions_is_written(evprof: Any, session: Path, other: Path, tmp_path: Path) -> None:
+    assert evprof("export", session, other, "--format", "perfetto", "-o", tmp_path / "both.pftrace").code == 0
+    assert (tmp_path / "both.pftrace").stat().st_size > 1000
+    assert evprof("export", session, other, "--format", "aiperf", "-o", tmp_path / "aiperf").code == 0
+    folders = sorted((tmp_path / "aiperf").iterdir())
+    assert [path.name[:4] for path in folders] == [f"{number:03}-" for number in range(1, 7)]
+    documents = [json.loads((path / "profile_export_aiperf.json").read_text("utf-8")) for path in folders]
+    assert [document["benchmark_id"] for document in documents] == [
+        f"{path}#{number}" for path in (session, other) for number in (1, 2, 3)
+    ]
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    assert evprof("export", session, other, "--format", "parquet", "-o", tmp_path / "frames").code == 0
+    frame = pandas.read_parquet(tmp_path / "frames" / "tokens.parquet")
+    assert sorted(set(frame["session"])) == sorted([str(session), str(other)])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import chain, pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +28,10 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.export.chrome_trace import ChromeTrace
+from evprof.export.files import write_export
+from evprof.export.perfetto_trace import perfetto_packets
 from evprof.export.report.data import Source
+from perfetto_check import PerfettoTrace, chrome_slices
 from trace_check import TraceCheck, is_step
 
 ZERO = 77_000_000_123
@@ -146,6 +151,38 @@ def test_any_runs_give_a_sound_trace(as_steps: bool, data: st.DataObject) -> Non
     assert len(steps) == (len(begun) if as_steps else 0)
     for before, after in pairwise(steps):
         assert before["ts"] + before["dur"] < after["ts"]
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_perfettos_own_trace_holds_the_same(data: st.DataObject) -> None:
+    sources = data.draw(sessions())
+    entries = list(ChromeTrace(sources).entries())
+    trace = PerfettoTrace(b"".join(perfetto_packets(entries)))
+    kinds = Counter(entry["ph"] for entry in entries)
+    assert Counter(trace.slices) == Counter(chrome_slices(entries))
+    assert len(trace.of("SLICE_BEGIN")) == len(trace.of("SLICE_END")) == kinds["X"]
+    assert len(trace.of("INSTANT")) == kinds["i"]
+    assert len(trace.of("COUNTER")) == sum(len(entry["args"]) for entry in entries if entry["ph"] == "C")
+    assert len(trace.flows) == kinds["s"]
+    assert all(sorted(ends) == ["f", "s"] for ends in trace.flows.values())
+
+
+@pytest.mark.leaves_threads
+@settings(max_examples=60)
+@given(data=st.data())
+def test_the_other_formats_take_any_runs(data: st.DataObject) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    sources = data.draw(sessions())
+    runs = [run for source in sources for run in source.runs]
+    with TemporaryDirectory() as folder:
+        write_export(sources, "parquet", Path(folder) / "parquet")
+        table = parquet.read_table(Path(folder) / "parquet" / "tokens.parquet")
+        assert table.num_rows == sum(run.count("tokens") for run in runs)
+        files = write_export(sources, "aiperf", Path(folder) / "aiperf", many=True) if runs else []
+        records = [line for path in files if path.suffix == ".jsonl" for line in path.read_text("utf-8").split("\n")]
+        told = [json.loads(line)["metadata"]["x_request_id"] for line in records if line]
+        assert sorted(told) == sorted(str(run.run_id) for run in runs)
 
 
 def test_the_checker_finds_what_is_wrong() -> None:

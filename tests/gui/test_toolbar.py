@@ -127,7 +127,7 @@ def test_exports_are_told_by_key(toolbar: Toolbar) -> None:
     for action in toolbar.export.menu().actions():
         if not action.isSeparator():
             action.trigger()
-    assert told == ["session", "chrome", "json", "csv", "film", "screenshot"]
+    assert told == [*("session", "chrome", "perfetto", "json", "csv", "parquet", "aiperf", "film", "screenshot")]
     assert opened == [True]
 
 

@@ -315,7 +315,13 @@ def test_saving_elsewhere_keeps_recording_there(
     assert list(tmp_path.glob("*-wal")) == []
 
 
-@pytest.mark.parametrize("export", [("chrome", "trace.json"), ("json", "all.json"), ("csv", "tables")])
+@pytest.mark.parametrize(
+    "export",
+    [
+        *(("chrome", "trace.json"), ("perfetto", "trace.pftrace"), ("json", "all.json")),
+        *(("csv", "tables"), ("parquet", "frames"), ("aiperf", "aiperf")),
+    ],
+)
 def test_exports_are_written_in_the_background(
     window: MainWindow, session_file: Path, wait_until: Wait, tmp_path: Path, export: tuple[str, str]
 ) -> None:

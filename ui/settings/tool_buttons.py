@@ -24,8 +24,11 @@ _AROUND = 38
 EXPORTS = {
     "session": ("Session (.evprof)…", "Save session as", "session.evprof", "Sessions (*.evprof)"),
     "chrome": ("Chrome trace (.json)…", "Export Chrome trace", "trace.json", "Chrome traces (*.json)"),
+    "perfetto": ("Perfetto trace (.pftrace)…", "Export Perfetto trace", "trace.pftrace", "Perfetto traces (*.pftrace)"),
     "json": ("JSON document…", "Export JSON", "session.json", "JSON (*.json)"),
     "csv": ("CSV tables…", "Export CSV tables into a folder", "tables", "Folder (*)"),
+    "parquet": ("Parquet files…", "Export Parquet files into a folder", "frames", "Folder (*)"),
+    "aiperf": ("AIPerf files…", "Export AIPerf files into a folder", "aiperf", "Folder (*)"),
     "film": ("Film (.mp4, .gif)…", "Export a film", "film.mp4", "Films (*.mp4 *.gif)"),
     "screenshot": ("Picture of the window (.png)…", "Save a picture of the window", "window.png", "Pictures (*.png)"),
 }

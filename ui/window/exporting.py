@@ -40,7 +40,7 @@ class Exporting(QObject):
         self.written += 1
 
     def ask(self, kind: str) -> None:
-        """Lets the person choose a place for `session`, `chrome`, `json`, `csv` or `screenshot`, and writes it."""
+        """Lets the person choose a place for a key of EXPORTS, and writes it."""
         if kind == "film":
             self.film_asked.emit()
             return

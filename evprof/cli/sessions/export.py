@@ -25,14 +25,18 @@ class ExportCommand(Command):
 
     chrome: a trace that Perfetto and chrome://tracing open (name it .json or .json.gz); named .pt.trace.json or
     .pt.trace.json.gz, with the runs as steps, for TensorBoard and other readers of PyTorch's traces.
+    perfetto: the same as Perfetto's own trace, smaller and with units (name it .pftrace).
     csv: with PATH ending in .csv one row per run, otherwise a folder with runs, stages, tokens, rounds and KV cache.
     json: the document that `evprof show --json` prints; of several sessions one, whose runs name their session.
+    aiperf: a folder with AIPerf's profile_export.jsonl and profile_export_aiperf.json of each configuration.
+    parquet: a folder with every recorded stream and the table of runs, for data frames.
     """
 
     name = "export"
     examples = (
         CommandExample("evprof export scene.evprof --format chrome -o scene.json.gz", "write a trace for Perfetto"),
         CommandExample("evprof export scene.evprof --format csv -o runs.csv", "write one row per run"),
+        CommandExample("evprof export scene.evprof --format parquet -o frames", "write every stream for data frames"),
         CommandExample(
             'evprof export results/suite.evprof --format json --cell "8 frames" -o runs.json',
             "write the runs of one configuration as JSON",

@@ -129,7 +129,7 @@ def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:
     return [
         run
         for run in last_attempts(runs)
-        if is_comparable(run) and _is_failure(run) and _configuration(run) not in kept
+        if is_comparable(run) and _is_failure(run) and configuration_key(run.info) not in kept
     ]
 
 
@@ -152,17 +152,17 @@ def _gathered(runs: Sequence[RunLog]) -> dict[tuple[str | int, str, str], tuple[
     found: dict[tuple[str | int, str, str], tuple[list[RunLog], int]] = {}
     for run in last_attempts(runs):
         if is_comparable(run) and run.info.is_over:
-            kept, failures = found.get(_configuration(run), ([], 0))
+            kept, failures = found.get(configuration_key(run.info), ([], 0))
             if _is_failure(run):
                 failures += 1
             else:
                 kept.append(run)
-            found[_configuration(run)] = kept, failures
+            found[configuration_key(run.info)] = kept, failures
     return found
 
 
-def _configuration(run: RunLog) -> tuple[str | int, str, str]:
-    info = run.info
+def configuration_key(info: RunInfo) -> tuple[str | int, str, str]:
+    """What the runs of one configuration share: their cell, or the request they repeat, their mode and role."""
     return info.cell or info.group_id, info.mode, info.role
 
 

@@ -1,0 +1,171 @@
+"""Runs as Parquet files for data frames: every stream with its own columns, and one table of runs.
+
+Numbers stay what was recorded, ns on the recorder's clock among them; `runs` holds what the CSV of that name holds.
+Streams are written as they are read, some tens of MB at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evprof.core.errors import UserError
+from evprof.core.files.whole_file import whole_path
+from evprof.core.installation import how_to_add
+from evprof.core.records import STREAMS, column_kinds
+from evprof.core.run_log import RowBlock
+from evprof.export.tables import COLUMNS, table_rows
+
+if TYPE_CHECKING:
+    from evprof.export.report.data import Source
+
+RUNS = "runs"
+
+_MOST_ROWS, _MOST_BYTES = 1 << 16, 16 << 20
+"""Rows, and bytes of their pictures and the like, that wait to be written as one row group."""
+
+_RUNS_AT_ONCE = 1000
+
+
+def write_parquet(sources: Iterable[Source], folder: Path) -> list[Path]:
+    """Writes `runs.parquet` and a file for each stream into the folder; returns the files.
+
+    Raises OSError, and UserError where pyarrow is not installed; then nothing of what was there has changed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError(f"Parquet files need pyarrow; {how_to_add('evprof[parquet]')}.") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    places = {name: folder / f"{name}.parquet" for name in (RUNS, *STREAMS)}
+    with ExitStack() as stack:
+        parts = {name: stack.enter_context(whole_path(place)) for name, place in places.items()}
+        # Entered later, closed earlier: a file is whole before it takes its place.
+        streams = {name: stack.enter_context(_StreamFile(pyarrow, name, parts[name])) for name in STREAMS}
+        runs = stack.enter_context(_RunsFile(pyarrow, parts[RUNS]))
+        for source in sources:
+            for run in source.runs:
+                runs.take(table_rows(RUNS, run, source.name))
+                for name, file in streams.items():
+                    for block in run.blocks(name):
+                        file.take(source.name, block)
+            # What waits lies in this session, which nobody needs longer.
+            for file in streams.values():
+                file.write(source.name)
+    return list(places.values())
+
+
+class _StreamFile:
+    """One stream: the session, and the columns of its records. Rows wait as places in the stream, nothing is copied."""
+
+    def __init__(self, arrow: Any, stream: str, path: Path) -> None:
+        self._arrow = arrow
+        self._kinds = column_kinds(stream)
+        types = {"int": arrow.int64(), "str": arrow.string(), "bytes": arrow.binary()}
+        fields = [("session", arrow.string()), *((name, types[kind]) for name, kind in self._kinds.items())]
+        self._schema = arrow.schema(fields)
+        self._waiting: list[RowBlock] = []
+        self._rows = self._bytes = 0
+        self._writer = arrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
+
+    def __enter__(self) -> _StreamFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def take(self, session: str, block: RowBlock) -> None:
+        """Adds rows of a run, in pieces where they are many."""
+        while block.size:
+            piece = RowBlock(block.stream, block.start, min(block.stop, block.start + _MOST_ROWS))
+            block = block.after(piece.size)
+            self._waiting.append(piece)
+            self._rows += piece.size
+            self._bytes += sum(
+                sum(map(len, _values(piece, name))) for name, kind in self._kinds.items() if kind == "bytes"
+            )
+            if self._rows >= _MOST_ROWS or self._bytes >= _MOST_BYTES:
+                self.write(session)
+
+    def write(self, session: str) -> None:
+        """Writes what waits as a row group."""
+        if not self._waiting:
+            return
+        arrow = self._arrow
+        columns = [arrow.repeat(arrow.scalar(_text(session)), self._rows)]
+        for name, kind in self._kinds.items():
+            parts = [_values(block, name) for block in self._waiting]
+            values: Any = np.concatenate(parts) if kind == "int" else chain.from_iterable(parts)
+            columns.append(
+                arrow.array(list(map(_text, values)) if kind == "str" else values, self._schema.field(name).type)
+            )
+        self._writer.write_table(arrow.table(columns, schema=self._schema))
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+
+def _values(block: RowBlock, column: str) -> Any:
+    return block.stream.column(column, block.start, block.stop)
+
+
+class _RunsFile:
+    """The table of runs. What type a column has is known at the end: the first thousand runs may have none of it."""
+
+    def __init__(self, arrow: Any, path: Path) -> None:
+        self._arrow = arrow
+        self._path = path
+        self._rows: list[dict[str, Any]] = []
+        self._tables: list[Any] = []
+
+    def __enter__(self) -> _RunsFile:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            return
+        self._pack()
+        arrow = self._arrow
+        types = [
+            _common_type(arrow, [table.schema.field(name).type for table in self._tables]) for name in COLUMNS[RUNS]
+        ]
+        schema = arrow.schema(list(zip(COLUMNS[RUNS], types, strict=True)))
+        tables = [table.cast(schema) for table in self._tables]
+        arrow.parquet.write_table(arrow.concat_tables(tables), self._path, compression="zstd")
+
+    def take(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Adds rows as the CSV has them."""
+        self._rows += rows
+        if len(self._rows) >= _RUNS_AT_ONCE:
+            self._pack()
+
+    def _pack(self) -> None:
+        columns = [_array(self._arrow, [row.get(name) for row in self._rows]) for name in COLUMNS[RUNS]]
+        self._tables.append(self._arrow.table(columns, names=COLUMNS[RUNS]))
+        self._rows = []
+
+
+def _array(arrow: Any, values: list[Any]) -> Any:
+    """A column of plain values; of several kinds, as imported files may bring them, as text."""
+    try:
+        return arrow.array([_text(value) if isinstance(value, str) else value for value in values])
+    except (arrow.ArrowException, OverflowError, TypeError):
+        return arrow.array([None if value is None else _text(str(value)) for value in values], arrow.string())
+
+
+def _common_type(arrow: Any, types: list[Any]) -> Any:
+    """What holds all values; a column without any is taken for text."""
+    told = list(dict.fromkeys(kind for kind in types if kind != arrow.null()))
+    if not told:
+        return arrow.string()
+    numbers = {arrow.int64(), arrow.float64()}
+    return told[0] if len(told) == 1 else arrow.float64() if numbers.issuperset(told) else arrow.string()
+
+
+def _text(value: str) -> str:
+    """Text as UTF-8 can hold it: what is none is written as escapes."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
