@@ -117,12 +117,13 @@ def _print_manual(_: list[str]) -> int:
 
 
 def _paint_window(words: list[str]) -> int:
-    from evprof.cli.terminal.program import leave_to_window_program
+    from evprof.cli.terminal.program import leave_to_window_program, resting_collector
 
     leave_to_window_program()
-    from ui.bench.first_paint import paint_once
+    with resting_collector():
+        from ui.bench.first_paint import paint_once
 
-    return paint_once(*words)
+        return paint_once(*words)
 
 
 def _read_events(words: list[str]) -> int:
