@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.estimates.estimates import ProcessSpread
-from evprof.metrics.estimates.repeatability import read_repeatability
 from evprof.run.kept_entries import KeptEntries
+
+if TYPE_CHECKING:
+    from evprof.metrics.estimates.estimates import ProcessSpread
 
 REPEATABILITY = "repeatability"
 """The session fact's name."""
@@ -24,6 +25,8 @@ def kept_repeatability(machines: Collection[str]) -> list[dict[str, Any]]:
 
 def spread_for(run: RunLog, noted: Iterable[Any] = ()) -> ProcessSpread | None:
     """How much processes differ where a run was made: as sessions noted it, or as it is known here by now."""
+    from evprof.metrics.estimates.repeatability import read_repeatability
+
     here = kept_repeatability([str(run.info.environment.get("device"))])
     return read_repeatability([*noted, here], run)
 

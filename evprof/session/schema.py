@@ -6,7 +6,10 @@ runs, samples and tensor shapes, are ordinary rows. Every row carries a checksum
 
 from __future__ import annotations
 
-import sqlite3
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
 
 SUFFIX = ".evprof"
 

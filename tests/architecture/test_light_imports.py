@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,52 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
 def test_tests_have_no_packages() -> None:
     assert list((ROOT / "tests").rglob("__init__.py")) == []
     assert not (ROOT / "packaging" / "__init__.py").exists()
+
+
+NOT_FOR_THE_FIRST_PICTURE = (
+    *("psutil", "pyqtgraph", "h5py", "av", "asyncio", "ssl", "http", "sqlite3"),
+    *(
+        "evprof.metrics.estimates",
+        "evprof.metrics.speculation.payoff",
+        "evprof.session.store",
+        "evprof.session.reading",
+    ),
+    *("evprof.run.session_writer", "ui.clinic", "ui.comparison", "ui.costs", "ui.distributions", "ui.training"),
+)
+"""What the window imports only once something is asked of it, each with all that is in it."""
+
+_AT_FIRST_PICTURE = """
+import sys
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication
+application = QApplication([])
+from ui.style.theme import ThemeHolder, theme_named
+from ui.window.main_window import MainWindow
+window = MainWindow(ThemeHolder(theme_named("dark")), QSettings(sys.argv[1], QSettings.Format.IniFormat))
+shown = []
+window.painted.connect(lambda: shown.extend(sys.modules))
+window.show()
+while not shown:
+    application.processEvents()
+print("\\n".join(shown), flush=True)
+import os
+os._exit(0)
+"""
+
+
+def test_the_first_picture_of_the_window_waits_for_nothing_else(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_FIRST_PICTURE, str(tmp_path / "settings.ini")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=300,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+    )
+    loaded = done.stdout.split()
+    assert "ui.window.main_window" in loaded
+    early = {
+        name for name in loaded for late in NOT_FOR_THE_FIRST_PICTURE if name == late or name.startswith(f"{late}.")
+    }
+    assert early == set()

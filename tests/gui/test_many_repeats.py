@@ -38,7 +38,7 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
         asked.append(len(runs))
         return payoff_over(runs, *rest)
 
-    monkeypatch.setattr("ui.runs.payoffs.payoff_over", counted)
+    monkeypatch.setattr("evprof.metrics.speculation.payoff.payoff_over", counted)
     entries, some = RunEntries(), {number: run for number, run in book.runs.items() if number < 10}
     entries.lines(some)
     assert asked == [4]

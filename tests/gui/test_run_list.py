@@ -436,7 +436,6 @@ def test_a_shown_run_is_weighed_once(window: MainWindow, monkeypatch: pytest.Mon
         asked.append(len(runs))
         return real(runs, *rest)
 
-    monkeypatch.setattr("ui.runs.payoffs.payoff_over", counted)
     monkeypatch.setattr("evprof.metrics.speculation.payoff.payoff_over", counted)
     monkeypatch.setattr("evprof.metrics.speculation.verdicts.payoff_of", counted)
     window.runs.payoffs.forget()

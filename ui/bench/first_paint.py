@@ -7,7 +7,6 @@ import json
 import sys
 import time
 
-import psutil
 from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtWidgets import QApplication
 
@@ -47,6 +46,8 @@ def paint_once(session: str = "") -> int:
 
 def _opened(application: QApplication, window: MainWindow, session: str) -> dict[str, float]:
     """What opening a session took until its first picture."""
+    import psutil
+
     process = psutil.Process()
     before_bytes, wall_s, cpu_s = process.memory_info().rss, time.perf_counter(), time.process_time()
     window.open_paths([session], waits=True)

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.baselines import baseline_of, repeats_of
-from evprof.metrics.configurations.settings_text import run_label
-from evprof.metrics.speculation.clinic import (
-    SHARE,
-    Definition,
-    PlaceAcceptance,
-    definitions_over,
-    per_position,
-    plain_answer,
-    round_histogram,
-)
-from evprof.metrics.speculation.failure_modes import KINDS, Rejection, first_rejections
-from evprof.metrics.speculation.outcome import distinct_answers
-from evprof.metrics.speculation.payoff import Expected, Prediction, expected_table, prediction_of
-from evprof.metrics.speculation.verdicts import speculation_sentence
-from evprof.metrics.speculation.widths import measured_widths, width_sentence
+from evprof.metrics.speculation.failure_modes import KINDS
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import NOTHING
 from ui.run_facts.run_text import run_title
+
+if TYPE_CHECKING:
+    from evprof.metrics.speculation.clinic import Definition, PlaceAcceptance
+    from evprof.metrics.speculation.failure_modes import Rejection
+    from evprof.metrics.speculation.payoff import Expected, Prediction
 
 KIND_WORDS = dict(zip(KINDS, ("shifted", "surface variant", "content"), strict=True))
 """Kinds of rejections as people read them."""
@@ -64,13 +54,10 @@ class Clinic:
     @property
     def title(self) -> str:
         """Which run, and over how many repeats."""
+        from evprof.metrics.configurations.settings_text import run_label
+
         more = f"{len(self.runs)} repeats taken together" if len(self.runs) > 1 else ""
         return " · ".join(filter(None, (run_title(self.run), run_label([self.run]), more)))
-
-
-def speculative_run(shown: Sequence[RunLog | None]) -> RunLog | None:
-    """The run of the columns that two models, or a drafter, took part in: the rightmost."""
-    return next((run for run in reversed(shown) if run is not None and mode_of(run.info.mode).is_paired), None)
 
 
 def key_of(run: RunLog | None, others: Sequence[RunLog]) -> object:
@@ -80,6 +67,14 @@ def key_of(run: RunLog | None, others: Sequence[RunLog]) -> object:
 
 def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     """Everything of a run, with the other runs of its session to weigh it against."""
+    from evprof.metrics.configurations.baselines import baseline_of, repeats_of
+    from evprof.metrics.speculation.clinic import definitions_over, per_position, plain_answer, round_histogram
+    from evprof.metrics.speculation.failure_modes import first_rejections
+    from evprof.metrics.speculation.outcome import distinct_answers
+    from evprof.metrics.speculation.payoff import expected_table, prediction_of
+    from evprof.metrics.speculation.verdicts import speculation_sentence
+    from evprof.metrics.speculation.widths import measured_widths, width_sentence
+
     runs = repeats_of(run, others)
     if run not in runs:
         runs = [run]
@@ -102,6 +97,8 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
 
 def value_text(definition: Definition) -> str:
     """`21.4 %` of a share, `1.43` tokens; a dash where nothing was counted."""
+    from evprof.metrics.speculation.clinic import SHARE
+
     value = definition.value
     if value is None:
         return NOTHING

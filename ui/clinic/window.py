@@ -12,9 +12,10 @@ from evprof.metrics.speculation.outcome import is_lossy
 from ui.clinic.break_even import BreakEvenPage
 from ui.clinic.definitions import DefinitionsPage
 from ui.clinic.failures import FailuresPage
-from ui.clinic.figures import Clinic, clinic_of, key_of, speculative_run
+from ui.clinic.figures import Clinic, clinic_of, key_of
 from ui.clinic.plots import HistogramPlot, PlacePlot
 from ui.columns.model_column import LOSSY
+from ui.state.cells import speculative_run
 from ui.state.selection import RoundRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked

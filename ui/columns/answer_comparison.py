@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.answers import AnswerDiff, diff_of
 from evprof.view.columns import columns_of
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.widgets.pace import Pace
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.answers import AnswerDiff
 
 INTERVAL_MS = 250
 
@@ -44,6 +48,8 @@ class AnswerComparison(QObject):
 
     def look(self, *_: object) -> None:
         """Compares what is there now."""
+        from evprof.metrics.comparison.answers import diff_of
+
         if not self._seen_by.isVisible():
             return
         self._pace.begin()

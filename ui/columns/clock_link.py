@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QObject
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.costs.two_clocks import (
-    SensedWindow,
-    roles_of_range,
-    roles_of_round,
-    roles_of_span,
-    roles_of_token,
-    window_of,
-    windows_of,
-)
 from evprof.view.columns import ShownModel
 from ui.columns.model_column import ModelColumn
 from ui.players.event_player import EventPlayer
@@ -21,6 +14,9 @@ from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
+
+if TYPE_CHECKING:
+    from evprof.metrics.costs.two_clocks import SensedWindow
 
 
 class ClockLink(QObject):
@@ -52,6 +48,8 @@ class ClockLink(QObject):
 
     def _window(self, run: RunLog, role: str) -> SensedWindow | None:
         """Worked out once for each run that is over."""
+        from evprof.metrics.costs.two_clocks import window_of
+
         known = self._windows.get((run.run_id, role))
         if known is None or known[0] is not run or known[1] != run.version:
             known = self._windows[run.run_id, role] = run, run.version, window_of(run, role)
@@ -59,6 +57,8 @@ class ClockLink(QObject):
 
     def show_windows(self) -> None:
         """Of either column's recording and model."""
+        from evprof.metrics.costs.two_clocks import windows_of
+
         runs = {} if self._controller is None else self._controller.runs
         for column in self._columns:
             player = column.player
@@ -80,6 +80,8 @@ class ClockLink(QObject):
 
 def is_behind(shown: ShownModel, chosen: Chosen | None) -> bool:
     """Whether what is selected is work on a model's pictures, or could have been drawn from them."""
+    from evprof.metrics.costs.two_clocks import roles_of_range, roles_of_round, roles_of_span, roles_of_token
+
     run, role = shown
     match chosen:
         case TimeRange(start_ns, end_ns) if run.info.start_ns is not None:

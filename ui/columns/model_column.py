@@ -19,9 +19,6 @@ from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.settings_text import kind_read
-from evprof.metrics.figures.decoding import output_length
-from evprof.metrics.speculation.outcome import is_lossy
 from evprof.view.columns import ShownModel, takes_draft_model
 from evprof.view.labels import model_title
 from ui.columns.stage_strip import StageStrip
@@ -120,6 +117,8 @@ class ModelHead(QWidget):
 
     def show_column(self, column: ShownModel | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
+        from evprof.metrics.speculation.outcome import is_lossy
+
         model = column.run.info.models.get(column.role) if column else None
         part = self._part_of(column)
         lossy = column is not None and column.is_answer and is_lossy(column.run)
@@ -251,6 +250,8 @@ class ModelColumn:
 
     def show_column(self, column: ShownModel | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""
+        from evprof.metrics.configurations.settings_text import kind_read
+
         is_new = column != self._column
         if is_new:
             self._column = column
@@ -329,6 +330,8 @@ def _lacking_pictures(column: ShownModel | None) -> str:
 
 
 def _entries(column: ShownModel) -> list[tuple[str, str]]:
+    from evprof.metrics.figures.decoding import output_length
+
     found = counters(column)
     if column.run.info.imported is not None and not column.is_answer:
         return [("imported", f"row {column.run.info.imported.row}")]

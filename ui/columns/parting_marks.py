@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtWidgets import QWidget
 
-from evprof.metrics.comparison.answers import SaidWord
 from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.timeline.timeline_view import TimelineView
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.answers import SaidWord
 
 
 class PartingMarks:

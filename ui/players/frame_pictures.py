@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtGui import QImage
 
 from evprof.core.records import FrameRecord
-from evprof.metrics.costs.two_clocks import SensorSpan, slice_at, slices_of
 from evprof.view.columns import ShownModel
+
+if TYPE_CHECKING:
+    from evprof.metrics.costs.two_clocks import SensorSpan
 
 
 class FramePictures:
@@ -40,6 +44,8 @@ class FramePictures:
     @property
     def slices(self) -> list[SensorSpan]:
         """When each of them was sensed, on the sample's clock."""
+        from evprof.metrics.costs.two_clocks import slices_of
+
         if len(self._slices) != len(self.records):
             self._slices = slices_of(self.column.run, self.column.role, self.records)
         return self._slices
@@ -47,10 +53,14 @@ class FramePictures:
     @property
     def span(self) -> SensorSpan | None:
         """From the first begin to the last end on the sample's clock; None without frames."""
+        from evprof.metrics.costs.two_clocks import SensorSpan
+
         if not self.records:
             return None
         return SensorSpan(min(one.start_us for one in self.slices), max(one.stop_us for one in self.slices))
 
     def index_at(self, position_us: int) -> int | None:
         """The frame on show at a moment on the sample's clock; None without frames."""
+        from evprof.metrics.costs.two_clocks import slice_at
+
         return slice_at(self.slices, position_us)

@@ -6,6 +6,7 @@ It pulls: the feed's thread makes pictures, the screen takes the latest when its
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
@@ -13,7 +14,6 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.safe_text import plain
 from evprof.loaders.pictures.frame_folder import is_there
-from evprof.metrics.costs.two_clocks import SensorSpan
 from evprof.view.event_rates import Rates
 from ui.players.clip_range import moment_words
 from ui.players.event_look import EventLook
@@ -24,6 +24,9 @@ from ui.run_facts.run_text import input_name
 from ui.style.theme import SMALL_PX, ThemeHolder
 from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
+
+if TYPE_CHECKING:
+    from evprof.metrics.costs.two_clocks import SensorSpan
 
 INPUT_PX = 108
 """Height of a player beside the frames of a run."""

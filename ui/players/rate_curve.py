@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPolygonF
 from PySide6.QtWidgets import QWidget
 
-from evprof.metrics.costs.two_clocks import SensedWindow
 from evprof.view.event_rates import Rates, rate_words
 from evprof.view.lanes import Floats
 from evprof.view.real_time import KEEPS_UP
@@ -15,6 +16,9 @@ from ui.players.clip_range import moment_words
 from ui.players.play_clock import PlayClock
 from ui.style.theme import ThemeHolder
 from ui.widgets.drawn import Drawn
+
+if TYPE_CHECKING:
+    from evprof.metrics.costs.two_clocks import SensedWindow
 
 HEIGHT = 20
 _WINDOW_PX = 3

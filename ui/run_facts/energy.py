@@ -6,8 +6,6 @@ from typing import Any
 
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import amount_text
-from evprof.metrics.figures.energy import computing_devices, energy_between_j, energy_document
-from evprof.metrics.figures.throttling import throttled_devices
 
 ENERGY_TIP = "of the devices that computed, what they draw when idle included; n/a: shorter than a step of the counter"
 POWER_TIP = "ten samples a second of the devices that computed"
@@ -26,6 +24,8 @@ ENERGY_LINES = {
 
 def energy_text(run: RunLog, span: Span) -> str:
     """`41.2 J`, "n/a" where it is not known; empty for parts of stages, running ones, and runs without samples."""
+    from evprof.metrics.figures.energy import computing_devices, energy_between_j
+
     if not span.is_stage or not span.is_settled or span.end_ns is None or not computing_devices(run):
         return ""
     return amount_text(energy_between_j(run, span.start_ns, span.end_ns), "J")
@@ -33,6 +33,9 @@ def energy_text(run: RunLog, span: Span) -> str:
 
 def energy_lines(run: RunLog) -> dict[str, str]:
     """Energy in all and by stage, then ENERGY_LINES, by name; {} until the run is over, and without samples."""
+    from evprof.metrics.figures.energy import computing_devices, energy_document
+    from evprof.metrics.figures.throttling import throttled_devices
+
     found = energy_document(run)
     if found is None or not computing_devices(run):
         return {}

@@ -7,31 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
-from evprof.metrics.comparison.comparability import Comparability
-from evprof.metrics.comparison.document import (
-    Configuration,
-    comparability,
-    comparison_rows,
-    configuration_generation,
-    configuration_token_match,
-    generation,
-    is_comparable,
-    ratio_of,
-    token_match,
-)
-from evprof.metrics.comparison.figures import READERS, on_basis
-from evprof.metrics.configurations.baselines import runs_text
-from evprof.metrics.configurations.settings_text import differences
-from evprof.metrics.figures import stages
 from evprof.metrics.figures.stages import BASES, END_TO_END
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.comparability import Comparability
+    from evprof.metrics.comparison.document import Configuration
 
 NOTHING = "–"
 BASIS_NAMES = {"end-to-end": "End to end", "without-load": "Without load", "model-only": "Model only"}
@@ -58,7 +47,7 @@ class FigureRow:
     spread: str = ""
 
 
-Cells = tuple[Configuration | None, Configuration | None]
+Cells: TypeAlias = "tuple[Configuration | None, Configuration | None]"
 """All runs that a column stands for, where it stands for its cell."""
 
 NO_CELLS: Cells = (None, None)
@@ -96,6 +85,8 @@ def compare(
 def _listed(basis: str, *columns: ShownModel | None) -> list[str]:
     """Metrics in order of presentation. What a file measured in one piece has a line of its own; the stages in it have
     none where no column measured them apart, and energy has none where nothing was sampled."""
+    from evprof.metrics.comparison.figures import on_basis
+
     whole, apart = _intervals(columns)
     hidden = {name for covers in whole for name in covers if name not in apart}
     found: list[str] = []
@@ -128,6 +119,9 @@ _NO_VALUE: _Value = ((None, None), None, None)
 
 
 def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells) -> dict[str, _Value]:
+    from evprof.metrics.comparison.document import comparison_rows
+    from evprof.metrics.comparison.figures import on_basis
+
     if a is not None and b is not None and a.run is not b.run:
         found = {metric: _means(figure, a, b, cells) for metric, figure in _pieces(a, b)}
         listed = _sides(a, b, cells)
@@ -141,16 +135,22 @@ def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells
 
 
 def _sides(a: ShownModel, b: ShownModel, cells: Cells) -> tuple[Configuration, Configuration]:
+    from evprof.metrics.comparison.document import Configuration
+
     return cells[0] or Configuration((a.run,)), cells[1] or Configuration((b.run,))
 
 
 def _own(metric: str, basis: str) -> Reading:
+    from evprof.metrics.comparison.figures import READERS
+
     of_answer = FIGURES[metric].is_of_answer
     return lambda shown: None if of_answer and not shown.is_answer else READERS[metric](shown.run, shown.role, basis)
 
 
 def _means(figure: Reading, a: ShownModel | None, b: ShownModel | None, cells: Cells) -> _Value:
     """A figure of each column: of its run, or the mean over the runs that it stands for. One run has one cell."""
+    from evprof.metrics.comparison.document import ratio_of
+
     alone = next((cell for cell in cells if cell is not None), None)
     first, second = (
         None
@@ -173,6 +173,8 @@ def _pieces(*columns: ShownModel | None) -> list[tuple[str, Reading]]:
 
 
 def _piece(part: tuple[str, ...]) -> Reading:
+    from evprof.metrics.figures import stages
+
     def read(column: ShownModel) -> float | None:
         run, role = column
         return next((stages.span_ms(span) for span in run.stages(role) if run.accounts_for(span) == part), None)
@@ -211,6 +213,8 @@ def figure_text(value: float | None, unit: str) -> str:
 
 def left_out(a: ShownModel | None, b: ShownModel | None) -> str:
     """Why a pair is not compared; empty when it is."""
+    from evprof.metrics.comparison.document import is_comparable
+
     for column in (a, b):
         if column is not None and not is_comparable(column.run):
             kind = "a torch trace" if column.run.info.profiled else "a warm-up"
@@ -220,6 +224,8 @@ def left_out(a: ShownModel | None, b: ShownModel | None) -> str:
 
 def generation_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> str:
     """`generation 3.2× = 1.9× tokens · 1.7× time per token`; empty while unknown."""
+    from evprof.metrics.comparison.document import configuration_generation, generation
+
     if a is None or b is None or a.run is b.run:
         return ""
     found = configuration_generation(cells[0], cells[1]) if cells[0] and cells[1] else generation(a.run, b.run)
@@ -229,6 +235,8 @@ def generation_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells
 
 def comparability_of(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> Comparability | None:
     """In what two runs differ that nobody set, and what can still be compared; None within one run."""
+    from evprof.metrics.comparison.document import comparability
+
     return None if a is None or b is None or a.run is b.run else comparability(_sides(a, b, cells))
 
 
@@ -241,6 +249,8 @@ _OUT, _COLD = "it is in no figure", "a model was loaded for it, which its times 
 def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> str:
     """`Means over 60 and 58 runs; the columns show typical ones.`, of repeats which they are; then which shown runs are
     cold and stand in no figure. Empty where each column stands for its one run."""
+    from evprof.metrics.configurations.baselines import runs_text
+
     named = [(side, cell) for side, cell in zip("AB", cells, strict=True) if cell is not None]
     told = [(side, cell) for side, cell in named if cell.is_cell or len(cell.runs) > 1]
     said = []
@@ -260,6 +270,8 @@ def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> 
 
 def runs_of(column: ShownModel | None, cell: Configuration | None) -> str:
     """`run 2`, `runs 2, 5, 8`, `60 runs`: what a column stands for; "" without one."""
+    from evprof.metrics.configurations.baselines import runs_text
+
     if cell is not None and len(cell.runs) > MOST_NUMBERS:
         return f"{len(cell.runs):,} runs"
     return "" if column is None else runs_text(map(_number, cell.runs if cell is not None else [column.run]))
@@ -271,6 +283,8 @@ def _number(run: RunLog) -> int:
 
 def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO_CELLS) -> str:
     """`9 of 26 tokens match by position, 35 %`; empty without two answers."""
+    from evprof.metrics.comparison.document import configuration_token_match, token_match
+
     if a is None or b is None or a.run is b.run:
         return ""
     found = configuration_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
@@ -281,6 +295,8 @@ def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO
 
 def column_heads(a: ShownModel | None, b: ShownModel | None) -> tuple[str, str]:
     """Column heads: the families; when those are the same, the one setting that differs, else run numbers."""
+    from evprof.metrics.configurations.settings_text import differences
+
     if a is not None and b is not None and a.run is not b.run and _family(a) == _family(b):
         found = differences(a, b)
         if len(found) == 1 and max(len(setting.text) for setting in found[0]) <= LONGEST_HEAD:

@@ -11,8 +11,6 @@ from evprof.core.run_log import RunLog, Span
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.figures.decoding import decode_throughput_tok_s
-from evprof.metrics.figures.kv_cache import live_bytes
 from evprof.view.columns import ShownModel
 from evprof.view.labels import SHORT_DTYPES, is_drafting
 
@@ -107,6 +105,9 @@ class Counters:
 
 def counters(column: ShownModel) -> Counters:
     """Counts of one model of a run: its answer's tokens, or those it drafted."""
+    from evprof.metrics.figures.decoding import decode_throughput_tok_s
+    from evprof.metrics.figures.kv_cache import live_bytes
+
     run, role = column
     if not column.is_answer:
         drafted = sum(entry.drafted for entry in run.rounds)

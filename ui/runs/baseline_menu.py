@@ -9,8 +9,6 @@ from PySide6.QtWidgets import QWidget
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.metrics.arithmetic.statistics import FEWEST
-from evprof.metrics.configurations.baselines import baseline_over, candidates_for
-from evprof.metrics.figures.stages import total_ms
 from ui.runs.run_remarks import RunRemarks
 from ui.widgets.choice_menu import ChoiceMenu
 from ui.widgets.elided import literal
@@ -34,6 +32,9 @@ def baseline_menu(
     parent: QWidget,
 ) -> ChoiceMenu:
     """Offers the plain runs of the same question to tick, the rule's choice, and (`measure`) three more of them."""
+    from evprof.metrics.configurations.baselines import baseline_over, candidates_for
+    from evprof.metrics.figures.stages import total_ms
+
     menu = ChoiceMenu(parent)
     baseline = baseline_over(repeats, others)
     ticked = set(baseline.run_ids if baseline else ())

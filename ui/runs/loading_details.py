@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from evprof.core.run_log import RunLog, Span
 from evprof.core.units import bytes_text
-from evprof.metrics.figures.loading import Loading, loading_of, part_times_ms
+
+if TYPE_CHECKING:
+    from evprof.metrics.figures.loading import Loading
 
 SUMMARY = ("events", "frames", "rate", "decoder", "frame cache", "read", "cached")
 """What of them is told beside another model's."""
@@ -43,6 +46,8 @@ def loading_lines(loading: Loading | None) -> dict[str, str]:
 
 def loading_of_column(run: RunLog, role: str) -> dict[str, str]:
     """The lines of one model of a run."""
+    from evprof.metrics.figures.loading import loading_of
+
     return loading_lines(loading_of(run, role))
 
 
@@ -54,6 +59,8 @@ def _rate(loading: Loading) -> str:
 
 def grouped_parts(run: RunLog, span: Span) -> list[tuple[str, int, float]] | None:
     """Name, number and time in ms of a stage's parts where work goes to and fro among a few; None where it does not."""
+    from evprof.metrics.figures.loading import part_times_ms
+
     children = run.children(span.span_id)
     names = [child.name for child in children]
     if span.name not in ("load", "preprocess") or len(set(names)) == len(names):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from evprof.metrics.comparison.comparability import Comparability
-from evprof.metrics.configurations.settings_text import difference_sentence
-from evprof.metrics.configurations.settings_text import differences as settings_differences
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts import figures
@@ -21,6 +18,9 @@ from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.comparability import Comparability
 
 MANY_RUNS = 100
 """Statistics over more runs are worked out beside the window, which would stand still."""
@@ -132,6 +132,9 @@ class ComparisonPanel(QWidget):
             self._show(_answer(a, b, self._cells, self.basis.key))
 
     def _show(self, answer: object) -> None:
+        from evprof.metrics.configurations.settings_text import difference_sentence
+        from evprof.metrics.configurations.settings_text import differences as settings_differences
+
         if not isinstance(answer, _Answer):
             return
         a, b, cells, rows, differences, generation, match = answer

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.baselines import is_counted, repeat_key
-from evprof.metrics.speculation.payoff import Payoff, payoff_over
 from evprof.run.kept_repeatability import spread_for
+
+if TYPE_CHECKING:
+    from evprof.metrics.speculation.payoff import Payoff
 
 
 class Payoffs:
@@ -29,6 +31,8 @@ class Payoffs:
 
     def look(self, runs: Mapping[int, RunLog]) -> None:
         """Takes the session's runs, of which some may have ended since, or been deleted, or had a baseline chosen."""
+        from evprof.metrics.configurations.baselines import is_counted, repeat_key
+
         self._runs = runs
         counted = [run for run in runs.values() if is_counted(run.info)]
         state = (len(counted), sum(run.version for run in counted))
@@ -48,6 +52,8 @@ class Payoffs:
 
     def of(self, run: RunLog) -> Payoff | None:
         """Of a run that drafts, with all its repeats; None without a baseline."""
+        from evprof.metrics.speculation.payoff import payoff_over
+
         key = self._key(run)
         if key not in self._pools:
             return payoff_over([run], self._runs.values(), spread_for(run))
@@ -56,4 +62,6 @@ class Payoffs:
         return self._known[key]
 
     def _key(self, run: RunLog) -> Hashable:
+        from evprof.metrics.configurations.baselines import repeat_key
+
         return self._keys[run.run_id] if run.run_id in self._keys else repeat_key(run.info)

@@ -9,26 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.comparison.document import is_comparable, warm_of
-from evprof.metrics.configurations.baselines import is_counted
-from evprof.metrics.configurations.settings_text import run_label
-from evprof.metrics.estimates.estimates import mean_of, observe
-from evprof.metrics.figures.stages import total_ms, wall_ms
-from evprof.metrics.speculation.outcome import is_lossy
-from evprof.metrics.speculation.payoff import Payoff
-from evprof.metrics.speculation.verdicts import payoff_sentence
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
 from ui.runs.payoffs import Payoffs
 from ui.state.cells import configuration_counts
+
+if TYPE_CHECKING:
+    from evprof.metrics.speculation.payoff import Payoff
 
 CLOSED, OPEN = "closed", "open"
 """Whether the runs of a cell or of a request are listed below it."""
@@ -113,6 +109,8 @@ class RunEntries:
         return all(word in text for word in words)
 
     def _text(self, run: RunLog) -> str:
+        from evprof.metrics.configurations.settings_text import run_label
+
         known = self._texts.get(run.run_id)
         if known is None or known[0] != run.version:
             info = run.info
@@ -163,6 +161,8 @@ class RunEntries:
 
     def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
         """The repeats of one request: how many count, and their mean or speed-up with its interval."""
+        from evprof.metrics.speculation.verdicts import payoff_sentence
+
         others = self._payoffs.state if mode_of(members[0].info.mode).drafts else 0
         state = (is_open, others, len(members), sum(run.version for run in members))
         known = self._known.get(key)
@@ -208,6 +208,8 @@ class RunEntries:
 
     def _mean_ms(self, members: list[RunLog]) -> float | None:
         """Mean total of a sample; those of two models that answered it one after the other are added."""
+        from evprof.metrics.comparison.document import is_comparable, warm_of
+
         by_role: dict[str, list[RunLog]] = {}
         for run in members:
             if run.info.status == FINISHED and is_comparable(run):
@@ -217,6 +219,9 @@ class RunEntries:
 
     def _spread(self, members: list[RunLog]) -> str:
         """Half the 95 % interval of that mean, where one model answered."""
+        from evprof.metrics.comparison.document import is_comparable, warm_of
+        from evprof.metrics.estimates.estimates import mean_of, observe
+
         counted = warm_of([run for run in members if run.info.status == FINISHED and is_comparable(run)])
         if len(counted) > MOST_WEIGHED or len({run.info.role for run in counted}) != 1:
             return ""
@@ -224,6 +229,8 @@ class RunEntries:
         return "" if found is None else _percent(found.value, found.interval)
 
     def _total_ms(self, run: RunLog) -> float | None:
+        from evprof.metrics.figures.stages import total_ms
+
         known = self._times.get(run.run_id)
         if known is None or known[0] != run.version:
             known = self._times[run.run_id] = (run.version, total_ms(run))
@@ -266,10 +273,14 @@ def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:
 
 
 def _counts(group: Sequence[RunLog]) -> bool:
+    from evprof.metrics.comparison.document import is_comparable
+
     return all(is_comparable(run) for run in group)
 
 
 def _is_weighed(run: RunLog) -> bool:
+    from evprof.metrics.configurations.baselines import is_counted
+
     return mode_of(run.info.mode).drafts and is_counted(run.info)
 
 
@@ -291,6 +302,9 @@ def _numbers(runs: Sequence[RunLog]) -> str:
 
 def _settings(group: Sequence[RunLog]) -> str:
     """The settings that are not at their defaults."""
+    from evprof.metrics.configurations.settings_text import run_label
+    from evprof.metrics.speculation.outcome import is_lossy
+
     return " · ".join(filter(None, ("lossy" if is_lossy(group[-1]) else "", run_label(group))))
 
 
@@ -309,6 +323,8 @@ def _against(payoff: Payoff | None) -> str:
 
 def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[str, str, str]:
     """The speed-up of repeats, else their mean time and half its 95 % interval."""
+    from evprof.metrics.estimates.estimates import mean_of, observe
+
     if payoff is not None and payoff.whole is not None:
         return (*_speed(payoff), "")
     if not lines:
@@ -345,6 +361,8 @@ def _counted_tip(counted: Sequence[Sequence[RunLog]], lines: Sequence[Sequence[R
 
 def _time_ms(group: Sequence[RunLog]) -> float | None:
     """The time of the runs of one line together."""
+    from evprof.metrics.figures.stages import total_ms, wall_ms
+
     whole = [total_ms(entry) if entry.info.imported is not None else wall_ms(entry) for entry in group]
     known = [value for value in whole if value is not None]
     return sum(known) if known and len(known) == len(whole) else None
@@ -409,6 +427,8 @@ def _outcome(group: list[RunLog], payoff: Payoff | None) -> tuple[str, str]:
 
 
 def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:
+    from evprof.metrics.speculation.verdicts import payoff_sentence
+
     run = group[0]
     names = [model.name for entry in group for model in entry.info.models.values()]
     sample = run.info.sample.name

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.baselines import candidates_for, repeats_of
 from evprof.run.again import request_again
 from evprof.view.columns import pair_for
 from ui.runs.baseline_menu import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, baseline_menu
@@ -322,6 +321,8 @@ class RunList(QWidget):
 
     def compare_with(self, key: object) -> None:
         """Puts a line's run into column A, and keeps that for column B's run as far as it is no verdict's business."""
+        from evprof.metrics.configurations.baselines import candidates_for, repeats_of
+
         self.put(key, 0)
         runs, (a, b) = self._controller.runs, self._selection.runs
         if a is None or b is None or a == b:

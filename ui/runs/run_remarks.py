@@ -8,7 +8,6 @@ from functools import partial
 from PySide6.QtWidgets import QInputDialog, QWidget
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.baselines import runs_text
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 
@@ -27,6 +26,8 @@ class RunRemarks:
 
     def ask_name(self, run_ids: Sequence[int]) -> None:
         """Asks what runs are to be called; nothing gives them their mode's name back."""
+        from evprof.metrics.configurations.baselines import runs_text
+
         if not self._has_any(run_ids):
             return
         name, is_given = QInputDialog.getText(
@@ -41,6 +42,8 @@ class RunRemarks:
 
     def ask_note(self, run_ids: Sequence[int]) -> None:
         """Asks for a note on runs."""
+        from evprof.metrics.configurations.baselines import runs_text
+
         if not self._has_any(run_ids):
             return
         note, is_given = QInputDialog.getMultiLineText(
@@ -59,6 +62,8 @@ class RunRemarks:
 
     def delete(self, run_ids: Sequence[int]) -> None:
         """Takes runs out of every list and figure. They stay in the file, marked, so that this can be undone."""
+        from evprof.metrics.configurations.baselines import runs_text
+
         over = [run_id for run_id in run_ids if (run := self._controller.run(run_id)) and run.info.is_over]
         if not self._has_any(over):
             return

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
-from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
-from evprof.metrics.figures import kv_cache
-from evprof.metrics.figures.throttling import throttle_sentence
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts.energy import ENERGY_LINES, ENERGY_TIP, SLOWED_DOWN, energy_lines
@@ -20,6 +17,9 @@ from ui.run_facts.run_text import mode_name
 from ui.runs.loading_details import LOADING_LINES, SUMMARY, loading_of_column
 from ui.runs.run_details import Detail, DetailSection
 from ui.samples.clip_choice import clip_of
+
+if TYPE_CHECKING:
+    from evprof.metrics.configurations.settings_text import ToldSetting
 
 _PART = "the part of the sample that was taken, on the sample's clock"
 
@@ -80,6 +80,8 @@ def summary_sections(a: ShownModel | None, b: ShownModel | None) -> list[DetailS
 
 def _models(columns: Sequence[ShownModel]) -> list[Detail]:
     """Weights and what computed, then every setting that is not at its default in one of the columns."""
+    from evprof.metrics.configurations.settings_text import told_settings
+
     settings = [{setting.key: setting for setting in told_settings(*column)} for column in columns]
     parts = [clip_of(column.run.info.sample, 0) for column in columns]
     taken = [_beside("part", ["" if part.is_all else part.words for part in parts], tip=_PART)]
@@ -143,6 +145,8 @@ def _caches(columns: Sequence[ShownModel]) -> list[Detail]:
 
 
 def _cache_of(column: ShownModel) -> dict[str, str]:
+    from evprof.metrics.figures import kv_cache
+
     facts = column.run.info.kv.get(column.role)
     filled = kv_cache.bytes_by_origin(*column)
     return {
@@ -165,6 +169,8 @@ def _size(count: int | None) -> str:
 
 def _per_frame(column: ShownModel) -> str:
     """`8 × 6.25 MiB`, of the most where frames differ."""
+    from evprof.metrics.figures import kv_cache
+
     frames = kv_cache.visual_bytes_per_frame(*column)
     if not frames:
         return ""
@@ -230,6 +236,8 @@ def _notes(runs: Sequence[RunLog]) -> list[str]:
 
 
 def _warnings(runs: Sequence[RunLog]) -> list[str]:
+    from evprof.metrics.figures.throttling import throttle_sentence
+
     said = [
         (run.run_id, sentence) for run in runs for sentence in (*run.info.warnings, throttle_sentence(run)) if sentence
     ]

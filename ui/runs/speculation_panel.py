@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
@@ -10,9 +11,6 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS, Acceptance, AcceptanceCeiling, acceptance, ceiling_of
-from evprof.metrics.speculation.payoff import Payoff
-from evprof.metrics.speculation.verdicts import speculation_verdict
 from evprof.run.again import request_again
 from ui.run_facts.figures import NOTHING
 from ui.runs.baseline_menu import ALONE_REPEATS, TARGET_ALONE
@@ -23,6 +21,10 @@ from ui.widgets.disclosure import Disclosure
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import ToneLabel, section_head
+
+if TYPE_CHECKING:
+    from evprof.metrics.speculation.outcome import Acceptance, AcceptanceCeiling
+    from evprof.metrics.speculation.payoff import Payoff
 
 INTERVAL_MS = 250
 
@@ -82,6 +84,8 @@ class SpeculationPanel(QWidget):
 
     def show_run(self, run: RunLog | None, runs: Mapping[int, RunLog] | None = None) -> None:
         """Shows a run's speculation, weighed against the plain runs among `runs`. Cheap when nothing happened."""
+        from evprof.metrics.speculation.outcome import acceptance
+
         # An imported file gives no rounds; what it says of acceptance stands among its figures.
         has_rounds = run is not None and (run.info.imported is None or bool(run.rounds))
         counts = acceptance(run) if run is not None and has_rounds else None
@@ -97,6 +101,9 @@ class SpeculationPanel(QWidget):
             self._later.follow()
 
     def _fill(self) -> None:
+        from evprof.metrics.speculation.outcome import acceptance, ceiling_of
+        from evprof.metrics.speculation.verdicts import speculation_verdict
+
         run = self._run
         if run is None:
             return
@@ -182,6 +189,8 @@ def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRo
 
 
 def _ceiling_tip(ceiling: AcceptanceCeiling | None) -> str:
+    from evprof.metrics.speculation.outcome import FEWEST_REJECTIONS
+
     if ceiling is None:
         return f"Fewer than {FEWEST_REJECTIONS} different rejections: too few to tell."
     low, high = ceiling.interval

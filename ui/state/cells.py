@@ -5,25 +5,25 @@ It knows no widget.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text
-from evprof.metrics.comparison.document import (
-    Configuration,
-    configurations_of,
-    is_comparable,
-    typical_run,
-    warm_of,
-)
+from evprof.core.vocabulary.modes import mode_of
 from evprof.view.columns import RunPair, ShownModel, pair_for
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.document import Configuration
 
 
 def configuration_runs(runs: Iterable[RunLog], like: RunLog) -> tuple[RunLog, ...]:
     """The finished runs in a cell's figures, of a run's mode and role; of a row begun again only the last."""
+    from evprof.metrics.comparison.document import is_comparable, warm_of
+
     same = (like.info.cell, like.info.mode, like.info.role)
     rows: dict[object, RunLog] = {}
     for run in runs:
@@ -40,6 +40,8 @@ def configuration_of(
 
     None where it stands for its run alone: one that goes on, a row that was picked out of its cell.
     """
+    from evprof.metrics.comparison.document import Configuration, configurations_of
+
     if column is None or not column.is_answer or not (info := column.run.info).is_over:
         return None
     if info.cell:
@@ -52,6 +54,8 @@ def configuration_of(
 
 def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
     """The pair of columns that shows a cell: its run of median total, the target's where it has both."""
+    from evprof.metrics.comparison.document import Configuration, typical_run
+
     for role in (TARGET, DRAFT):
         member = next((run for run in runs.values() if _is_row(run, cell) and run.info.role == role), None)
         if member is not None:
@@ -62,6 +66,8 @@ def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
 
 def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
     """Of the repeats of one request the run of median total, the target's where it has both; else the last one."""
+    from evprof.metrics.comparison.document import Configuration, is_comparable, typical_run, warm_of
+
     members = [runs[run_id] for run_id in run_ids if run_id in runs]
     done = [run for run in members if run.info.status == FINISHED and is_comparable(run)]
     for role in (TARGET, DRAFT):
@@ -72,6 +78,8 @@ def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
 
 
 def _is_row(run: RunLog, cell: str) -> bool:
+    from evprof.metrics.comparison.document import is_comparable
+
     return run.info.cell == cell and run.info.status == FINISHED and is_comparable(run)
 
 
@@ -97,6 +105,8 @@ class ConfigurationCounts:
 
 def configuration_counts(runs: Iterable[RunLog]) -> ConfigurationCounts:
     """Counts over all runs of a cell. A row of both models fails once, whichever of them failed."""
+    from evprof.metrics.comparison.document import is_comparable
+
     last = {run.info.row: run for run in runs}
     samples: set[object] = set()
     repeats: set[int] = set()
@@ -115,3 +125,8 @@ def configuration_counts(runs: Iterable[RunLog]) -> ConfigurationCounts:
             samples.add(sample)
             repeats.add(info.repeat)
     return ConfigurationCounts(len(samples), max(1, len(repeats)), len(failed), warmups, running)
+
+
+def speculative_run(shown: Sequence[RunLog | None]) -> RunLog | None:
+    """The run of the columns that two models, or a drafter, took part in: the rightmost."""
+    return next((run for run in reversed(shown) if run is not None and mode_of(run.info.mode).is_paired), None)

@@ -17,7 +17,6 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunBook, RunLog
-from evprof.metrics.configurations.baselines import choose_baselines
 from ui.state.mark_book import MarkBook
 
 PULL_INTERVAL_MS = 33
@@ -165,6 +164,8 @@ class RunController(QObject):
 
     def _note_baselines(self, first_run_id: int) -> None:
         """Says of every run of a request that drafted what it is weighed against; it is kept with the session."""
+        from evprof.metrics.configurations.baselines import choose_baselines
+
         made = [run_id for run_id in self.book.runs if run_id >= first_run_id]
         for run_id, baseline in choose_baselines((run.info for run in self.book.runs.values()), made).items():
             self.recording.post(RunDescribed(run_id, {"baseline": baseline}))

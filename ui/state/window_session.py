@@ -8,18 +8,20 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.run.session_writer import SessionWriter
-from evprof.session.reading import load_session
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from evprof.run.session_writer import SessionWriter
 
 
 class WindowSession(QObject):
@@ -66,6 +68,7 @@ class WindowSession(QObject):
             self._writer = self._begun()
 
     def _begun(self) -> SessionWriter:
+        from evprof.run.session_writer import SessionWriter
         from evprof.session.autosave import autosave_path
 
         path = self.path or autosave_path()
@@ -100,6 +103,8 @@ class WindowSession(QObject):
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
+        from evprof.session.reading import load_session
+
         if refusal := self.refusal():
             raise UserError(refusal)
         session = load_session(path)
@@ -107,6 +112,7 @@ class WindowSession(QObject):
 
     def open(self, path: Path) -> None:
         """Opens a session in the background; `opened` or `failed` tells."""
+        from evprof.session.reading import load_session
 
         def work() -> None:
             try:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QListWidgetItem, QPushButton, QVBoxLayout, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
-from evprof.session.autosaved import Autosaved, abandoned, clear_away, discard, take_up, told, told_removal
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import INFO, WARNING, MessageBar
+
+if TYPE_CHECKING:
+    from evprof.session.autosaved import Autosaved
 
 SHOW = "Show them…"
 
@@ -29,9 +32,13 @@ class AbandonedSessions:
 
     def look(self) -> None:
         """Clears old autosaved sessions away and tells what is left of killed programs."""
+        from evprof.session.autosaved import abandoned, clear_away
+
         self._session.in_background(lambda: (clear_away(), abandoned()), self._tell)
 
     def _tell(self, found: tuple[list[Autosaved], list[Autosaved]]) -> None:
+        from evprof.session.autosaved import told, told_removal
+
         removed, left = found
         if sentence := told_removal(removed):
             self._messages.post(sentence, INFO)
@@ -48,12 +55,16 @@ class AbandonedSessions:
         self.dialog.open()
 
     def _open_chosen(self) -> None:
+        from evprof.session.autosaved import take_up
+
         if self.dialog is None or (path := self.dialog.chosen) is None:
             return
         self.dialog.close()
         self._session.in_background(lambda: take_up(path), lambda _: self._session.open(path))
 
     def _discard_chosen(self) -> None:
+        from evprof.session.autosaved import discard
+
         if self.dialog is None or (path := self.dialog.chosen) is None:
             return
         try:

@@ -21,7 +21,6 @@ from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
-from ui.clinic.figures import speculative_run
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
 from ui.runs.inspector import Inspector
@@ -31,7 +30,7 @@ from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.clip_choice import identity, sample_name
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
-from ui.state.cells import configuration_of
+from ui.state.cells import configuration_of, speculative_run
 from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection

@@ -12,7 +12,6 @@ from typing import Any
 from evprof.core.run_info import ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import ARITHMETIC, MACHINE, METER, MODEL, PROMPT, SAMPLE
-from evprof.metrics.figures.energy import COUNTER, POWER
 
 Told = Mapping[str, str | float]
 """Values of a circumstance by what they are told of ("" where there is one): only values of the same are compared."""
@@ -126,6 +125,8 @@ def _sample(info: RunInfo) -> Told:
 
 def _meters(run: RunLog) -> Told:
     """What a device's energy is read from: its own counter, or its power."""
+    from evprof.metrics.figures.energy import COUNTER, POWER
+
     return {
         device: COUNTER if any(record.energy_uj >= 0 for record in records[:2]) else POWER
         for device, records in run.power.items()

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES, MACHINE, OF_ANSWER, SECTIONS
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.comparison.circumstances import CIRCUMSTANCES, Circumstance
-from evprof.metrics.comparison.figures import READERS
-from evprof.metrics.configurations.gathering import Configuration, sample_key
-from evprof.metrics.configurations.machines import machine_of, on_common_machines
-from evprof.metrics.figures.stages import END_TO_END
+from evprof.metrics.comparison.circumstances import Circumstance
+
+if TYPE_CHECKING:
+    from evprof.metrics.configurations.gathering import Configuration
 
 TOKEN_MATCH = "token_match"
 """What answers are compared by."""
@@ -109,6 +107,10 @@ class Comparability:
 
 def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Comparability:
     """Whether columns can be compared with the one at index `baseline`, over what one machine ran for both."""
+    from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
+    from evprof.metrics.configurations.gathering import sample_key
+    from evprof.metrics.configurations.machines import machine_of, on_common_machines
+
     found: dict[tuple[Circumstance, str], None] = {}
     base = listed[baseline]
     for column in listed:
@@ -139,6 +141,10 @@ def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Compara
 
 def _values(runs: Iterable[RunLog]) -> Values:
     """What runs tell of every circumstance, each value once; of numbers with a tolerance the median."""
+    from statistics import median
+
+    from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
+
     found: dict[tuple[Circumstance, str], dict[Value, None]] = {}
     numbers: dict[tuple[Circumstance, str], list[float]] = {}
     for run in runs:
@@ -190,6 +196,9 @@ def _text(circumstance: Circumstance, value: Value) -> str:
 
 def _figures(listed: Sequence[Configuration]) -> tuple[str, ...]:
     """The figures that a column's first run has, and the match of tokens."""
+    from evprof.metrics.comparison.figures import READERS
+    from evprof.metrics.figures.stages import END_TO_END
+
     firsts = [column.runs[0] for column in listed]
     known = [
         key for key, read in READERS.items() if any(read(run, run.info.role, END_TO_END) is not None for run in firsts)
@@ -205,6 +214,8 @@ def _depends_on(key: str, listed: Sequence[Configuration]) -> tuple[str, ...]:
 
 
 def _unknown(listed: Sequence[Configuration]) -> tuple[int, ...]:
+    from evprof.metrics.configurations.machines import machine_of
+
     told = [any(machine_of(run.info) for run in column.runs) for column in listed]
     return tuple(place for place, is_told in enumerate(told) if not is_told) if any(told) else ()
 

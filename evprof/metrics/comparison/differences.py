@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.arithmetic.statistics import Interval
-from evprof.metrics.comparison.figures import stages_of
-from evprof.metrics.comparison.rows import ratio_of
-from evprof.metrics.configurations.gathering import Configuration, by_sample, sample_key
-from evprof.metrics.configurations.machines import machine_of, on_common_machines
-from evprof.metrics.estimates.estimates import ProcessSpread, difference_of, observe
-from evprof.metrics.figures import decoding, stages
-from evprof.metrics.figures.partition import Block, measured_ms, name_of, partition, shape_of
-from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY
+from evprof.metrics.figures.stages import END_TO_END
+
+if TYPE_CHECKING:
+    from evprof.metrics.arithmetic.statistics import Interval
+    from evprof.metrics.configurations.gathering import Configuration
+    from evprof.metrics.estimates.estimates import ProcessSpread
+    from evprof.metrics.figures.partition import Block
 
 TOKEN_MATCH_DEFINITION = "same id at the same position"
 
@@ -46,6 +43,9 @@ class Matched:
 
 def matched(baseline: Configuration, other: Configuration) -> Matched:
     """The runs of all samples that both measured; of all samples when they share none."""
+    from evprof.metrics.configurations.gathering import by_sample, sample_key
+    from evprof.metrics.configurations.machines import machine_of, on_common_machines
+
     files = baseline.session, other.session
     if not (baseline.is_cell or other.is_cell):
         return Matched([[*baseline.runs]], [[*other.runs]], True, files)
@@ -59,12 +59,17 @@ def matched(baseline: Configuration, other: Configuration) -> Matched:
 
 def mean_of_repeats(runs: Sequence[RunLog], read: Callable[[RunLog], float | None]) -> float | None:
     """A figure's mean over the repeats of one sample; None when one of them does not have it."""
+    from statistics import fmean
+
     values = [value for run in runs if (value := read(run)) is not None]
     return fmean(values) if values and len(values) == len(runs) else None
 
 
 def common_blocks(listed: Sequence[Configuration], basis: str = END_TO_END) -> list[Block]:
     """The finest division of the stages that all these columns can answer."""
+    from evprof.metrics.comparison.figures import stages_of
+    from evprof.metrics.figures.partition import partition, shape_of
+
     return partition({shape_of(run) for column in listed for run in column.runs}, stages_of(basis))
 
 
@@ -88,6 +93,13 @@ def contributions_of(
     `ci95` is the 95 % interval of `delta_ms` (see `estimates`), which `processes` belongs to. Parts that only one side
     measured are left to "remainder", so that the parts add up to the difference of the totals where both are known.
     """
+    from statistics import fmean
+
+    from evprof.metrics.comparison.figures import stages_of
+    from evprof.metrics.figures import stages
+    from evprof.metrics.figures.partition import name_of
+    from evprof.metrics.figures.stages import MODEL_ONLY
+
     pairs, whole = _with_totals(pairs, basis)
     names = [name_of(block) for block in blocks] + [UNATTRIBUTED] * (basis != MODEL_ONLY)
     before, after = ([_parts(run, blocks) for run in runs] for runs in (pairs.before, pairs.after))
@@ -107,17 +119,26 @@ def contributions_of(
 
 
 def _parts(runs: Sequence[RunLog], blocks: Sequence[Block]) -> dict[str, float | None]:
+    from evprof.metrics.figures import stages
+    from evprof.metrics.figures.partition import name_of
+
     parts = {name_of(block): mean_of_repeats(runs, part_reader(block)) for block in blocks}
     return {**parts, UNATTRIBUTED: mean_of_repeats(runs, stages.unattributed_ms)}
 
 
 def part_reader(block: Block) -> Callable[[RunLog], float | None]:
     """Reads the time in ms of a block of stages off a run."""
+    from evprof.metrics.figures.partition import measured_ms, shape_of
+
     return lambda run: measured_ms(run, shape_of(run), block)
 
 
 def _with_totals(pairs: Matched, basis: str) -> tuple[Matched, float | None]:
     """The runs whose totals are known, both of a pair, and the difference of those; all runs where no total is."""
+    from statistics import fmean
+
+    from evprof.metrics.figures import stages
+
     before, after = (
         [mean_of_repeats(runs, partial(stages.total_ms, basis=basis)) for runs in side]
         for side in (pairs.before, pairs.after)
@@ -151,6 +172,8 @@ def _interval(
     pairs: Matched, read: Callable[[RunLog], float | None], delta: float, processes: ProcessSpread | None
 ) -> Interval | None:
     """The interval of a difference, which is `delta` over all runs."""
+    from evprof.metrics.estimates.estimates import difference_of, observe
+
     before, after = (
         observe((run for runs in side for run in runs), read, file)
         for side, file in zip((pairs.before, pairs.after), pairs.files, strict=True)
@@ -191,10 +214,14 @@ def generation_of(pairs: Matched) -> dict[str, float | None]:
 
 
 def _steps(runs: Sequence[RunLog]) -> float | None:
+    from evprof.metrics.figures import decoding
+
     return mean_of_repeats(runs, decoding.decode_steps)
 
 
 def _generation(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) -> dict[str, float | None]:
+    from evprof.metrics.comparison.rows import ratio_of
+
     counts = [_mean([_steps(runs) for runs in side]) for side in (before, after)]
     each = [_ms_per_token(side) for side in (before, after)]
     tokens, per_token = ratio_of(counts[1], counts[0]), ratio_of(each[1], each[0])
@@ -203,6 +230,8 @@ def _generation(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) -
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
+    from statistics import fmean
+
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
@@ -215,6 +244,8 @@ def _ms_per_token(samples: Sequence[list[RunLog]]) -> float | None:
 
 
 def _decode_ms(run: RunLog) -> float | None:
+    from evprof.metrics.figures import decoding
+
     steps, each = decoding.decode_steps(run), decoding.decode_ms_per_token(run)
     return None if steps is None or each is None else steps * each
 

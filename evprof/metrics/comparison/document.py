@@ -6,7 +6,7 @@ Every figure with its ratio to a baseline, what makes up the difference, matchin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
@@ -37,8 +37,10 @@ from evprof.metrics.configurations.gathering import (
     typical_run,
     warm_of,
 )
-from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures.stages import BASES, END_TO_END
+
+if TYPE_CHECKING:
+    from evprof.metrics.estimates.estimates import ProcessSpread
 
 __all__ = [
     "BASES",

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.arithmetic import statistics
-from evprof.metrics.comparison.figures import FigureReading, compared_figures
-from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import Estimate, Observation, ProcessSpread, difference_of, observe
-from evprof.metrics.estimates.estimates import ratio_of as estimated_ratio
-from evprof.metrics.estimates.observations import ObservedSide
-from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END
-from evprof.metrics.figures.throttling import slowed_down
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.figures import FigureReading
+    from evprof.metrics.configurations.gathering import Configuration
+    from evprof.metrics.estimates.estimates import Estimate, Observation, ProcessSpread
+    from evprof.metrics.figures.partition import StagePartition
 
 TOTAL = "total_ms"
 
@@ -74,6 +72,9 @@ def comparison_rows(
 
     `processes`: how much engine processes differ on the machine that measured, where that is known.
     """
+    from evprof.metrics.comparison.figures import compared_figures
+    from evprof.metrics.figures.partition import shape_of
+
     shaped = [[(run, shape_of(run)) for run in column.runs] for column in listed]
     shapes = {shape for runs in shaped for _, shape in runs}
     known = [_observations(column) for column in listed]
@@ -112,6 +113,8 @@ class _Measured:
     @property
     def value(self) -> float | None:
         """The mean over samples."""
+        from evprof.metrics.estimates.observations import ObservedSide
+
         return ObservedSide.of(self.observations).mean if self else None
 
 
@@ -128,6 +131,8 @@ class _Against:
 
 def _observations(column: Configuration) -> list[Observation]:
     """Of every run what it shares with others, without a value."""
+    from evprof.metrics.estimates.estimates import observe
+
     return observe(column.runs, lambda _: 0.0, column.session)
 
 
@@ -180,6 +185,9 @@ def _itself(base: _Measured) -> _Against:
 
 
 def _against(base: _Measured, other: _Measured, reading: FigureReading, processes: ProcessSpread | None) -> _Against:
+    from evprof.metrics.estimates.estimates import difference_of
+    from evprof.metrics.estimates.estimates import ratio_of as estimated_ratio
+
     found = estimated_ratio(base.observations, other.observations, processes)
     if found is None:
         difference = difference_of(base.observations, other.observations, processes)
@@ -209,6 +217,8 @@ def _never_varies(measured: _Measured) -> bool:
 def _notes(
     reading: FigureReading, listed: Sequence[Configuration], shaped: Sequence[Sequence[tuple[RunLog, StagePartition]]]
 ) -> list[str]:
+    from evprof.metrics.figures.partition import name_of
+
     notes = []
     for column, runs in zip(listed, shaped, strict=True):
         found = {entry for shape in {shape for _, shape in runs} for entry in shape.doubled}
@@ -223,6 +233,8 @@ def _notes(
 
 def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
     """Of totals whose first ones look like warm-up that nobody set apart."""
+    from evprof.metrics.arithmetic import statistics
+
     counted = [(found, statistics.warmup_count(found.in_order)) for found in measured]
     return [
         f"{found.column.label}: the first {count} of {len(found.in_order)} runs took much longer than those after, as "
@@ -234,6 +246,8 @@ def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
 
 def _throttling_notes(listed: Sequence[Configuration]) -> list[str]:
     """Of configurations whose GPU was slowed down in some of their runs."""
+    from evprof.metrics.figures.throttling import slowed_down
+
     counted = [(column, slowed_down(column.runs)) for column in listed]
     return [
         f"{column.label}: the GPU was slowed down in {len(slowed)} of {len(column.runs)} runs; their times are not "

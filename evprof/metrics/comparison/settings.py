@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.configurations.settings_text import settings_of
+
+if TYPE_CHECKING:
+    from evprof.metrics.configurations.gathering import Configuration
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ def setting_rows(listed: Sequence[Configuration]) -> list[ComparedSetting]:
 
 
 def _settings(run: RunLog) -> dict[str, tuple[str, str]]:
+    from evprof.metrics.configurations.settings_text import settings_of
+
     info = run.info
     model = info.models.get(info.role)
     found = {"mode": ("mode", info.mode)}

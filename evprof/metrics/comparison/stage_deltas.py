@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evprof.core.vocabulary.figures import judge
-from evprof.metrics.comparison.differences import common_blocks, part_reader
-from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import ProcessSpread, observe, ratio_of
-from evprof.metrics.figures.partition import name_of
+
+if TYPE_CHECKING:
+    from evprof.metrics.configurations.gathering import Configuration
+    from evprof.metrics.estimates.estimates import ProcessSpread
 
 
 class StageDelta(NamedTuple):
@@ -33,6 +33,10 @@ class StageDelta(NamedTuple):
 
 def stage_deltas(a: Configuration, b: Configuration, processes: ProcessSpread | None = None) -> list[StageDelta]:
     """The stages that both measured, in their order; stages of both models of a run count together."""
+    from evprof.metrics.comparison.differences import common_blocks, part_reader
+    from evprof.metrics.estimates.estimates import observe, ratio_of
+    from evprof.metrics.figures.partition import name_of
+
     found = []
     for block in common_blocks((a, b)):
         read = part_reader(block)

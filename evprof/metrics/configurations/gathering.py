@@ -13,9 +13,6 @@ from functools import cached_property
 from evprof.core.run_info import CANCELLED, FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.attempts import last_attempts
-from evprof.metrics.configurations.settings_text import run_label
-from evprof.metrics.figures import stages
 from evprof.metrics.figures.stages import END_TO_END
 
 SampleKey = tuple[str, str]
@@ -60,6 +57,8 @@ class Configuration:
 
     @property
     def _name(self) -> str:
+        from evprof.metrics.configurations.settings_text import run_label
+
         info = self.runs[0].info
         model = info.models.get(info.role)
         name = model.name if model else info.role
@@ -125,6 +124,8 @@ def warm_of(runs: Sequence[RunLog]) -> list[RunLog]:
 
 def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:
     """Failed and cancelled runs of the configurations that have no other: those that give no column."""
+    from evprof.metrics.configurations.attempts import last_attempts
+
     kept = {key for key, (runs_of, _) in _gathered(runs).items() if runs_of}
     return [
         run
@@ -140,6 +141,8 @@ def typical_run(column: Configuration, basis: str = END_TO_END) -> RunLog:
 
 def typical_of(runs: Sequence[RunLog], basis: str = END_TO_END) -> RunLog:
     """The run whose total is the (lower) median of these; the first one while totals are unknown."""
+    from evprof.metrics.figures import stages
+
     if len(runs) == 1:
         return runs[0]
     measured = [(total, run) for run in runs if (total := stages.total_ms(run, basis)) is not None]
@@ -149,6 +152,8 @@ def typical_of(runs: Sequence[RunLog], basis: str = END_TO_END) -> RunLog:
 
 
 def _gathered(runs: Sequence[RunLog]) -> dict[tuple[str | int, str, str], tuple[list[RunLog], int]]:
+    from evprof.metrics.configurations.attempts import last_attempts
+
     found: dict[tuple[str | int, str, str], tuple[list[RunLog], int]] = {}
     for run in last_attempts(runs):
         if is_comparable(run) and run.info.is_over:

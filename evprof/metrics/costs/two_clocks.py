@@ -10,7 +10,6 @@ from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_DRAFT, ORIGIN_REJ
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.settings_text import kind_read
 from evprof.view.real_time import factor_curve
 
 
@@ -48,6 +47,8 @@ def slices_of(run: RunLog, role: str, records: Collection[FrameRecord] | None = 
     Videos count from their first frame. Recordings have clocks of their own, and a run tells of a clip what was in it:
     its first event stands for the clip's beginning.
     """
+    from evprof.metrics.configurations.settings_text import kind_read
+
     shown = run.frames.get(role, [])
     if not shown:
         return []
@@ -172,6 +173,8 @@ def windows_of(
 
     `window` is `window_of`, or knows what it answered before.
     """
+    from evprof.metrics.configurations.settings_text import kind_read
+
     found: dict[tuple[int, int], SensedWindow] = {}
     info, model = run.info, run.info.models.get(role)
     path = info.sample.video_path if kind_read(run, role) == "video" else info.sample.events_path
