@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QObject
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.comparison.document import Configuration
 from evprof.metrics.comparison.stage_deltas import StageDelta, stage_deltas
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel, columns_of
@@ -15,6 +16,9 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.timeline.delta_lane import DeltaLane
 from ui.widgets.pace import Pace
+
+if TYPE_CHECKING:
+    from evprof.metrics.comparison.document import Configuration
 
 MANY_RUNS = 50
 """Figures of more runs are worked out on a thread."""
@@ -63,6 +67,8 @@ class DeltaFigures(QObject):
 
     def _stands_for(self, column: ShownModel) -> Configuration:
         runs, of_cell = self._controller.runs, self._selection.of_cells
+        from evprof.metrics.comparison.document import Configuration
+
         return configuration_of(runs, column, of_cell=of_cell) or Configuration((column.run,))
 
     def _show(self, deltas: list[StageDelta] | None) -> None:
