@@ -28,6 +28,7 @@ from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.clip_choice import identity, sample_name
+from ui.samples.file_drops import FileDrops
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
 from ui.state.cells import configuration_of, speculative_run
@@ -54,13 +55,11 @@ from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
 from ui.window.exporting import Exporting
-from ui.window.file_drops import FileDrops
 from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.window.housekeeping import Housekeeping
 from ui.window.layouts import Layouts
 from ui.window.opening import Opener
 from ui.window.panels import PANELS
-from ui.window.requests import Requests, is_of_demo
 from ui.window.results import Results
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
@@ -68,6 +67,7 @@ from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 from ui.window.window_palette import WindowPalette
 from ui.work.long_work import LongWork
+from ui.work.requests import Requests, is_of_demo
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
@@ -144,7 +144,8 @@ class MainWindow(QMainWindow):
         self.messages.float_over(self.body)
         self.setCentralWidget(ground)
         self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
-        self.drops = FileDrops(self, self.opener, self.open_paths, self.holder)
+        self.drops = FileDrops(self, self.holder, self.opener.look, self.opener.forget, self.open_paths)
+        self.opener.seen.connect(self.drops.overlay.show_opening)
         self.requests = Requests(self.controller, self.following, self.toolbar, self.messages.post)
         self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection, self.messages)
         self.dialogs = WindowDialogs(

@@ -10,31 +10,35 @@ from PySide6.QtWidgets import QWidget
 
 from ui.samples.drop_overlay import DropOverlay
 from ui.style.theme import ThemeHolder
-from ui.window.opening import Opener
 
 
 class FileDrops:
     """Looks at what is held above the window, tells what it is, and has it opened when it is dropped."""
 
     def __init__(
-        self, window: QWidget, opener: Opener, open_paths: Callable[[Sequence[str]], object], holder: ThemeHolder
+        self,
+        window: QWidget,
+        holder: ThemeHolder,
+        look: Callable[[Sequence[str]], object],
+        forget: Callable[[], object],
+        open_paths: Callable[[Sequence[str]], object],
     ) -> None:
         self.overlay = DropOverlay(holder, window)
-        self._opener = opener
+        self._look = look
+        self._forget = forget
         self._open_paths = open_paths
-        opener.seen.connect(self.overlay.show_opening)
 
     def enter(self, event: QDragEnterEvent) -> None:
         """Files and folders are welcome; what they hold is looked at while they are above the window."""
         if paths := _local_paths(event.mimeData()):
             event.acceptProposedAction()
             self.overlay.show_paths(paths)
-            self._opener.look(paths)
+            self._look(paths)
 
     def leave(self) -> None:
         """They went elsewhere."""
         self.overlay.hide()
-        self._opener.forget()
+        self._forget()
 
     def drop(self, event: QDropEvent) -> None:
         """Opens what was dropped."""
