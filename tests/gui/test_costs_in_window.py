@@ -22,6 +22,7 @@ from ui.style.theme import ThemeHolder
 from ui.widgets.following_panel import FollowingPanel
 from ui.window.main_window import MainWindow
 from ui.window.panels import PANELS
+from ui.work.requests import Requests
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_an_empty_panel_runs_the_demo(
     window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(MainWindow, "submit", lambda *requests: asked.append(len(requests)))
+    monkeypatch.setattr(Requests, "submit", lambda *requests: asked.append(len(requests)))
     window.body.show_panel("kv")
     application.processEvents()
     window.session.start_new()
@@ -98,7 +99,7 @@ def test_the_empty_ribbon_offers_runs_that_fill_it(
     window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., Any]
 ) -> None:
     asked: list[RunRequest] = []
-    monkeypatch.setattr(MainWindow, "submit", lambda _, *requests: asked.extend(requests))
+    monkeypatch.setattr(Requests, "submit", lambda _, *requests: asked.extend(requests))
     window.body.show_panel("scaling")
     application.processEvents()
     panel = window.body.panel("scaling")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from evprof.core.errors import UserError
 from evprof.core.request import RunRequest
@@ -10,9 +11,11 @@ from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.demo import demo_requests
 from ui.samples.clip_choice import identity
-from ui.settings.toolbar import Toolbar
-from ui.state.run_controller import RunController
-from ui.state.run_following import RunFollowing
+
+if TYPE_CHECKING:
+    from ui.settings.toolbar import Toolbar
+    from ui.state.run_controller import RunController
+    from ui.state.run_following import RunFollowing
 
 
 class Requests:
