@@ -230,8 +230,15 @@ def test_the_card_tells_exact_figures(view: TimelineView) -> None:
 def test_parts_are_found_below_their_stage(view: TimelineView) -> None:
     lane = view.stage_lane(0)
     assert isinstance(lane, StageLane)
-    place = _place(view, lane, "vision")
-    hit = lane.hit(QPointF(place.x() - GUTTER_PX, PART_TOP + 4))
+    track = lane.track
+    row = track.parts.rows(track.zero_ns, track.now(view.scene.clock_ns))
+    stages = [track.parts.names[code] for code in row.stages.tolist()]
+    longest = max(
+        (place for place, stage in enumerate(stages) if stage == "vision"),
+        key=lambda place: int(row.ends[place] - row.starts[place]),
+    )
+    x = view.scene.scale.x(int(row.starts[longest] + row.ends[longest]) // 2)
+    hit = lane.hit(QPointF(x, PART_TOP + 4))
     assert hit is not None
     assert hit.title.startswith("vision › ")
 
