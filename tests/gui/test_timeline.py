@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -225,6 +225,22 @@ def test_the_card_tells_exact_figures(view: TimelineView) -> None:
     assert facts["duration"] == f"{(span.duration_ns or 0) / 1e6:.3f} ms"
     assert "2089" in facts["in embeddings"]
     assert card.parentWidget() is view
+
+
+@pytest.mark.parametrize("per_px", [1.0, 2.0])
+def test_a_lane_drawn_into_a_picture_is_as_sharp_as_the_picture(view: TimelineView, per_px: float) -> None:
+    lane = view.stage_lane(0)
+    lane.grab()
+    drawn = QImage(lane.size() * per_px, QImage.Format.Format_RGB32)
+    drawn.setDevicePixelRatio(per_px)
+    drawn.fill(lane.scene.theme.panel)
+    fresh = drawn.copy()
+    lane.render(drawn)
+    painter = QPainter(fresh)
+    lane._paint_gutter(painter)
+    painter.end()
+    gutter = QRect(0, 0, int(GUTTER_PX * per_px), int((lane.height() - 1) * per_px))
+    assert drawn.copy(gutter) == fresh.copy(gutter)
 
 
 def test_parts_are_found_below_their_stage(view: TimelineView) -> None:

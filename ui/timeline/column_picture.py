@@ -18,8 +18,8 @@ Edges = tuple[Floats, Floats]
 
 
 def pixels_per_px(painter: QPainter) -> float:
-    """Pixels of the device per logical px."""
-    return float(painter.device().devicePixelRatio())
+    """Pixels per logical px of what is painted on, which a widget that is drawn into a picture does not know."""
+    return painter.deviceTransform().m11()
 
 
 def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: float) -> Edges:
@@ -76,9 +76,10 @@ def paint_columns(
 def paint_bars(
     painter: QPainter, x0: Floats, widths: Floats, looks: Sequence[tuple[QColor, Bools]], room: QRectF
 ) -> None:
-    """Bars that do not overlap, left to right (px), over the height of `room`; `looks` are colours with the bars that
-    have them."""
+    """Bars in order of their left edges (px), over the height of `room`, each as far as the next one begins; `looks`
+    are colours with the bars that have them."""
     per_px = pixels_per_px(painter)
+    widths = np.minimum(widths, np.diff(x0, append=np.inf))
     borders = room.left() + np.arange(int(np.ceil(room.width() * per_px)) + 1) / per_px
     row = np.zeros((len(borders) - 1, 4))
     for color, own in looks:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from evprof.view.lanes import News
 from evprof.view.timescale import Timescale
 from ui.style.theme import SMALL_PX
+from ui.timeline.column_picture import pixels_per_px
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
 from ui.widgets.elided import elided_text
 
@@ -136,7 +137,7 @@ class Lane(QWidget):
         painter.fillRect(event.rect(), theme.panel)
         bottom = self.height() - 0.5
         if event.rect().left() < GUTTER_PX:
-            painter.drawPixmap(0, 0, self._gutter_picture())
+            painter.drawPixmap(0, 0, self._gutter_picture(pixels_per_px(painter)))
         painter.setPen(QPen(theme.line, 1))
         painter.drawLine(QPointF(0, bottom), QPointF(self.width(), bottom))
         clip = QRectF(event.rect()).translated(-GUTTER_PX, 0).intersected(QRectF(0, 0, self.canvas_width, bottom))
@@ -155,13 +156,13 @@ class Lane(QWidget):
         at = (round(self.scene.scale.x(t_ns)) + 0.5 for t_ns in _ticks(self.scene.scale))
         painter.drawLines([QLineF(x, 0, x, self.height()) for x in at if clip.left() <= x <= clip.right()])
 
-    def _gutter_picture(self) -> QPixmap:
+    def _gutter_picture(self, per_px: float) -> QPixmap:
         """The gutter as it was painted last, as long as the same is to be seen there."""
         theme = self.scene.theme
-        shows = (self.names(), tuple(self.scale_marks()), self.is_folded, self.height(), self.devicePixelRatio(), theme)
+        shows = (self.names(), tuple(self.scale_marks()), self.is_folded, self.height(), per_px, theme)
         if self._gutter is None or self._gutter[0] != shows:
-            picture = QPixmap(QSize(GUTTER_PX, self.height()) * self.devicePixelRatio())
-            picture.setDevicePixelRatio(self.devicePixelRatio())
+            picture = QPixmap(QSize(GUTTER_PX, self.height()) * per_px)
+            picture.setDevicePixelRatio(per_px)
             picture.fill(theme.panel)
             painter = QPainter(picture)
             self._paint_gutter(painter)
