@@ -98,6 +98,8 @@ class ComparisonPanel(QWidget):
         if versions == self._versions:
             return
         if all(column.run.info.is_over for column in self._pair if column):
+            # What figures were on their way leaves no room behind: a reopened session looks the same.
+            self.table.reset_widths()
             self._fill()
         else:
             self._later.follow()

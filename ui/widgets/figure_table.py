@@ -86,8 +86,9 @@ class FigureTable(Drawn):
         return list(self._rows)
 
     def reset_widths(self) -> None:
-        """Lets columns shrink again, for other runs."""
+        """Lets columns shrink again, for other runs and for figures that do not change any more."""
         self._widths = _Widths()
+        self._fit()
 
     def show_rows(self, rows: Sequence[TableRow], heads: tuple[str, ...] = ()) -> None:
         """Shows rows below optional column heads."""
