@@ -97,12 +97,14 @@ class ComparisonPanel(QWidget):
         versions = tuple(column.run.version for column in self._pair if column)
         if versions == self._versions:
             return
-        if all(column.run.info.is_over for column in self._pair if column):
-            # What figures were on their way leaves no room behind: a reopened session looks the same.
-            self.table.reset_widths()
+        if self._are_over:
             self._fill()
         else:
             self._later.follow()
+
+    @property
+    def _are_over(self) -> bool:
+        return all(column.run.info.is_over for column in self._pair if column)
 
     def _ask_baseline(self) -> None:
         self.baseline_asked.emit(self.against.mapToGlobal(self.against.rect().bottomLeft()))
@@ -148,6 +150,9 @@ class ComparisonPanel(QWidget):
         names = ("A", "B") if has_spread or has_means else figures.column_heads(a, b)
         heads = (*names, "B / A", "± %") if has_spread else (*names, "B / A")
         self.table.show_rows([_table_row(row, has_spread=has_spread) for row in rows], heads)
+        if self._are_over:
+            # What figures were on their way leaves no room behind: a reopened session looks the same.
+            self.table.reset_widths()
         say(self.cells, figures.cells_sentence(a, b, cells))
         told, count = difference_sentence(a, b), len(settings_differences(a, b))
         say(self.settings, told if count <= MOST_SETTINGS else "")
