@@ -251,7 +251,7 @@ def test_a_column_plays_what_its_model_read(
     column.close()
 
 
-def test_a_table_of_fewer_columns_keeps_no_room_for_the_old_ones(application: QApplication, themes: ThemeHolder) -> None:
+def test_fewer_columns_keep_no_room_for_the_old_ones(application: QApplication, themes: ThemeHolder) -> None:
     used, fresh = FigureTable(themes), FigureTable(themes)
     used.show_rows([TableRow("weights", ("a very long figure", "another long one"))], ("A", "B"))
     for table in (used, fresh):
