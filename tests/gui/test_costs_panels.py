@@ -18,6 +18,7 @@ from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
 from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.costs.cache_map import cache_map
+from evprof.metrics.costs.two_clocks import slices_of
 from evprof.metrics.figures.kv_cache import measured_bytes
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel
 from told import told
@@ -259,6 +260,34 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     controller.close()
 
 
+def test_a_second_of_events_stands_beside_a_second_of_video(
+    make_panel: MakePanel, controller: RunController, selection: Selection, wait_until: Callable[..., Any]
+) -> None:
+    panel = make_panel(VisualPanel, controller)
+    selection.set_runs(1, 2)
+    panel.side.choose("seconds")
+    wait_until(panel.scatter.places)
+    assert panel.scatter.isVisible()
+    assert not panel.bars.isVisible()
+    dots = panel.scatter.places()
+    kinds = {dot.group.run_id: dot.group.seconds.reads for dot in dots}
+    assert set(kinds.values()) <= {"events", "video"}
+    assert "a second of events" in panel.told.text()
+    assert "a second of video" in panel.told.text()
+    tokens = [dot.box.center().y() for dot in dots]
+    panel.amount.choose("ms")
+    assert [dot.box.center().y() for dot in panel.scatter.places()] != tokens
+    dot = panel.scatter.places()[-1]
+    click(panel.scatter, dot.box.center().toPoint())
+    run = controller.runs[dot.group.run_id]
+    assert selection.span is not None
+    assert run.spans[selection.span.span_id].name == "vision"
+    assert selection.moment_us == slices_of(run, dot.group.role)[dot.frame.frame].start_us
+    panel.side.choose("frames")
+    assert panel.bars.isVisible()
+    assert not panel.told.isVisible()
+
+
 def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selection) -> None:
     recording = RecordLog()
     add_run(recording, 1, SCRIPTED_TARGET, 8, 300.0)
@@ -315,12 +344,29 @@ def test_sweeps_appear_with_their_slopes(
     wait_until(lambda: panel.views)
     (view,) = panel.views
     assert row(view.slopes, "prefill")[0] == "+49"
-    assert row(view.slopes, "prefill")[2] == "grows"
-    assert row(view.slopes, "vision")[2] == "flat"
+    assert row(view.slopes, "prefill")[2:] == ("9 runs at 3", "grows")
+    assert row(view.slopes, "vision")[2:] == ("9 runs at 3", "flat")
     assert view.roof.isHidden(), "no ceiling was measured"
     part = next(part for part in view.chart.places() if part.stage == "prefill" and part.point.place == 8)
     click(view.chart, part.box.center().toPoint())
     assert selection.runs == (None, 7)
+    controller.close()
+
+
+def test_two_amounts_of_which_one_is_a_single_run_give_no_verdict(
+    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
+) -> None:
+    recording = RecordLog()
+    for run_id, frames in enumerate((8, 16, 16, 16), start=1):
+        add_run(recording, run_id, SCRIPTED_TARGET, frames, 500 - 10.0 * frames + run_id)
+    controller = RunController(recording)
+    controller.pull()
+    panel = make_panel(ScalingPanel, controller)
+    wait_until(lambda: panel.views)
+    (view,) = panel.views
+    assert row(view.slopes, "prefill")[1:] == ("–", "4 runs at 2", "too few runs")
+    tip = next(entry.tip for entry in view.slopes.rows if entry.name == "prefill")
+    assert "only 1 at one of them" in tip
     controller.close()
 
 
