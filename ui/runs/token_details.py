@@ -39,6 +39,28 @@ def token_sections(run: RunLog, position: int) -> list[DetailSection]:
     return sections
 
 
+def drafted_sections(run: RunLog, round_index: int, position: int) -> list[DetailSection]:
+    """A token that a round drafted for a place and the target rejected: what stands there instead, and how likely it
+    was to either."""
+    token = next((one for one in run.rejected if (one.round_index, one.position) == (round_index, position)), None)
+    if token is None:
+        return []
+    details = [Detail("piece", _quoted(token.piece)), Detail("id", str(token.token_id))]
+    details += [Detail("origin", token.origin), Detail("for token", str(position))]
+    standing = next((one for one in run.tokens if one.position == position), None)
+    if standing is not None:
+        details.append(Detail("stands there instead", _quoted(standing.piece)))
+    details += _step(step_of(run, token))
+    sections = [DetailSection("Drafted and rejected", details)]
+    drafted = run.alternatives_of(token)
+    if drafted is not None:
+        sections.append(_odds("The draft's likeliest there", drafted, token.token_id))
+    checked = None if standing is None else run.alternatives_of(standing)
+    if checked is not None and standing is not None and standing.round_index == round_index:
+        sections.append(_odds("The target's likeliest there", checked, standing.token_id))
+    return sections
+
+
 def round_sections(run: RunLog, round_index: int) -> list[DetailSection]:
     """A round: what it took, what was drafted, what stood."""
     entry = next((one for one in run.rounds if one.round_index == round_index), None)
