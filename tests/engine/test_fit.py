@@ -208,7 +208,7 @@ def test_the_longest_run_is_reckoned_as_the_need_is(name: str, cache: str) -> No
     shape = model_shape(ModelChoice(name))
     need = memory_need(ModelChoice(name), "target", settings, shape=shape)
     longest = context_capacity(need, shape, settings, 1 << 30)
-    assert longest.needed_bytes == need.weight_bytes + need.kv_bytes + need.activation_bytes
+    assert longest.needed_bytes == need.total_bytes
     assert longest.model.positions(longest.model.frames) == need.positions.total
     exact = context_capacity(need, shape, settings, longest.needed_bytes)
     assert (exact.most_positions, exact.most_frames) == (need.positions.total, longest.model.frames)
