@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtGui import QImage
 
 from evprof.session.autosave import autosave_folder
+from evprof.session.summary import SessionSummary, read_summary
 from ui.state.recent import Recent
 from ui.welcome.thumbnails import thumbnail
 
@@ -18,11 +19,13 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class RecentSession:
-    """One that is still there: where, when it was changed, and how it looked."""
+    """One that is still there: where, when it was changed, and how it looked; of one that no window has closed yet what
+    is inside instead."""
 
     path: Path
     changed_s: float
     picture: QImage | None
+    summary: SessionSummary | None = None
 
     @property
     def name(self) -> str:
@@ -41,5 +44,9 @@ def look_up(recent: Recent) -> list[RecentSession]:
     for path in [Path(text) for text in recent.sessions]:
         with contextlib.suppress(OSError, ValueError):
             if path.is_file():
-                found.append(RecentSession(path, path.stat().st_mtime, thumbnail(path)))
-    return found[:SHOWN]
+                picture = thumbnail(path)
+                summary = read_summary(path) if picture is None else None
+                found.append(RecentSession(path, path.stat().st_mtime, picture, summary))
+        if len(found) == SHOWN:
+            break
+    return found
