@@ -9,7 +9,7 @@ import pytest
 
 from evprof.core.messages import RunDescribed
 from evprof.core.recording import RecordLog
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.session.summary import SessionSummary, read_summary

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, AlternativesRecord, RoundRecord, TokenRecord
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.view.labels import stage_title, stages_in
 from evprof.view.token_places import step_of
