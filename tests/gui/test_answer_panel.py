@@ -18,6 +18,7 @@ from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRec
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.metrics.comparison.answers import SAME
+from evprof.view.columns import columns_of
 from ui.columns.answer_panel import AnswerPanel
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
@@ -145,6 +146,7 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
     timeline.show()
     marks = PartingMarks(controller, selection, pair, timeline, timeline)
     selection.set_runs(A, B)
+    pair.show_columns(*columns_of(controller.runs, (A, B)))
     timeline.aligning.drag(25.0)
     QApplication.processEvents()
     assert marks.comparison.diff is not None
@@ -154,11 +156,11 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
         assert hit is not None
         found.append((hit.title, hit.facts))
     assert found == [("The answers part here", [("A", "50.000 ms"), ("B", "120.000 ms")])] * 2
-    for side, column in enumerate((pair.left, pair.right)):
+    for side, shown in enumerate((pair.left, pair.right)):
         words = [(span.kind, word.text) for span in marks.comparison.diff.spans for word in (span.a, span.b)[side]]
-        flow = column.text.flow
+        flow = shown.text.flow
         assert flow is not None
-        marked = "".join(flow.marks[index].text for index in column.text.differing)
+        marked = "".join(flow.marks[index].text for index in shown.text.differing)
         assert re.findall(r"\w+", marked) == [text for kind, text in words if kind != SAME]
     drawn = pair.left.text.grab().toImage()
     pair.text_look.toggle_differences()

@@ -14,13 +14,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
+from evprof.core.records import SETTLED, FrameRecord, KvRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
 from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.costs.cache_map import cache_map
-from evprof.metrics.costs.two_clocks import slices_of
 from evprof.metrics.figures.kv_cache import measured_bytes
-from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel, picture_of
 from told import told
 from ui.costs.kv_panel import KvPanel
 from ui.costs.planner import SIZES_GIB
@@ -260,9 +259,17 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     controller.close()
 
 
-def test_a_second_of_events_stands_beside_a_second_of_video(
-    make_panel: MakePanel, controller: RunController, selection: Selection, wait_until: Callable[..., Any]
+def test_a_second_of_input_is_drawn_over_what_happened_in_it(
+    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
 ) -> None:
+    recording = RecordLog()
+    for run_id, frames in ((1, 4), (2, 8)):
+        add_run(recording, run_id, SCRIPTED_TARGET, frames, 100.0)
+        for index in range(frames):
+            png = picture_of("target", index, frames)
+            recording.append(FrameRecord(run_id, "target", index, 50_000 * index, 50_000 * index, "", png))
+    controller = RunController(recording)
+    controller.pull()
     panel = make_panel(VisualPanel, controller)
     selection.set_runs(1, 2)
     panel.side.choose("seconds")
@@ -270,22 +277,21 @@ def test_a_second_of_events_stands_beside_a_second_of_video(
     assert panel.scatter.isVisible()
     assert not panel.bars.isVisible()
     dots = panel.scatter.places()
-    kinds = {dot.group.run_id: dot.group.seconds.reads for dot in dots}
-    assert set(kinds.values()) <= {"events", "video"}
-    assert "a second of events" in panel.told.text()
-    assert "a second of video" in panel.told.text()
-    tokens = [dot.box.center().y() for dot in dots]
+    counts = [sum(dot.group.run_id == run_id for dot in dots) for run_id in (1, 2)]
+    assert counts == [3, 7], "of the first frame nobody knows a motion"
+    assert panel.told.text().count("a second of video") == 2
+    heights = [dot.box.center().y() for dot in dots]
     panel.amount.choose("ms")
-    assert [dot.box.center().y() for dot in panel.scatter.places()] != tokens
+    assert [dot.box.center().y() for dot in panel.scatter.places()] != heights
     dot = panel.scatter.places()[-1]
     click(panel.scatter, dot.box.center().toPoint())
-    run = controller.runs[dot.group.run_id]
     assert selection.span is not None
-    assert run.spans[selection.span.span_id].name == "vision"
-    assert selection.moment_us == slices_of(run, dot.group.role)[dot.frame.frame].start_us
+    assert controller.runs[2].spans[selection.span.span_id].name == "vision"
+    assert selection.moment_us == 50_000 * dot.frame.frame
     panel.side.choose("frames")
     assert panel.bars.isVisible()
     assert not panel.told.isVisible()
+    controller.close()
 
 
 def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selection) -> None:

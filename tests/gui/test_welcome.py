@@ -14,8 +14,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.core.run_book import RunBook
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
+from evprof.session.reading import read_session
 from scripted_process import engine_argv
 from ui.state.recent import Recent
 from ui.state.selection import SpanRef
@@ -121,9 +123,11 @@ def test_a_session_that_no_window_has_closed_tells_what_is_inside(
     recent.note_session(tmp_path / "letter.evprof")
     recent.note_session(session_file)
     road, letter = look_up(recent)
+    book = RunBook(read_session(session_file))
+    book.update()
     assert (road.picture, letter.picture, letter.summary) == (None, None, None)
     head, *lines = content_lines(road.summary)
-    assert head == "3 runs"
+    assert head == f"{len(book.runs)} runs"
     told = " ".join(text for text, _ in lines)
     assert "Side by side" in told
     assert "Speculative" in told

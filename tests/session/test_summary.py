@@ -26,7 +26,7 @@ def test_a_summary_tells_runs_models_modes_and_samples(two_runs: Path, tmp_path:
     assert found.run_count == 2
     assert set(found.models) == {model.name for info in infos for model in info.models.values()}
     assert set(found.modes) == {info.mode for info in infos}
-    assert set(found.samples) == {info.sample.name for info in infos}
+    assert set(found.samples) == {info.sample.name for info in infos if info.sample.name}
     assert two_runs.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == [two_runs.name], "nothing is left beside it"
 

@@ -99,9 +99,10 @@ class VisualPanel(FollowingPanel):
         keep_name.setBuddy(self.keep)
         left = QWidget()
         head = beside(self.side, None, self.amount, spacing=GRID)
-        stacked(head, (self.bars, 1), (self.scatter, 1), self.told, self.why, on=left)
+        stacked(head, (self.bars, 1), (self.scatter, 1), self.why, on=left)
         self._show_side(_FRAMES)
         side = side_page(
+            self.told,
             self.sums,
             GRID,
             section_head("Pruning would save (derived)"),
@@ -110,6 +111,7 @@ class VisualPanel(FollowingPanel):
             GRID,
             self.measured_head,
             self.measured,
+            wraps=True,
         )
         self.body = QWidget()
         beside((left, 3), (side, 2), on=self.body, spacing=2 * GRID)

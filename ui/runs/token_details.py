@@ -119,8 +119,8 @@ def _chance(run: RunLog, token: TokenRecord) -> str:
 
 
 def _quoted(piece: str) -> str:
-    """The piece in quotation marks; spaces and line breaks as their escapes."""
-    return f"“{piece.strip() or repr(piece)[1:-1]}”"
+    """The piece in quotation marks; spaces and line breaks as their escapes, the end as such."""
+    return f"“{piece.strip() or repr(piece)[1:-1] or '(end)'}”"
 
 
 def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) -> list[Detail]:

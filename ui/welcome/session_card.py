@@ -85,11 +85,25 @@ class SessionCard(QAbstractButton):
         painter.setPen(theme.text if lines else theme.text_dim)
         painter.drawText(line, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, head)
         for place, (text, is_dim) in enumerate(lines, start=1):
-            self._write(painter, line.translated(0, 0.5 * GRID + 2 * GRID * place), text, is_dim=is_dim)
+            self._write(
+                painter,
+                line.translated(0, 0.5 * GRID + 2 * GRID * place),
+                text,
+                is_dim=is_dim,
+                cut=Qt.TextElideMode.ElideRight,
+            )
 
-    def _write(self, painter: QPainter, line: QRectF, text: str, *, is_dim: bool) -> None:
+    def _write(
+        self,
+        painter: QPainter,
+        line: QRectF,
+        text: str,
+        *,
+        is_dim: bool,
+        cut: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
+    ) -> None:
         theme = self._themes.theme
         painter.setFont(theme.font(SMALL_PX) if is_dim else theme.font())
         painter.setPen(theme.text_dim if is_dim else theme.text)
-        shown = elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideMiddle, line.width())
+        shown = elided_text(QFontMetricsF(painter.font()), text, cut, line.width())
         painter.drawText(line, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)

@@ -104,7 +104,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     reach = None
     is_told = len(counts) > 2 or int(counts.min()) >= FEWEST_OF_TWO
     if is_told and int(telling.sum()) >= FEWEST:
-        reach = _reach_between(np.bincount(places, aside * left)[telling], spread)
+        reach = _reach_between(np.bincount(places, aside * left)[telling].astype(np.float64), spread)
     elif is_told and (freedom := len(across) - levels - 1) >= 1:
         reach = student_quantile(freedom) * math.sqrt(unexplained / freedom / spread)
     return FittedLine(

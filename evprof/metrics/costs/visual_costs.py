@@ -159,7 +159,7 @@ def _span_s(shown: Sequence[FrameRecord]) -> float | None:
     next. None for a single moment."""
     if not shown:
         return None
-    span = max(frame.end_us for frame in shown) - min(frame.start_us for frame in shown)
+    span: float = max(frame.end_us for frame in shown) - min(frame.start_us for frame in shown)
     if is_of_moments(shown) and len(shown) > 1:
         span = span * len(shown) / (len(shown) - 1)
     return span / 1e6 if span > 0 else None
