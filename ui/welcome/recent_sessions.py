@@ -6,13 +6,16 @@ import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QImage
 
 from evprof.session.autosave import autosave_folder
-from evprof.session.summary import SessionSummary, read_summary
 from ui.state.recent import Recent
 from ui.welcome.thumbnails import thumbnail
+
+if TYPE_CHECKING:
+    from evprof.session.summary import SessionSummary
 
 SHOWN = 6
 
@@ -40,7 +43,9 @@ class RecentSession:
 
 def look_up(recent: Recent) -> list[RecentSession]:
     """Those that are there, the newest first. Reads files: for a thread."""
-    found = []
+    from evprof.session.summary import read_summary
+
+    found: list[RecentSession] = []
     for path in [Path(text) for text in recent.sessions]:
         with contextlib.suppress(OSError, ValueError):
             if path.is_file():

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from evprof.core.safe_text import one_line, plain
 from evprof.core.vocabulary.modes import mode_of
-from evprof.session.summary import SessionSummary
 from ui.style.theme import GRID, RADIUS, SMALL_PX, ThemeHolder
 from ui.welcome.recent_sessions import RecentSession
 from ui.welcome.thumbnails import SIZE
 from ui.widgets.elided import elided_text
+
+if TYPE_CHECKING:
+    from evprof.session.summary import SessionSummary
 
 _PICTURE_PX = SIZE * 0.625
 _WORDS_PX = 5 * GRID
