@@ -103,7 +103,7 @@ def read_results(path: Path) -> None:
     _, rows = file.read(problems)
     for _ in rows:
         pass
-    problems.sentences(file.preview.rows)
+    problems.sentences(file.rows)
 
 
 def read_trace(path: Path) -> None:

@@ -199,8 +199,8 @@ class TokenText(QAbstractScrollArea):
         """What the tool tip says of a mark: piece, id, origin, round, time and latency."""
         run = self._flow.run if self._flow else None
         first = mark.tokens[0]
-        ids = " ".join(str(token.token_id) for token in mark.tokens)
-        lines = [f"{mark.text.strip() or first.piece!r}   id {ids}"]
+        ids = " ".join(str(token.token_id) for token in mark.tokens if token.known_id is not None)
+        lines = [f"{mark.text.strip() or first.piece!r}" + (f"   id {ids}" if ids else "")]
         known = "lossy: need not be the target's own" if mark.origin == ORIGIN_DRAFT else mark.origin
         origin = known if mark.round_index < 0 else f"{known} in round {mark.round_index + 1}"
         lines.append(f"position {mark.position} · {origin}")
@@ -388,7 +388,7 @@ class TokenText(QAbstractScrollArea):
         run = flow.run
         if isinstance(chosen, TimeRange):
             zero = run.info.start_ns
-            if zero is None or run.info.imported is not None:
+            if zero is None or not run.info.has_token_times:
                 return []
             times = np.array([mark.tokens[0].t_ns for mark in flow.marks], dtype=np.int64) - zero
             found: list[int] = np.flatnonzero((times >= chosen.start_ns) & (times <= chosen.end_ns)).tolist()

@@ -112,8 +112,8 @@ def counters(column: ShownModel) -> Counters:
     if not column.is_answer:
         drafted = sum(entry.drafted for entry in run.rounds)
         return Counters(drafted, None, None, live_bytes(run, role))
-    # The records of an imported run's tokens have no times of their own.
-    tokens = run.tokens if run.info.imported is None else []
+    # The records of most imported runs' tokens have no times of their own.
+    tokens = run.tokens if run.info.has_token_times else []
     zero = run.info.start_ns
     return Counters(
         tokens=len(tokens),

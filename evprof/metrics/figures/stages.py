@@ -113,7 +113,7 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     the stages of its file cover, and no end-to-end total when loading is not among them.
     """
     if run.info.imported is not None and run.info.end_ns is None:
-        return None if until_ns is not None else _imported_total_ms(run, basis)
+        return _imported_total_ms(run, basis, until_ns)
     if not is_separable(run, MODEL_STAGES if basis == MODEL_ONLY else ("load",)) and basis != END_TO_END:
         return None
     start = run.info.start_ns
@@ -129,13 +129,17 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     return ms_from_ns(whole)
 
 
-def _imported_total_ms(run: RunLog, basis: str) -> float | None:
+def _imported_total_ms(run: RunLog, basis: str, until_ns: int | None) -> float | None:
     names = STAGES if basis == END_TO_END else STAGES[1:] if basis == WITHOUT_LOAD else MODEL_STAGES
-    covered = {name for span in run.stages(run.info.role) for name in span.covers}
-    needed = {"load", "decode"} if basis == END_TO_END else {"preprocess", "decode"} if basis == WITHOUT_LOAD else set()
-    if not (needed <= covered and set(MODEL_STAGES) <= covered and is_separable(run, names)):
+    listed = [span for span in run.stages(run.info.role) if until_ns is None or (span.end_ns or 0) <= until_ns]
+    covered = {name for span in listed for name in span.covers}
+    first = {END_TO_END: {"load"}, WITHOUT_LOAD: {"preprocess"}}.get(basis, set())
+    needed = first | (set(MODEL_STAGES) if until_ns is None else {"vision", "prefill"})
+    if not (needed <= covered and is_separable(run, names)):
         return None
     intervals = settled_intervals(run, names)
+    if until_ns is not None:
+        intervals = [(low, high) for low, high in intervals if high <= until_ns]
     return ms_from_ns(covered_ns(run, intervals)) if intervals else None
 
 
