@@ -11,7 +11,7 @@ from evprof.core.run_log import RunLog
 
 
 def bytes_per_position(model: ModelFacts) -> int:
-    """2 (keys and values) · layers · kv_heads · head_dim · bytes of an element; 0 of a model whose shape is not told."""
+    """2 (keys and values) · layers · kv_heads · head_dim · bytes of an element; 0 where the shape is not told."""
     return 2 * model.layers * model.kv_heads * model.head_dim * model.kv_element_bytes
 
 

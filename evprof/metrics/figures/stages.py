@@ -6,7 +6,7 @@ a live run draw provisional spans themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from evprof.core.records import STAGES
 from evprof.core.run_log import RunLog, Span
@@ -127,6 +127,15 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     if basis == WITHOUT_LOAD:
         whole -= union_ns(_clipped(settled_intervals(run, ("load",)), start, end))
     return ms_from_ns(whole)
+
+
+def widest_basis(groups: Sequence[Sequence[RunLog]]) -> str:
+    """The first of `BASES` on which every group has a run with a total; failing that, on which any has one."""
+    for holds in (all, any):
+        for basis in BASES:
+            if holds(any(total_ms(run, basis) is not None for run in runs) for runs in groups):
+                return basis
+    return END_TO_END
 
 
 def _imported_total_ms(run: RunLog, basis: str, until_ns: int | None) -> float | None:

@@ -69,5 +69,5 @@ def _sentences(head: Mapping[str, Any]) -> list[str]:
     errors = head.get("error_summary")
     counted = [finite(mapping(entry).get("count")) or 0 for entry in errors] if isinstance(errors, list) else []
     if failed := sum(counted):
-        found.append(f"{count_text(round(failed), 'request')} failed, which stand in no statistic")
+        found.append(f"{count_text(round(failed), 'request')} failed; what failed stands in no statistic")
     return found

@@ -105,9 +105,8 @@ class ServingReader(RowReader):
             self._config |= {f"{dot}{key}": head[key] for key in self.settings if head.get(key) is not None}
         side = "requests" if is_one else f"benchmark {number + 1}"
         published.statistics |= {f"{dot}{name}": Statistic(side, *made) for name, made in self.rows.items()}
-        published.computed |= {
-            f"{dot}{name}": value for name, value in self._computed(head).items() if value is not None
-        }
+        computed = self._computed(head).items()
+        published.computed |= {f"{dot}{name}": value for name, value in computed if value is not None and name in told}
         if finite(head.get("completed")) == 0:
             zeros = {f"{dot}{key}" for key, value in told.items() if value == 0 and key.endswith("_ms")}
             published.over_nothing |= zeros
@@ -216,6 +215,7 @@ class ServingReader(RowReader):
         return {
             "request_throughput": ratio(head.get("completed"), duration),
             "output_throughput": ratio(head.get("total_output_tokens"), duration),
+            "input_throughput": ratio(head.get("total_input_tokens"), duration),
         }
 
     @staticmethod
