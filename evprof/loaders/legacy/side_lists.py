@@ -23,7 +23,7 @@ KEPT_LISTS = frozenset(
 PASSED_LISTS = frozenset({"cached_tokens", "cached_tokens_details"})
 """Lists of requests whose entries nobody reads: they count as nothing, however long they are."""
 
-_IN_MEMORY = 4 << 20
+IN_MEMORY = 4 << 20
 """Bytes of one list that wait in memory."""
 
 
@@ -43,7 +43,7 @@ class SideLists:
             return
         if name not in self._files:
             # A name is one of a few, and `close` ends them all.
-            self._files[name] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+            self._files[name] = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115
         try:
             self._files[name].write(json.dumps(entry, ensure_ascii=True).encode() + b"\n")
         except OSError as error:
