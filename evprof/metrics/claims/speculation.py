@@ -169,8 +169,13 @@ def _is_adapted(run: RunLog) -> bool:
 
 
 def _is_of_documents(run: RunLog) -> bool:
-    """Whether an imported run is of the documents' own work, whose files name a draft; no server tells its own."""
-    return run.info.imported is not None and DRAFT in run.info.models
+    """Whether an imported run is of the documents' own work, whose models are known; no server tells its own."""
+    return run.info.imported is not None and _is_known(run)
+
+
+def _is_known(run: RunLog) -> bool:
+    """Whether more is told of a run's models than the name of one behind a server."""
+    return any(model.layers for model in run.info.models.values())
 
 
 def _drafts_chains(run: RunLog) -> bool:
@@ -349,5 +354,5 @@ def quantization_speeds_up(evidence: Evidence) -> Finding:
 def batching_speeds_up(evidence: Evidence) -> Finding:
     """Runs hold one sample each, so that nothing in a session tells; a server may have answered others beside."""
     runs = [run for column in evidence.columns for run in column.runs]
-    alone = sum(any(model.layers for model in run.info.models.values()) for run in runs)
+    alone = sum(map(_is_known, runs))
     return nothing(f"All {alone} runs here answered one sample at a time." if alone else "Only servers answered here.")

@@ -38,7 +38,7 @@ OF_BENCHMARK = (
 
 
 @dataclass
-class Benchmark:
+class ServingBenchmark:
     """One benchmark of a file. `side` and `dot` are how its statistics are called beside those of others."""
 
     head: Mapping[str, Any]
@@ -75,7 +75,7 @@ class ServingReader(RowReader):
             told=self._told,
             config=self._config,
         )
-        self._benchmark: Benchmark | None = None
+        self._benchmark: ServingBenchmark | None = None
         self._labels: dict[str, int] = {}
         self._without_rows = self._listed = 0
 
@@ -94,7 +94,7 @@ class ServingReader(RowReader):
     def _is_benchmark(head: Mapping[str, Any]) -> bool:
         raise NotImplementedError
 
-    def _begun(self, number: int, head: Mapping[str, Any]) -> Benchmark:
+    def _begun(self, number: int, head: Mapping[str, Any]) -> ServingBenchmark:
         is_one = self._preview.documents == 1
         dot = "" if is_one else f"benchmark {number + 1}."
         published = self.published
@@ -112,7 +112,7 @@ class ServingReader(RowReader):
             published.over_nothing |= zeros
         label = self._label(head)
         self._labels[label] = place = self._labels.get(label, 0) + 1
-        return Benchmark(
+        return ServingBenchmark(
             head=head,
             side=side,
             dot=dot,
@@ -134,7 +134,7 @@ class ServingReader(RowReader):
         self._without_rows += not found.requests
         self._benchmark = None
 
-    def _request(self, benchmark: Benchmark, number: int, raw: Mapping[str, Any]) -> LegacyRow:
+    def _request(self, benchmark: ServingBenchmark, number: int, raw: Mapping[str, Any]) -> LegacyRow:
         self._listed += 1
         benchmark.requests += 1
         check = TimeCheck(number, self._problems)
@@ -170,7 +170,7 @@ class ServingReader(RowReader):
             notes=(f"{OF_BENCHMARK}.",) if drafting else (),
         )
 
-    def _row(self, benchmark: Benchmark, number: int, figures: dict[str, float]) -> dict[str, Any]:
+    def _row(self, benchmark: ServingBenchmark, number: int, figures: dict[str, float]) -> dict[str, Any]:
         lent = figures.get("input_sequence_length")
         return {
             "row": number,
@@ -189,7 +189,7 @@ class ServingReader(RowReader):
     def _answer(
         self,
         check: TimeCheck,
-        benchmark: Benchmark,
+        benchmark: ServingBenchmark,
         told: tuple[float | None, float | None, tuple[float, ...] | None, int | None],
     ) -> AnswerTimes | None:
         return check.answer(*told)

@@ -16,7 +16,7 @@ from evprof.loaders.legacy.checks import finite, mapping
 from evprof.loaders.legacy.json_rows import DOCUMENTS
 from evprof.loaders.legacy.reading import Preview
 from evprof.loaders.legacy.servers.answers import CHUNKS, AnswerTimes, TimeCheck
-from evprof.loaders.legacy.servers.serving import Benchmark, ServingReader, traffic
+from evprof.loaders.legacy.servers.serving import ServingBenchmark, ServingReader, traffic
 
 _KEYS = frozenset({"backend", "completed", "total_output_tokens_retokenized", "accept_length"})
 
@@ -70,7 +70,7 @@ class SglangServing(ServingReader):
         # With speculation some backends' gaps are divided among the tokens before they are averaged.
         return head.get("accept_length") is None
 
-    def _begun(self, number: int, head: Mapping[str, Any]) -> Benchmark:
+    def _begun(self, number: int, head: Mapping[str, Any]) -> ServingBenchmark:
         # A rate without end is written as Infinity.
         self.understood += "request_rate" in head and head["request_rate"] is None
         return super()._begun(number, head)
@@ -78,7 +78,7 @@ class SglangServing(ServingReader):
     def _answer(
         self,
         check: TimeCheck,
-        benchmark: Benchmark,
+        benchmark: ServingBenchmark,
         told: tuple[float | None, float | None, tuple[float, ...] | None, int | None],
     ) -> AnswerTimes | None:
         found = check.answer(*told)
