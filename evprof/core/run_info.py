@@ -22,6 +22,10 @@ ENGINE_SESSION = "engine_session"
 """Key of a run's environment: the name of the engine process that made it."""
 
 
+NOT_TOLD = "a model that is not told"
+"""The name of a model that a file does not name."""
+
+
 @dataclass(frozen=True)
 class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file

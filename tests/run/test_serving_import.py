@@ -32,6 +32,7 @@ from evprof.export.files import write_export
 from evprof.export.report.data import Source
 from evprof.metrics.comparison.differences import configuration_token_match
 from evprof.metrics.comparison.document import comparison_rows
+from evprof.metrics.configurations.baselines import baseline_over
 from evprof.metrics.configurations.gathering import configurations_of
 from evprof.metrics.document import session_document
 from evprof.metrics.figures import decoding, kv_cache, stages
@@ -124,6 +125,24 @@ def test_acceptance_counts_rounds_where_they_are_told(serving_shapes: ModuleType
     rows = {row.metric: row for row in comparison_rows((column,), 0, LOAD)}
     assert rows["draft_acceptance_rate"].values[0] == 0.375
     assert rows["mean_acceptance_length"].values[0] == 1.75
+
+
+def test_speculation_is_weighed_against_the_same_load_only(serving_shapes: ModuleType, tmp_path: Path) -> None:
+    paths = []
+    for name in ("vllm.json", "vllm_speculative.json", "profile_export.jsonl", "profile_export_speculative.jsonl"):
+        paths.append(tmp_path / name)
+        paths[-1].write_text(serving_shapes.FILES[name](), "utf-8")
+    other = serving_shapes.vllm_serving() | {"max_concurrency": 64}
+    paths.append(tmp_path / "busy.json")
+    paths[-1].write_text(json.dumps(other), "utf-8")
+    import_files(paths, tmp_path / "S.evprof")
+    runs = saved_runs(load_session(tmp_path / "S.evprof").recording)
+    columns = {column.cell.rpartition(" · ")[2]: column for column in configurations_of(runs)}
+    found = baseline_over(columns["vllm_speculative.json"].runs, runs)
+    assert found is not None
+    assert {run.info.cell for run in found.runs} == {columns["vllm.json"].cell}
+    # Which model AIPerf measured, its records do not tell.
+    assert baseline_over(columns["profile_export_speculative.jsonl"].runs, runs) is None
 
 
 def test_a_benchmark_of_failures_has_no_averages(serving_shapes: ModuleType, tmp_path: Path) -> None:

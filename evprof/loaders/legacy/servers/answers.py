@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from evprof.core.records import TARGET
+from evprof.core.run_info import NOT_TOLD
 from evprof.loaders.legacy.checks import FileProblems, finite
 from evprof.loaders.legacy.reading import Covers
 from evprof.loaders.legacy.rows import Interval, LegacyModel
@@ -34,8 +35,6 @@ NETWORK = (
 IN_ONE_PIECE = "the answer came in one piece, so its first token has no time of its own"
 
 CHUNKS = "pieces of several tokens came, so that not every token has a time of its own; gaps are between pieces"
-
-NOT_TOLD = "a model that is not told"
 
 
 @dataclass(frozen=True)
