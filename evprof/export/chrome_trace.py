@@ -124,7 +124,7 @@ class ChromeTrace:
         self._runs += 1
         self._started_at = self._started_at or run.info.started_at
         self._environment = self._environment or run.info.environment
-        if run.info.imported is not None:
+        if not run.info.has_token_times:
             self._left_out[_UNTIMED] += len(run.tokens) + len(run.rejected)
 
 

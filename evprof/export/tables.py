@@ -217,11 +217,11 @@ def _token_rows(run: RunLog) -> list[Row]:
         {
             "role": token.role,
             "position": token.position,
-            "token_id": token.token_id,
+            "token_id": token.known_id,
             "piece": token.piece,
             "origin": token.origin,
             "round": token.round_index if token.round_index >= 0 else None,
-            "time_ms": stages.start_ms(run, token.t_ns) if run.info.imported is None else None,
+            "time_ms": stages.start_ms(run, token.t_ns) if run.info.has_token_times else None,
             "chance": None if odds is None else odds.chance_of(token.token_id),
             "entropy_bits": None if odds is None else odds.entropy_bits,
         }

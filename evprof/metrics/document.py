@@ -87,6 +87,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
     Speculation is weighed against the plain runs among `others`.
     """
     info = run.info
+    named = [token for token in run.tokens if token.known_id is not None]
     return {
         "run_id": info.run_id,
         "group_id": info.group_id,
@@ -129,9 +130,9 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "draft": _draft(run),
         "speculation": speculation_document(run, others, processes),
         "text": decoding.answer_text(run),
-        "token_ids": [token.token_id for token in run.tokens],
-        "token_pieces": [token.piece for token in run.tokens],
-        "token_origin": [token.origin for token in run.tokens],
+        "token_ids": [token.token_id for token in named],
+        "token_pieces": [token.piece for token in named],
+        "token_origin": [token.origin for token in named],
         "token_entropy_bits": _of_tokens(run, lambda record: record.entropy_bits),
         "token_alternatives": _of_tokens(run, _alternatives),
     }
@@ -163,7 +164,10 @@ def metrics_document(run: RunLog) -> dict[str, float | int | None]:
 
 
 def _model(facts: ModelFacts | None) -> dict[str, Any] | None:
-    return {key: getattr(facts, key) for key in _MODEL_KEYS} if facts else None
+    if facts is None:
+        return None
+    # What is not told of a model behind a server is "" or 0.
+    return {key: None if (value := getattr(facts, key)) in ("", 0) else value for key in _MODEL_KEYS}
 
 
 def _settings(run: RunLog) -> dict[str, Any]:

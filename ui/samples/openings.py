@@ -22,7 +22,7 @@ _TITLES = {
     "sequence": "events and video",
     "manifest": "list of samples",
     "session": "session",
-    "legacy": "results of an earlier script",
+    "legacy": "results of another program",
 }
 
 

@@ -1,4 +1,4 @@
-"""Opens whatever paths hold: sessions, inputs, sequences, lists of samples, results of earlier scripts.
+"""Opens whatever paths hold: sessions, inputs, sequences, lists of samples, results of other programs.
 
 What they hold is found out on a thread; the window looks now and then whether that is done.
 """
