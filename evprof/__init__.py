@@ -1,3 +1,3 @@
 """evprof: a visual profiler for event-camera and video language models."""
 
-__version__ = "0.2.0"
+from evprof.version import __version__ as __version__

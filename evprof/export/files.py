@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import evprof
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_binary, whole_file
 from evprof.core.vocabulary.modes import mode_of
+from evprof.version import __version__
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -139,7 +139,7 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     first = next(remaining)
     head = {
         "schema_version": SCHEMA_VERSION,
-        "evprof_version": evprof.__version__,
+        "evprof_version": __version__,
         "environment": environment_of(first),
     }
     with whole_file(path) as stream:
