@@ -36,7 +36,7 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
         "processor": cpu_name(),
         "driver": driver_version() if is_gpu else None,
         "cuda": torch.version.cuda,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # its own is of a class of torch: whoever unpickles that loads torch
         "transformers": transformers.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
