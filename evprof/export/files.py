@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_binary, whole_file
 from evprof.core.vocabulary.modes import mode_of
+from evprof.export.formats import FORMATS
 from evprof.version import __version__
 
 if TYPE_CHECKING:
@@ -21,20 +22,10 @@ if TYPE_CHECKING:
     from evprof.export.chrome_trace import ChromeTrace
     from evprof.export.report.data import Source
 
-FORMATS = ("chrome", "perfetto", "csv", "json", "aiperf", "parquet")
-
 STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
 """The names of PyTorch's traces: tools that know those find steps and operators in ours too."""
 
 Tell = Callable[[str], object]
-
-_ENDINGS = {
-    "chrome": (".json", ".json.gz"),
-    "perfetto": (".pftrace", ".perfetto-trace"),
-    "json": (".json",),
-    "csv": (".csv",),
-}
-"""Names of files; the other formats are folders."""
 
 _FILE_ENDINGS = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 """What a folder should not be called."""
@@ -42,8 +33,8 @@ _FILE_ENDINGS = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
 def check_name(kind: str, path: Path) -> None:
     """Raises UserError (exit code 2) for a name that promises another format; names without an ending promise none."""
-    endings = _ENDINGS.get(kind)
-    if endings is None:
+    endings = FORMATS[kind].endings
+    if not endings:
         if path.suffix.lower() in _FILE_ENDINGS and not path.is_dir():
             raise UserError(
                 f"--format {kind} writes a folder of files, so '{path.name}' would mislead; name it '{path.stem}'.",
@@ -51,7 +42,7 @@ def check_name(kind: str, path: Path) -> None:
             )
         return
     if path.suffix and not path.is_dir() and not path.name.lower().endswith(endings):
-        folder = ", or a folder" if kind == "csv" else ""
+        folder = ", or a folder" if FORMATS[kind].is_folder else ""
         raise UserError(
             f"--format {kind} writes {' or '.join(endings)} files, so '{path.name}' would mislead; name it "
             f"'{path.stem}{endings[0]}'{folder}.",
@@ -81,6 +72,10 @@ def write_export(
             from evprof.export.parquet import write_parquet
 
             return write_parquet(sources, path)
+        if kind == "otlp":
+            from evprof.export.otlp import write_otlp
+
+            return write_otlp(sources, path, tell=tell)
         if kind == "chrome":
             return [_write_trace(sources, path, many, tell)]
         if kind == "perfetto":
