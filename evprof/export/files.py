@@ -72,6 +72,10 @@ def write_export(
             from evprof.export.parquet import write_parquet
 
             return write_parquet(sources, path)
+        if kind == "rerun":
+            from evprof.export.rerun_recording import write_rerun
+
+            return write_rerun(sources, path, many=many, tell=tell)
         if kind == "otlp":
             from evprof.export.otlp import write_otlp
 

@@ -83,6 +83,15 @@ _ALL = (
         "reads it (name it .jsonl or .json).",
         (".jsonl", ".json"),
     ),
+    ExportFormat(
+        "rerun",
+        "Rerun recording",
+        "Rerun recordings",
+        "session.rrd",
+        "pictures, stages, tokens, rounds, caches and memory on sensor time and compute time, for Rerun's viewer (name "
+        "it .rrd).",
+        (".rrd",),
+    ),
 )
 
 FORMATS: dict[str, ExportFormat] = {entry.key: entry for entry in _ALL}
