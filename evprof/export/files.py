@@ -60,33 +60,40 @@ def write_export(
     """
     refuse_session(path)
     try:
-        if kind == "csv":
+        return _written(sources, kind, path, many, tell)
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
+
+
+def _written(  # noqa: PLR0911 - a format a line
+    sources: Iterable[Source], kind: str, path: Path, many: bool, tell: Tell | None
+) -> list[Path]:
+    match kind:
+        case "csv":
             from evprof.export.tables import write_tables
 
             return write_tables(sources, path)
-        if kind == "aiperf":
+        case "aiperf":
             from evprof.export.aiperf import write_aiperf
 
             return write_aiperf(sources, path, many=many, tell=tell)
-        if kind == "parquet":
+        case "parquet":
             from evprof.export.parquet import write_parquet
 
             return write_parquet(sources, path)
-        if kind == "rerun":
+        case "rerun":
             from evprof.export.rerun_recording import write_rerun
 
             return write_rerun(sources, path, many=many, tell=tell)
-        if kind == "otlp":
+        case "otlp":
             from evprof.export.otlp import write_otlp
 
             return write_otlp(sources, path, tell=tell)
-        if kind == "chrome":
+        case "chrome":
             return [_write_trace(sources, path, many, tell)]
-        if kind == "perfetto":
+        case "perfetto":
             return [_write_perfetto(sources, path, many, tell)]
-        return [_write_document(sources, path, many)]
-    except OSError as error:
-        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
+    return [_write_document(sources, path, many)]
 
 
 def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:

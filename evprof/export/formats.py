@@ -79,8 +79,8 @@ _ALL = (
         "OpenTelemetry metrics",
         "OpenTelemetry metrics",
         "metrics.jsonl",
-        "the figures as OpenTelemetry metrics, a line of OTLP's JSON for each session, as the collector's file receiver "
-        "reads it (name it .jsonl or .json).",
+        "the figures as OpenTelemetry metrics, a line of OTLP's JSON for each session, as its collector reads files "
+        "(name it .jsonl or .json).",
         (".jsonl", ".json"),
     ),
     ExportFormat(

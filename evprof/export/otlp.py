@@ -1,4 +1,4 @@
-"""Figures as OpenTelemetry metrics in OTLP's JSON: one line for each session, as the collector's file receiver reads it.
+"""Figures as OpenTelemetry metrics in OTLP's JSON: one line for each session, as its collector reads files.
 
 Figures that the conventions for generative AI have a name for are histograms under that name, in seconds and tokens,
 with the bounds these advise, over the runs of a configuration. All others are gauges `evprof.KEY` with a point for each
@@ -65,7 +65,10 @@ class _Taken:
 
 
 def write_otlp(sources: Iterable[Source], path: Path, *, tell: Callable[[str], object] | None = None) -> list[Path]:
-    """Writes a line for each session; returns the file. `tell` is given a sentence for what is left out. Raises OSError."""
+    """Writes a line for each session; returns the file. Raises OSError.
+
+    `tell` is given a sentence for what is left out.
+    """
     left_out = 0
     with whole_file(path) as stream:
         for source in sources:

@@ -83,7 +83,9 @@ class _Writer:
         self._write_tokens()
         rounds = sorted(run.rounds, key=lambda entry: entry.start_ns)
         for name in ("drafted", "accepted"):
-            self._numbers(("rounds", name), [entry.start_ns for entry in rounds], [getattr(one, name) for one in rounds])
+            self._numbers(
+                ("rounds", name), [entry.start_ns for entry in rounds], [getattr(one, name) for one in rounds]
+            )
         for role, records in run.kv.items():
             self._numbers((role, "kv_cache_bytes"), [one.t_ns for one in records], [one.nbytes for one in records])
         for name, column in (("resident_bytes", "rss_bytes"), ("gpu_bytes", "gpu_bytes")):

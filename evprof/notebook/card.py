@@ -48,10 +48,10 @@ def runs_card(title: str, runs: Sequence[RunLog]) -> str:
     for run in shown:
         _answer(card, run)
     rows = [
-        (figure.title, [figure_text(value, figure.unit) if value is not None else "" for value in values])
+        (figure.title, ["" if value is None else figure_text(value, figure.unit) for value in values])
         for figure in _MAIN
-        if any((value := READERS[figure.key](run, run.info.role, END_TO_END)) is not None for run in shown)
         for values in [[READERS[figure.key](run, run.info.role, END_TO_END) for run in shown]]
+        if any(value is not None for value in values)
     ]
     if rows:
         numbers = [False, *(True for _ in shown)]
@@ -96,9 +96,7 @@ def _answer(card: Element, run: RunLog) -> None:
     text.text = plain(answer_text(run) or "", _LONGEST_ANSWER)
 
 
-def _table(
-    card: Element, heads: Sequence[str], rows: Sequence[Sequence[str]], are_numbers: Sequence[bool]
-) -> None:
+def _table(card: Element, heads: Sequence[str], rows: Sequence[Sequence[str]], are_numbers: Sequence[bool]) -> None:
     kinds = ["n" if is_number else "" for is_number in are_numbers]
     table = SubElement(SubElement(card, "div", {"class": "wide"}), "table")
     line = SubElement(SubElement(table, "thead"), "tr")

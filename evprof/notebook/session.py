@@ -165,7 +165,7 @@ class Run(_Measured):
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """Everything as the JSON documents have it, in which speculation is weighed against the plain runs beside it."""
+        """Everything as JSON has it; speculation is weighed against the plain runs of the same session."""
         return run_document(self._log, self._session._beside(self._log), self._session._processes)
 
     def __repr__(self) -> str:
@@ -225,9 +225,7 @@ class Session(_Measured):
     def document(self) -> dict[str, Any]:
         """Everything as one JSON document: what `evprof show --json` prints."""
         batches = read_batches(self._open.facts)
-        return session_document(
-            self._logs, self._open.environment or None, batches=batches, processes=self._processes
-        )
+        return session_document(self._logs, self._open.environment or None, batches=batches, processes=self._processes)
 
     def raise_for_status(self) -> None:
         """Raises UserError, which tells the first error, unless every run finished."""

@@ -11,7 +11,7 @@ _INTRODUCTION = """# Every figure
 
 What the comparison, reports and `evprof compare` tell, in their order. *Counted* figures are the same whenever the same
 is asked; all others are measured, and have an interval. *Depends on* names what must be alike in two runs before the
-figure can be compared ([why](../statistics.md#what-can-be-compared)). *OpenTelemetry* is what its semantic conventions for
+figure can be compared ([why](../statistics.md#what-can-be-compared)). *OpenTelemetry* is what its conventions for
 generative AI call it, and `evprof export --format otlp` with them ([how](../exports.md#opentelemetry)). How to read them is in
 [reading the figures](../reading-the-figures.md).
 """
@@ -29,7 +29,8 @@ def _sections() -> Iterator[str]:
         listed = [figure for figure in FIGURES.values() if figure.head == section]
         yield f"## {section}\n"
         yield table(
-            ("figure", "key", "unit", "what it is", "better", "depends on", "OpenTelemetry"), (_row(figure) for figure in listed)
+            ("figure", "key", "unit", "what it is", "better", "depends on", "OpenTelemetry"),
+            (_row(figure) for figure in listed),
         )
 
 

@@ -59,7 +59,9 @@ def test_the_check_itself_sees_what_is_loaded() -> None:
 def test_importing_evprof_loads_nothing_but_itself() -> None:
     """A script pays for what it asks for: what stands behind `open` and `profile` comes with the first call."""
     code = "import sys\nbefore = set(sys.modules)\nimport evprof\nprint(*sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
+    )
     new = set(done.stdout.split()) - {"__future__", "typing", "collections", "re"}
     assert {name for name in new if name.split(".")[0] == "evprof"} == {"evprof", "evprof.version"}
     assert {name.split(".")[0] for name in new} - sys.stdlib_module_names == {"evprof"}

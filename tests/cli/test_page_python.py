@@ -33,7 +33,10 @@ def test_the_python_of_a_page_works(page: str, folder: Path) -> None:
         if step.is_python:
             exec(compile(step.text, f"{page}, step {number + 1}", "exec"), vars(module))
             continue
-        words = [*shlex.split(step.text)[1:], *(["--max-new-tokens", "6", "--warmup", "0"] * ("evprof run" in step.text))]
+        words = [
+            *shlex.split(step.text)[1:],
+            *(["--max-new-tokens", "6", "--warmup", "0"] * ("evprof run" in step.text)),
+        ]
         done = subprocess.run(
             [sys.executable, "-m", "evprof", *words], capture_output=True, text=True, timeout=300, check=False
         )

@@ -84,7 +84,9 @@ def test_histograms_hold_the_runs_of_a_configuration(tmp_path: Path) -> None:
 
 def test_tokens_in_and_out_are_one_metric_told_apart(runs: list[RunLog], tmp_path: Path) -> None:
     points = exported(runs, tmp_path / "m.json")["gen_ai.client.token.usage"].histogram.data_points
-    found = {(attributes(point)["evprof.group_id"], attributes(point)["gen_ai.token.type"], point.sum) for point in points}
+    found = {
+        (attributes(point)["evprof.group_id"], attributes(point)["gen_ai.token.type"], point.sum) for point in points
+    }
     assert (3, "output", len(runs[2].tokens)) in found
     assert (3, "input", runs[2].info.lengths["target"].input) in found
 

@@ -137,7 +137,9 @@ def _session(path: Path) -> StoredSession:
     return load_session(path)
 
 
-def _columns(path: str, console: Console, noted: list[Any], session: StoredSession | None = None) -> list[Configuration]:
+def _columns(
+    path: str, console: Console, noted: list[Any], session: StoredSession | None = None
+) -> list[Configuration]:
     """The configurations of a session; prints which runs they skip."""
     from evprof.cli.run.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
