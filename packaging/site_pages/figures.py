@@ -12,8 +12,8 @@ _INTRODUCTION = """# Every figure
 What the comparison, reports and `evprof compare` tell, in their order. *Counted* figures are the same whenever the same
 is asked; all others are measured, and have an interval. *Depends on* names what must be alike in two runs before the
 figure can be compared ([why](../statistics.md#what-can-be-compared)). *OpenTelemetry* is what its conventions for
-generative AI call it, and `evprof export --format otlp` with them ([how](../exports.md#opentelemetry)). How to read them is in
-[reading the figures](../reading-the-figures.md).
+generative AI call it, and `evprof export --format otlp` with them ([how](../exports.md#opentelemetry)).
+How to read them is in [reading the figures](../reading-the-figures.md).
 """
 
 _BETTER = {True: "lower", False: "higher", None: ""}
