@@ -86,7 +86,7 @@ class DataTable:
         """The first rows, for notebooks."""
         from evprof.notebook.card import table_card
 
-        shown = {name: self._values[name][:_MOST_SHOWN] for name in self.columns}
+        shown = {name: list(map(_plain, self._values[name][:_MOST_SHOWN])) for name in self.columns}
         return table_card(self.name, shown, len(self))
 
 
