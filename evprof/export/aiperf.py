@@ -22,7 +22,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import evprof
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_file
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
@@ -35,6 +34,7 @@ from evprof.metrics.configurations.gathering import configuration_key
 from evprof.metrics.figures import decoding, stages
 from evprof.metrics.figures.stages import WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import Acceptance, acceptance, accepted_histogram
+from evprof.version import __version__
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source
@@ -288,7 +288,7 @@ class _Benchmark:
         seed = self._info.given_settings.get("seed")
         found: dict[str, Any] = {
             "schema_version": SCHEMA,
-            "evprof_version": evprof.__version__,
+            "evprof_version": __version__,
             "benchmark_id": f"{self._session}#{self._info.run_id}",
             "request_count": {"unit": "requests", "avg": float(kept.requests)},
             **({"error_request_count": {"unit": "requests", "avg": float(failed)}} if failed else {}),

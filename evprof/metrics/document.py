@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import evprof
 from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, TARGET, AlternativesRecord, TensorRecord
@@ -26,6 +25,7 @@ from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.throttling import is_throttled, throttled_devices
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
+from evprof.version import __version__
 
 _T = TypeVar("_T")
 
@@ -73,7 +73,7 @@ def session_document(
         environment = next((run.info.environment for run in reversed(listed) if run.info.environment), {})
     return {
         "schema_version": SCHEMA_VERSION,
-        "evprof_version": evprof.__version__,
+        "evprof_version": __version__,
         "environment": environment,
         "runs": [run_document(run, known.get(sample_key(run), ()), processes) for run in listed],
         "batches": [row.to_json() for row in batches],

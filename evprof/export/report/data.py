@@ -28,7 +28,7 @@ _LONGEST_ERROR = 300
 
 @dataclass(frozen=True)
 class Source:
-    """One session as read: its runs, environment and facts (see `evprof.session.reading.Session`)."""
+    """One session as read: its runs, environment and facts (see `evprof.session.reading.StoredSession`)."""
 
     path: Path
     runs: Sequence[RunLog]
