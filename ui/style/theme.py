@@ -7,11 +7,11 @@ their contrast is tested.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette, QScreen
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetricsF, QGuiApplication, QPalette, QScreen
 from PySide6.QtWidgets import QApplication
 
 from evprof.view import colors
@@ -70,7 +70,7 @@ class Theme:
 
     def ink(self, ground: QColor) -> QColor:
         """Near-black or white, whichever reads better on `ground`."""
-        return QColor(colors.ink_on(ground.name()))
+        return QColor(_ink(ground.name()))
 
     def readable(self, color: QColor, ground: QColor) -> QColor:
         """The colour, nearer to the text's where it cannot be read in small letters on `ground`."""
@@ -85,6 +85,10 @@ class Theme:
     def font(self, size_px: float = BASE_PX, weight: int = 400) -> QFont:
         """The window's sans with tabular figures, at a size in logical px."""
         return QFont(_font(size_px, weight))
+
+    def text_width(self, text: str, size_px: float = BASE_PX, weight: int = 400) -> float:
+        """How wide a text is in that font, in logical px; kept, for many are asked for again in every picture."""
+        return _text_width(text, size_px, weight)
 
     def head_font(self) -> QFont:
         """For section heads, to be written in upper case."""
@@ -179,6 +183,14 @@ def _font(size_px: float, weight: int) -> QFont:
     font.setFeature(QFont.Tag("tnum"), 1)
     font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
     return font
+
+
+@lru_cache(maxsize=2_000)
+def _text_width(text: str, size_px: float, weight: int) -> float:
+    return QFontMetricsF(_font(size_px, weight)).horizontalAdvance(text)
+
+
+_ink = lru_cache(maxsize=100)(colors.ink_on)
 
 
 @cache
