@@ -1,8 +1,8 @@
 """The largest value of any stretch of a long column, without looking at the whole stretch.
 
-Every row knows the largest value from it to the end of its block of sixteen, and that from the block's beginning to it;
-of blocks, every run of 1, 2, 4, 8 … knows its largest. A stretch is an end, two runs that overlap, and an end: a picture
-of a million rows costs its pixels, not its rows.
+Every row knows the largest value from it to the end of its block of sixteen, and the one from the block's beginning to
+it; of blocks, every run of 1, 2, 4, 8 … knows its largest. A stretch is an end, two runs that overlap, and an end: a
+picture of a million rows costs its pixels, not its rows.
 """
 
 from __future__ import annotations

@@ -6,13 +6,15 @@ their contrast is tested.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetricsF, QGuiApplication, QPalette, QScreen
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.view import colors
 from ui.style.stylesheet import sheet
@@ -234,6 +236,20 @@ class ThemeHolder(QObject):
     def toggle(self) -> None:
         """Light to dark and back."""
         self.set_theme(light() if self._theme.is_dark else dark())
+
+    @contextmanager
+    def undressed(self) -> Iterator[None]:
+        """Holds the style sheet back while a window is made: Qt works it out for every widget in it, and anew for all
+        that a widget holds whenever that is put into another. Windows in sight keep it."""
+        application = QApplication.instance()
+        if not isinstance(application, QApplication) or any(map(QWidget.isVisible, application.topLevelWidgets())):
+            yield
+            return
+        application.setStyleSheet("")
+        try:
+            yield
+        finally:
+            application.setStyleSheet(self._theme.stylesheet())
 
     def detach(self) -> None:
         """Takes the style sheet off the application again."""
