@@ -121,6 +121,9 @@ def _paint_window(words: list[str]) -> int:
 
     leave_to_window_program()
     with resting_collector():
+        from ui.source_reading import spare_sources
+
+        spare_sources()
         from ui.bench.first_paint import paint_once
 
         return paint_once(*words)

@@ -218,10 +218,12 @@ def figure_text(value: float | None, unit: str) -> str:
 
 def left_out(a: ShownModel | None, b: ShownModel | None) -> str:
     """Why a pair is not compared; empty when it is."""
-    from evprof.metrics.comparison.document import is_comparable
-
     for column in (a, b):
-        if column is not None and not is_comparable(column.run):
+        if column is None:
+            continue
+        from evprof.metrics.comparison.document import is_comparable
+
+        if not is_comparable(column.run):
             kind = "a torch trace" if column.run.info.profiled else "a warm-up"
             return f"Run {column.run.run_id} is {kind}: it takes no part in comparisons."
     return ""

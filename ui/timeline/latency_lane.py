@@ -151,7 +151,7 @@ class LatencyLane(Lane):
         painter.drawLine(QPointF(0, round(y) + 0.5), QPointF(self.canvas_width, round(y) + 0.5))
         text = f"{self.scene.title(column)} · mean {ms_text(mean)}"
         painter.setFont(theme.font(10.5))
-        width = painter.fontMetrics().horizontalAdvance(text)
+        width = round(theme.text_width(text, 10.5))
         room = QRectF(8, max(top - 8, 1.0), width + 8, 15)
         painter.fillRect(room, theme.alpha(theme.panel, 0.8))
         painter.setPen(theme.text_dim)

@@ -100,12 +100,13 @@ class MainWindow(QMainWindow):
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
-        self._make_views()
-        self._connect()
-        self._show_title()
-        self.setAcceptDrops(True)
-        if self.samples.samples:
-            self.show_sample(self.samples.samples[0])
+        with holder.undressed():
+            self._make_views()
+            self._connect()
+            self._show_title()
+            self.setAcceptDrops(True)
+            if self.samples.samples:
+                self.show_sample(self.samples.samples[0])
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)
