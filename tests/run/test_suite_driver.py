@@ -25,13 +25,14 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
+from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites import suite as suite_module
-from evprof.run.suites.cooldown import CoolingPause
+from evprof.run.suites.folder import check_folder
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, suite_fact
 from evprof.run.suites.spec import parse_suite
-from evprof.run.suites.suite import SuiteDriver, SuiteEnd, check_folder
+from evprof.run.suites.suite import SuiteDriver, SuiteEnd
 from evprof.session.reading import load_session
 from evprof.session.store import SessionFile
 

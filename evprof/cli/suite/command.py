@@ -83,8 +83,8 @@ class _Measurement:
         """Plans, measures, reports."""
         from evprof.cli.preflight import request as preflight
         from evprof.cli.suite.options import question_of, samples_of, spec_of
+        from evprof.run.suites.folder import check_folder
         from evprof.run.suites.record import SUITE, RowOutcomes, check_same, suite_fact
-        from evprof.run.suites.suite import check_folder
         from evprof.session.presence import reserved
 
         if self._options.retry_failed and not self._options.resume:
@@ -124,9 +124,9 @@ class _Measurement:
         return found.facts, [book.runs[run_id].info for run_id in sorted(book.runs)]
 
     def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
+        from evprof.run.suites.folder import FRAMES_FOLDER
         from evprof.run.suites.plan import plan_suite
         from evprof.run.suites.samples import DrawnFrames
-        from evprof.run.suites.suite import FRAMES_FOLDER
 
         frames = DrawnFrames(self._folder.resolve() / FRAMES_FOLDER)
         plan = plan_suite(spec, samples, order, frames.sample_for)

@@ -16,8 +16,8 @@ from evprof.cli.setting_options import add_model_options, add_setting_options, g
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import did_you_mean
+from evprof.run.meters.cooldown import Cooldown
 from evprof.run.suites.cell import FamilyOf
-from evprof.run.suites.cooldown import Cooldown
 from evprof.run.suites.ready import READY
 from evprof.run.suites.samples import chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
