@@ -35,7 +35,12 @@ class Arrival:
             for name, stream in recording.streams.items()
             if len(stream)
         }
-        messages = [message for message in recording.messages() if not isinstance(message, EngineChanged)]
+        messages = [
+            message
+            for message in recording.messages()
+            # Of the engine itself only what it tells of its machine.
+            if not isinstance(message, EngineChanged) or message.environment
+        ]
         return cls(messages, streams)
 
     @property
@@ -86,7 +91,7 @@ def _numbered(message: Message, step: int, group_id: int) -> Message:
         case RequestEnded(first_run_id=run_id):
             return RequestEnded(run_id + step)
         case EngineChanged():
-            return message
+            return replace(message, pid=None)
         case _:
             return replace(message, run_id=message.run_id + step)
 

@@ -12,25 +12,33 @@ FRAMES_FOLDER = "event-frames"
 """Below a suite's folder: drawn for cells whose video model is to see the events."""
 
 
-def check_folder(folder: Path, *, resumes: bool) -> Path:
-    """The session's path below `folder`, which is made unless a suite there is continued.
+def check_folder(folder: Path, *, resumes: bool) -> None:
+    """Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
 
-    Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
+    Nothing is made.
     """
-    path = folder / SUITE_SESSION
+    is_begun = _is_begun(folder, folder / SUITE_SESSION)
     if resumes:
-        if not _is_begun(folder, path):
+        if not is_begun:
             raise UserError(
                 f"--resume: there is no suite in '{folder}' to go on with; leave --resume out to begin one."
             )
+    elif folder.is_file():
+        raise UserError(f"-o: '{folder}' is a file; name a folder.")
+    elif folder.is_dir() and any(folder.iterdir()):
+        way = "add --resume to go on with it, or name" if is_begun else "name"
+        raise UserError(f"-o: '{folder}' is there already and not empty; {way} a new folder.")
+
+
+def made_folder(folder: Path, *, resumes: bool) -> Path:
+    """The session's path below `folder`, which is made unless a suite there is continued. Raises UserError as
+    `check_folder` does, and where it cannot be made."""
+    check_folder(folder, resumes=resumes)
+    path = folder / SUITE_SESSION
+    if resumes:
         if not path.is_file() or not path.stat().st_size:
             _clear(path)
         return path
-    if folder.is_file():
-        raise UserError(f"-o: '{folder}' is a file; name a folder.")
-    if folder.is_dir() and any(folder.iterdir()):
-        way = "add --resume to go on with it, or name" if _is_begun(folder, path) else "name"
-        raise UserError(f"-o: '{folder}' is there already and not empty; {way} a new folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -55,6 +55,9 @@ class SuiteWatcher(Protocol):
     def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
         """It is over, however."""
 
+    def lose(self, row: SuiteRow, sentence: str) -> None:
+        """Its place was lost on the way; it is measured again, which the sentence says."""
+
     def skip(self, row: SuiteRow) -> None:
         """A row is passed over: its cell has failed too often."""
 
@@ -320,10 +323,8 @@ class SuiteDriver:
         machine = self._places.machine(ended.place)
         is_gone = ended.place not in self._places.free()
         self._deck.give_back(ended.place, row, machine_is_gone=machine if is_gone else "")
-        self._watcher.say(
-            f"{row.cell.label} · {row.sample.name} · {row.repeat + 1} is measured again: "
-            f"{ended.lost} ({machine or 'here'})"
-        )
+        named = f"{row.cell.label} · {row.sample.name} · {row.repeat + 1}"
+        self._watcher.lose(row, f"{named} is measured again, as on {machine or 'this machine'}: {ended.lost}")
         return True
 
     def _record_loss(self, row: SuiteRow, reason: str) -> None:
