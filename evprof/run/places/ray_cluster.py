@@ -18,16 +18,15 @@ from typing import Any, TypeVar
 
 from evprof.core.closing import Closing
 from evprof.core.errors import USAGE, UserError
+from evprof.core.installation import how_to_add
 from evprof.core.sample import Sample
 from evprof.core.units import count_text
 from evprof.run.places.engine_seat import EngineSeat, SeatTerms
 from evprof.run.places.inputs import InputListing, OwnInputs
-from evprof.run.places.ray_places import RayPlaces, Slot, first_line
+from evprof.run.places.ray_places import RayPlaces, Slot, reason_of
 
 AUTO, LOCAL = "auto", "local"
 """A cluster that runs, else one of this machine's own; one of this machine's own."""
-
-INSTALL = "--ray needs Ray, which is not installed; run: pip install 'evprof[ray]'"
 
 LOCAL_STORE_BYTES = 128 << 20
 """Shared memory of a cluster of our own: answers on their way, a few hundred KiB each."""
@@ -78,7 +77,7 @@ class RayCluster(Closing):
             found = ray.init(address=word, log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise UserError(
-                f"--ray {word}: no Ray answers there ({first_line(error)}); start it with `ray start --head`, or take "
+                f"--ray {word}: no Ray answers there ({reason_of(error)}); start it with `ray start --head`, or take "
                 "--ray local."
             ) from None
         self._held.callback(ray.shutdown)
@@ -104,7 +103,7 @@ class RayCluster(Closing):
             )
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones where its own processes do not start
             ray.shutdown()
-            raise UserError(f"Ray does not start on this machine: {first_line(error)}; run evprof doctor.") from None
+            raise UserError(f"Ray does not start on this machine: {reason_of(error)}; run evprof doctor.") from None
         self._held.callback(ray.shutdown)
         if found.address_info["node_ip_address"] != _LOOPBACK:
             raise UserError(
@@ -138,7 +137,7 @@ class RayCluster(Closing):
         try:
             answer, error = self._ray.get(task.options(**self._on(slot)).remote(function, words))
         except self._ray.exceptions.RayError as failure:
-            raise UserError(f"{slot.host}: {first_line(failure)}; is the same evprof installed there?") from None
+            raise UserError(f"{slot.host}: {reason_of(failure)}; is the same evprof installed there?") from None
         if error is not None:
             raise UserError(f"{slot.host}: {error[0]}", exit_code=error[1])
         found: T = answer
@@ -214,7 +213,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise UserError(INSTALL, exit_code=USAGE) from None
+        raise UserError(f"--ray needs Ray; {how_to_add('evprof[ray]')}.", exit_code=USAGE) from None
     import ray.exceptions
 
     return ray

@@ -134,7 +134,7 @@ class RayPlaces:
         try:
             answer = self._ray.get(answer_of)
         except self._ray.exceptions.RayError as error:
-            return self._bury(place, first_line(error))
+            return self._bury(place, reason_of(error))
         if not worker.is_busy:
             self._greet(place, answer)
             return None
@@ -185,6 +185,10 @@ class RayPlaces:
             self._say(f"no place has answered for {SLOW_START_S:.0f} s: the cluster may be busy with others' work")
 
 
-def first_line(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """One line of what Ray tells in many; of an error in what it ran, that error."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, BaseException):
+        return f"{type(cause).__name__}: {cause}"[:200]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__
