@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Any, Protocol
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
@@ -79,7 +79,9 @@ class InputCopies:
 
     def sample_here(self, sample: Sample) -> Sample:
         """The sample with paths that hold its inputs on this machine. Raises UserError."""
-        found = {name: self._place(path) for name in _PATHS if (path := getattr(sample, name)) is not None}
+        found: dict[str, Any] = {
+            name: self._place(path) for name in _PATHS if (path := getattr(sample, name)) is not None
+        }
         return replace(sample, **found)
 
     def _place(self, path: str) -> str:
