@@ -282,7 +282,7 @@ def test_a_ratio_of_runs_that_share_no_machine_says_so() -> None:
 
 
 def test_a_machine_that_repeated_more_does_not_weigh_on_the_ratio() -> None:
-    """Each side's sample was asked on both machines, of one side more often on the slow one: pairs are of one machine."""
+    """Each sample was asked on both machines, for one side more often on the slow one."""
     before = Configuration((*mixed(lambda _: True, 1.0, 1).runs, *mixed(lambda _: False, 1.0, 11).runs))
     after = Configuration(
         (
