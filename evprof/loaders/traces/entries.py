@@ -20,7 +20,9 @@ NOTHING = msgspec.Raw(b"")
 """A table or list that was not written; others are kept as the text they are."""
 
 _LONGEST_NUMBER = 40
-_ODD_NUMBERS = re.compile(rb"(?<=[:\[,])\s*(?:N/A|[-+]?nan(?:\([^)]*\))?|[-+]?inf(?:inity)?)\s*(?=[,}\]])", re.IGNORECASE)
+_ODD_NUMBERS = re.compile(
+    rb"(?<=[:\[,])\s*(?:N/A|[-+]?nan(?:\([^)]*\))?|[-+]?inf(?:inity)?)\s*(?=[,}\]])", re.IGNORECASE
+)
 """As C++ prints what is no number, where only a value can stand."""
 
 

@@ -89,8 +89,8 @@ class TraceGathering:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._texts: list[str] = []
-        self._words = _Codes(self._texts, lambda name: str(name)[:LONGEST_TEXT], budget)
-        self._stacks = _Codes(self._texts, lambda stack: str(stack)[:_LONGEST_STACK], budget)
+        self._words = _Codes(self._texts, lambda name: _sound(str(name)[:LONGEST_TEXT]), budget)
+        self._stacks = _Codes(self._texts, lambda stack: _sound(str(stack)[:_LONGEST_STACK]), budget)
         self._lists = _Codes(self._texts, _list_text, budget)
         self._tracks: dict[Any, int] = {}
         self._names: dict[str, dict[Any, str]] = {"process_name": {}, "thread_name": {}, "process_labels": {}}
@@ -283,13 +283,18 @@ def _list_text(raw: bytes) -> str:
     if raw == _NO_TEXT:
         return ""
     try:
-        return json.dumps(json.loads(raw.decode("utf-8", errors="replace")))[:LONGEST_TEXT]
+        return json.dumps(json.loads(raw))[:LONGEST_TEXT]
     except (ValueError, RecursionError):
         return raw[:LONGEST_TEXT].decode("utf-8", errors="replace")
 
 
 def _word(value: object) -> str:
-    return "" if value is None else str(value)[:200]
+    return "" if value is None else _sound(str(value)[:200])
+
+
+def _sound(text: str) -> str:
+    """Without halves of characters, which no file takes."""
+    return text if text.isascii() else text.encode("utf-8", errors="replace").decode()
 
 
 def _nanoseconds(values: list[Any]) -> tuple[Ints, Any]:

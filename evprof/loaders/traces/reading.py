@@ -1,4 +1,4 @@
-"""Reads a trace of torch's profiler: says its size first, tells how far it is, can be stopped, and takes little memory."""
+"""Reads a trace of torch's profiler: its size is told first and how far it is meanwhile, and it can be stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evprof.core.rows.trace_columns import TraceColumns
 from evprof.core.units import count_text
 from evprof.loaders.paths import readable_file, unreadable
 from evprof.loaders.traces.gathering import TraceGathering
-from evprof.loaders.traces.scanning import PIECE_BYTES, TraceText
+from evprof.loaders.traces.scanning import TraceText
 from evprof.loaders.traces.source import TraceBytes
 
 _RATIO = 10

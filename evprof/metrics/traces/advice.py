@@ -24,7 +24,7 @@ FULL_SHARE = 0.9
 
 @dataclass(frozen=True)
 class TraceAdvice:
-    """A sentence, the switch it is about (`step`) with the value to try (`graphs`), and the share 0…1 that it follows from.
+    """A sentence, the switch it is about (`step`), the value to try (`graphs`), and the share 0…1 that it follows from.
 
     `option` is how the command line writes it; values are as `evprof run` takes them.
     """
@@ -118,8 +118,9 @@ def _full_device(analysis: TraceAnalysis) -> Iterator[TraceAdvice]:
         room = rooms.get(curve.device)
         if room and curve.peak_bytes > FULL_SHARE * room:
             share = curve.peak_bytes / room
+            held = f"{memory_text(curve.peak_bytes)} of {memory_text(room)}"
             yield TraceAdvice(
-                f"{curve.device} held {memory_text(curve.peak_bytes)} of {memory_text(room)} at its peak ({share:.0%}): "
+                f"{curve.device} held {held} at its peak ({share:.0%}): "
                 "--prefill-chunk 1024 takes less for a long prompt's pass.",
                 "prefill_chunk",
                 "1024",

@@ -115,7 +115,8 @@ class TraceAnalysis:
         found = [*self.trace.problems, *graph_problems(self.trace, self.launched)]
         if crossing := self.tree.crossing:
             found.append(
-                f"{count_text(crossing, 'scope')} begin in one scope of their thread and end after it; they are left out."
+                f"{count_text(crossing, 'scope')} begin in one scope of their thread and end after it; "
+                "they are left out."
             )
         if self.overview is not None and (dropped := self.overview.dropped_steps):
             found.append(

@@ -57,8 +57,6 @@ def trace_clock(run: RunLog, analysis: TraceAnalysis) -> TraceClock | None:
     return TraceClock((low + high) // 2, (high - low + 1) // 2, len(gaps), zero if zero is not None else low)
 
 
-def operators_of_run(
-    analysis: TraceAnalysis, clock: TraceClock, start_ns: int, end_ns: int
-) -> tuple[OperatorRow, ...]:
+def operators_of_run(analysis: TraceAnalysis, clock: TraceClock, start_ns: int, end_ns: int) -> tuple[OperatorRow, ...]:
     """The operators of a stretch of the run's time, the most time alone first."""
     return analysis.operators_between(clock.trace_ns(start_ns), clock.trace_ns(end_ns))

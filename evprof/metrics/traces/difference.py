@@ -31,7 +31,7 @@ class SideFigures:
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """One name in the trace that is looked at and in the other; `name` of a module is its path, `Model/Layer/Linear`."""
+    """One name in the trace that is looked at and in the other; that of a module is its path, `Model/Layer/Linear`."""
 
     name: str
     now: SideFigures
@@ -74,9 +74,7 @@ def _wall(analysis: TraceAnalysis) -> int:
 
 def _operators(analysis: TraceAnalysis) -> dict[str, SideFigures]:
     return {
-        row.name: SideFigures(
-            row.calls, row.host_self_ns, row.host_total_ns, row.device_self_ns, row.device_total_ns
-        )
+        row.name: SideFigures(row.calls, row.host_self_ns, row.host_total_ns, row.device_self_ns, row.device_total_ns)
         for row in analysis.operators
     }
 
@@ -99,6 +97,8 @@ def _paths(rows: Iterable[ModuleRow], above: str) -> Iterator[tuple[str, SideFig
 
 
 def _rows(now: dict[str, SideFigures], against: dict[str, SideFigures]) -> tuple[DifferenceRow, ...]:
-    rows = [DifferenceRow(name, now.get(name, SideFigures()), against.get(name, SideFigures())) for name in now | against]
+    rows = [
+        DifferenceRow(name, now.get(name, SideFigures()), against.get(name, SideFigures())) for name in now | against
+    ]
     has_device = any(side.device_self_ns for row in rows for side in (row.now, row.against))
     return tuple(sorted(rows, key=lambda row: -abs(row.device_self_delta_ns if has_device else row.host_self_delta_ns)))

@@ -48,9 +48,7 @@ def trace_document(path: str, analysis: TraceAnalysis, difference: TraceDifferen
             }
             for stage in analysis.stages
         ],
-        "advice": [
-            {"sentence": one.sentence, "option": one.option, "share": one.share} for one in analysis.advice
-        ],
+        "advice": [{"sentence": one.sentence, "option": one.option, "share": one.share} for one in analysis.advice],
         "difference": None if difference is None else _difference(difference),
         "problems": list(analysis.problems),
     }

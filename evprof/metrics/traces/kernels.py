@@ -16,8 +16,8 @@ from evprof.metrics.traces.tree import ScopeTree
 class KernelRow:
     """All launches of a kernel. Means of blocks and occupancy (0…1) are weighted by time; None: not recorded.
 
-    `operator`, `grid`, `block`, `registers` and `shared_memory` are told where kernels are divided by these; an operator
-    of "" is not known.
+    `operator`, `grid`, `block`, `registers` and `shared_memory` are told where kernels are divided by these; an
+    operator of "" is not known.
     """
 
     name: str
@@ -54,7 +54,13 @@ def kernel_rows(
     device = trace.device
     key = distinct(names).which
     if by_launch and len(rows):
-        for column in (operators, device.grids[facts], device.blocks[facts], device.registers[facts], device.shared_memory[facts]):
+        for column in (
+            operators,
+            device.grids[facts],
+            device.blocks[facts],
+            device.registers[facts],
+            device.shared_memory[facts],
+        ):
             more = distinct(column.astype(np.int64))
             key = distinct(key * len(more.values) + more.which).which
     groups = distinct(key)

@@ -1,4 +1,4 @@
-"""Which operator launched what on a device: kernels by their correlation to a runtime call, calls by their id to an operator."""
+"""What ran on devices and who launched it: a kernel names a call of the runtime, and that names an operator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ELIGIBLE = frozenset(
 
 @dataclass(frozen=True)
 class Launches:
-    """A trace's device work, one row each: `rows` are slices, `calls` slices of the runtime, `scopes` places in the tree.
+    """A trace's device work, one row each: `rows` and `calls` (of the runtime) are slices, `scopes` places in the tree.
 
     `calls` and `scopes` are NONE where nobody knows. `host_ns` is what the runtime's calls took, for each scope.
     """
@@ -100,10 +100,11 @@ def eligible(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> Mask:
     """Which operators can use tensor cores: by name, by what they launched, or by an operator inside."""
     found = text_mask(trace.texts, _ELIGIBLE.__contains__)[tree.names] if len(tree) else tree.counts
     found |= tree.is_operator & (launched.per_scope(len(tree), launched.uses_tensor_cores) > 0)
-    for depth in range(int(tree.depths.max(initial=0)), 0, -1):
-        above = tree.parents[(tree.depths == depth) & found]
-        found[above[tree.is_operator[above]]] = True
-    return found
+    can, parents, is_operator = found.tolist(), tree.parents.tolist(), tree.is_operator.tolist()
+    for place in reversed(range(len(can))):  # what lies inside comes after
+        if can[place] and parents[place] >= 0 and is_operator[parents[place]]:
+            can[parents[place]] = True
+    return np.array(can, dtype=bool)
 
 
 def joined(keys: Ints, among: Ints) -> Ints:

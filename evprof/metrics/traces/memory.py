@@ -12,8 +12,10 @@ import numpy as np
 
 from evprof.core.rows.distinct import Ints, distinct
 from evprof.core.rows.trace_columns import NONE, TraceColumns
-from evprof.metrics.traces.roles import Mask
 from evprof.metrics.traces.tree import ScopeTree
+
+MOST_DEVICES = 64
+"""Of one machine: those that a trace names beyond are left out."""
 
 _CPU, _GPU = 0, 1
 
@@ -60,7 +62,8 @@ class Allocation:
 
 @dataclass(frozen=True)
 class OperatorMemory:
-    """What all calls of an operator did to a device's memory: "total" with all operators inside, increases less releases."""
+    """What all calls of an operator did to a device's memory; "total" with all operators inside, increases less
+    releases."""
 
     device: str
     name: str
@@ -75,7 +78,7 @@ class OperatorMemory:
 
 @dataclass(frozen=True)
 class MemoryFigures:
-    """A trace's memory. `curves` are by device, GPUs first; `operators` those that touched memory, the most kept first."""
+    """A trace's memory. `curves` are by device, GPUs first; `operators` those that touched it, the most kept first."""
 
     curves: tuple[MemoryCurve, ...]
     allocations: Sequence[Allocation]
@@ -91,25 +94,31 @@ def memory_figures(trace: TraceColumns, tree: ScopeTree) -> MemoryFigures:
     is_known = scopes >= 0
     is_known[is_known] = tree.counts[scopes[is_known]]
     scopes = np.where(is_known, scopes, NONE)
-    found = sorted(names.items(), key=lambda item: (not item[1].startswith("GPU"), item[1]))
+    found = sorted(names.items(), key=lambda item: (not item[1].startswith("GPU"), item[1]))[:MOST_DEVICES]
     return MemoryFigures(
         tuple(
-            curve
-            for device, name in found
-            if len((curve := _curve(trace, order[devices == device], name)).times_ns)
+            curve for device, name in found if len((curve := _curve(trace, order[devices == device], name)).times_ns)
         ),
         _Allocations(trace, tree, order, scopes, [names[device] for device in devices.tolist()]),
-        tuple(row for device, name in found for row in _by_operator(trace, tree, order, scopes, devices == device, name)),
+        tuple(
+            row
+            for device, name in found
+            for row in _by_operator(
+                trace, tree, trace.memory.bytes[order], np.where(devices == device, scopes, NONE), device=name
+            )
+        ),
     )
 
 
 def _devices(trace: TraceColumns) -> Ints:
     """A number for each kind and number of device."""
-    return trace.memory.device_types * 4096 + trace.memory.devices + 1
+    return np.clip(trace.memory.device_types, -1, 4095) * 4096 + np.clip(trace.memory.devices, -1, 4094) + 1
 
 
 def _device_names(trace: TraceColumns) -> dict[int, str]:
-    seen = set(zip(_devices(trace).tolist(), trace.memory.device_types.tolist(), trace.memory.devices.tolist(), strict=True))
+    memory = trace.memory
+    keys = _devices(trace).tolist()
+    seen = set(zip(keys, memory.device_types.tolist(), memory.devices.tolist(), strict=True))
     words = {_CPU: "CPU", _GPU: "GPU {}"}
     return {key: words.get(kind, f"device {{}} of kind {kind}").format(number) for key, kind, number in seen}
 
@@ -173,10 +182,11 @@ def _paired(addresses: Ints, sizes: Ints) -> Ints:
 
 
 def _by_operator(
-    trace: TraceColumns, tree: ScopeTree, order: Ints, scopes: Ints, is_mine: Mask, device: str
+    trace: TraceColumns, tree: ScopeTree, sizes: Ints, scopes: Ints, *, device: str
 ) -> list[OperatorMemory]:
-    mine = is_mine & (scopes >= 0)
-    sizes = trace.memory.bytes[order[mine]]
+    """Of one device: the bytes of all changes, and the scopes of its own, NONE for those of others."""
+    mine = scopes >= 0
+    sizes = sizes[mine]
     own = np.zeros((3, len(tree)), dtype=np.int64)
     for column, values in zip(own, (sizes, np.maximum(sizes, 0), (sizes > 0).astype(np.int64)), strict=True):
         np.add.at(column, scopes[mine], values)

@@ -10,6 +10,9 @@ from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.metrics.traces.operators import OperatorFigures
 from evprof.metrics.traces.tree import ScopeTree
 
+MOST_DEPTH = 100
+"""Modules inside modules; what lies deeper counts as calls of the last."""
+
 _PREFIX = "nn.Module: "
 
 
@@ -37,10 +40,16 @@ def module_rows(trace: TraceColumns, tree: ScopeTree, figures: OperatorFigures) 
     group_of: dict[tuple[int, int, int], int] = {}
     group_at = np.full(len(tree), NONE)
     inner = _inner_module(tree)
+    depth_of: list[int] = []
     for place in places.tolist():
-        above = int(inner[place])
-        key = (int(group_at[above]) if above >= 0 else NONE, int(tree.names[place]), int(tree.modules[place]))
+        above = int(group_at[inner[place]]) if inner[place] >= 0 else NONE
+        depth = depth_of[above] + 1 if above >= 0 else 0
+        if depth > MOST_DEPTH:
+            group_at[place] = above
+            continue
+        key = (above, int(tree.names[place]), int(tree.modules[place]))
         group_at[place] = group_of.setdefault(key, len(group_of))
+        depth_of += [depth] * (len(group_of) - len(depth_of))
     which = group_at[places]
     is_child = tree.counts & (tree.parents >= 0)
     above = tree.keepers[tree.parents[is_child]]
@@ -74,9 +83,10 @@ def module_rows(trace: TraceColumns, tree: ScopeTree, figures: OperatorFigures) 
     return tuple(rows[group] for group in inside.get(NONE, []))
 
 
-def _inner_module(tree: ScopeTree) -> np.ndarray:
+def _inner_module(tree: ScopeTree) -> list[int]:
     """The nearest module around each scope; NONE without one."""
-    found = tree.parents.copy()
-    while (other := (found >= 0) & (tree.modules[found] == NONE)).any():
-        found[other] = tree.parents[found[other]]
+    parents, is_module = tree.parents.tolist(), (tree.modules != NONE).tolist()
+    found = [NONE] * len(tree)
+    for place, parent in enumerate(parents):
+        found[place] = parent if parent < 0 or is_module[parent] else found[parent]
     return found

@@ -1,4 +1,4 @@
-"""Operators by name, by input shapes or by call stack: how often, how long on the host and on devices, alone and in all."""
+"""Operators by name, input shapes or call stack: how often, and how long on the host and on devices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class OperatorRow:
     """All calls of an operator, with one list of input shapes or one call stack where it was asked by these.
 
     `is_eligible`: it can use tensor cores; `tensor_core_share` of its device time alone, None without any.
-    `bytes_self` is what was allocated less released in it alone.
     """
 
     name: str
@@ -81,7 +80,9 @@ def operator_rows(
     if by_stacks:
         keys.append(trace.slices.stacks[rows].astype(np.int64))
     groups = distinct(_packed(keys, len(trace.texts)))
-    sums = {name: _summed(groups.which, column[places], len(groups.values)) for name, column in _summable(tree, figures)}
+    sums = {
+        name: _summed(groups.which, column[places], len(groups.values)) for name, column in _summable(tree, figures)
+    }
     firsts = rows[groups.firsts]
     counts = np.bincount(groups.which, minlength=len(groups.values))
     can = np.bincount(groups.which, weights=figures.is_eligible[places], minlength=len(groups.values)) > 0

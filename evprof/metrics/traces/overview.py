@@ -13,6 +13,7 @@ import numpy as np
 from evprof.core.rows.distinct import Ints
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.metrics.traces.launches import Launches, joined
+from evprof.metrics.traces.memory import MOST_DEVICES
 from evprof.metrics.traces.ranges import Ranges, levels, shared_out, union
 from evprof.metrics.traces.roles import (
     ANNOTATION,
@@ -70,8 +71,8 @@ class TraceStep:
 class DeviceUse:
     """How a device was used from the first step's beginning to the last one's end; None where it was not recorded.
 
-    `busy` is the share of the time with a kernel on it, `sm_efficiency` the share of multiprocessors at work, by blocks,
-    `occupancy` of a kernel's warps (0…1), `tensor_cores` the share of kernel time in kernels that use them.
+    `busy` is the share of the time with a kernel on it, `sm_efficiency` that of multiprocessors at work, by blocks,
+    `occupancy` that of a kernel's warps, `tensor_cores` the share of kernel time in kernels that use them.
     """
 
     device: int
@@ -182,11 +183,10 @@ def _on_devices(
         earlier = ends[launched.rows[~inside]]
         before = max(before, int(earlier[earlier < earliest].max(initial=before)))
     found = []
-    for (start, end), count, until in zip(steps, counts.tolist(), last.tolist(), strict=True):
-        start = max(start, before)
-        end = max(end, start, until if count else start)
-        found.append((start, end))
-        before = end
+    for (begins, ends_host), count, until in zip(steps, counts.tolist(), last.tolist(), strict=True):
+        start = max(begins, before)
+        before = max(ends_host, start, until if count else start)
+        found.append((start, before))
     keep = int(np.flatnonzero(counts)[-1]) + 1
     if keep > 1 and counts[keep - 2] * _FEWER_KERNELS > counts[keep - 1]:
         keep -= 1
@@ -201,7 +201,7 @@ def _devices(trace: TraceColumns, launched: Launches, tree: ScopeTree, start: in
     place[trace.device.rows] = np.arange(len(trace.device.rows))
     numbers = device[launched.rows]
     found = []
-    for number in sorted(set(numbers[launched.is_kernel].tolist()) - {NONE}):
+    for number in sorted(set(numbers[launched.is_kernel].tolist()) - {NONE})[:MOST_DEVICES]:
         chosen = launched.is_kernel & (numbers == number)
         rows = launched.rows[chosen]
         starts, ends = trace.slices.starts[rows], trace.ends[rows]

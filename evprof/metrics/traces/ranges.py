@@ -48,7 +48,10 @@ def shared_out(layers: list[Ranges], steps: list[tuple[int, int]]) -> Ints:
 
     (steps, layers + 1) in ns; the last column is what no layer covers. Rows sum to the steps' lengths.
     """
-    moments = [np.array(steps, dtype=np.int64).ravel(), *(side for layer in layers for side in (layer.starts, layer.ends))]
+    moments = [
+        np.array(steps, dtype=np.int64).ravel(),
+        *(side for layer in layers for side in (layer.starts, layer.ends)),
+    ]
     edges = _distinct(np.concatenate(moments))
     owner = np.full(len(edges) - 1 if len(edges) else 0, len(layers))
     for place in reversed(range(len(layers))):

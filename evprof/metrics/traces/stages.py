@@ -13,6 +13,10 @@ from evprof.metrics.traces.launches import Launches
 from evprof.metrics.traces.roles import ANNOTATION, slice_roles, text_mask
 
 
+MOST_STAGES = 10_000
+"""Further ones are no run's."""
+
+
 @dataclass(frozen=True)
 class TraceStage:
     """One stage: where it lies on the trace's clock, and its device work as places in `Launches`."""
@@ -32,13 +36,16 @@ def trace_stages(trace: TraceColumns, launched: Launches) -> tuple[TraceStage, .
     slices, ends = trace.slices, trace.ends
     roles = slice_roles(trace.texts, slices.categories, slices.names)
     rows = np.flatnonzero((roles == ANNOTATION) & text_mask(trace.texts, STAGES.__contains__)[slices.names])
-    rows = rows[np.argsort(slices.starts[rows], kind="stable")]
+    rows = rows[np.argsort(slices.starts[rows], kind="stable")][:MOST_STAGES]
     has_call = launched.calls >= 0
-    called = np.where(has_call, slices.starts[launched.calls], NONE)
+    waiting = np.flatnonzero(has_call)
+    waiting = waiting[np.argsort(slices.starts[launched.calls[waiting]], kind="stable")]
+    called = slices.starts[launched.calls[waiting]]
     found = []
     for row in rows.tolist():
         start, end = int(slices.starts[row]), int(ends[row])
-        work = np.flatnonzero(has_call & (called >= start) & (called < end))
+        first, last = np.searchsorted(called, (start, end)).tolist()
+        work = waiting[first:last]
         is_kernel = launched.is_kernel[work]
         lengths = launched.durations[work]
         found.append(

@@ -1,6 +1,6 @@
 """Which operator called which: the host's scopes of a trace, nested by their times on each thread.
 
-Scopes are operators, profiler steps, modules, data loaders. As torch-tb-profiler does, what crosses its neighbour is left
+Scopes are operators, profiler steps, modules, data loaders. As in torch-tb-profiler, what crosses its neighbour is left
 out, and an operator whose only child has its name is one with it.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from evprof.core.rows.distinct import Ints
 from evprof.core.rows.trace_columns import NONE, TraceColumns
@@ -71,17 +70,30 @@ class ScopeTree:
 
     def innermost(self, tracks: Ints, times: Ints) -> Ints:
         """The innermost scope at a time of a thread; NONE where there is none. Merged scopes give their keeper."""
+        ranks: dict[int, int] = {}
+        for track in self.tracks.tolist():
+            ranks.setdefault(track, len(ranks))
+        scopes = len(self)
+        asked = np.array([ranks.get(track, NONE) for track in tracks.tolist()], dtype=np.int64)
+        rank = np.concatenate((np.array([ranks[track] for track in self.tracks.tolist()], dtype=np.int64), asked))
+        is_question = np.arange(len(rank)) >= scopes
+        order = np.lexsort((np.arange(len(rank)), is_question, np.concatenate((self.starts, times)), rank))
         found = np.full(len(times), NONE)
-        for track in _values(tracks):
-            mine = np.flatnonzero(tracks == track)
-            scopes = np.flatnonzero(self.tracks == track)
-            if not len(scopes):
-                continue
-            places = np.searchsorted(self.starts[scopes], times[mine], side="right") - 1
-            at = np.where(places >= 0, scopes[np.maximum(places, 0)], NONE)
-            while (outside := (at >= 0) & (self.ends[at] <= times[mine])).any():
-                at[outside] = self.parents[at[outside]]
-            found[mine] = np.where(at >= 0, self.keepers[at], NONE)
+        ends, threads, moments = self.ends.tolist(), rank.tolist(), times.tolist()
+        open_scopes: list[int] = []
+        thread = NONE
+        for place in order.tolist():
+            if threads[place] != thread:
+                thread = threads[place]
+                open_scopes.clear()
+            now = moments[place - scopes] if place >= scopes else None
+            start = int(self.starts[place]) if now is None else now
+            while open_scopes and ends[open_scopes[-1]] <= start:
+                open_scopes.pop()
+            if now is None:
+                open_scopes.append(place)
+            elif open_scopes:
+                found[place - scopes] = self.keepers[open_scopes[-1]]
         return found
 
 
@@ -185,7 +197,3 @@ def _first_seen(tracks: Ints, starts: Ints) -> Ints:
     for track in tracks[np.argsort(starts, kind="stable")].tolist():
         order.setdefault(track, len(order))
     return np.array([order[track] for track in tracks.tolist()], dtype=np.int64)
-
-
-def _values(codes: Ints) -> list[int]:
-    return sorted(set(codes.tolist()))
