@@ -294,7 +294,7 @@ def test_modules(both: Any) -> None:
 
 
 def test_todays_name_of_the_runtime_is_known(tmp_path: Path) -> None:
-    """It knows the runtime's calls as `Runtime` only, as in 2021, and so no operator's device time in today's traces."""
+    """It knows the runtime's calls as `Runtime` only, as in 2021: no operator has device time in today's traces."""
     older, newer = tmp_path / "older.1.pt.trace.json", tmp_path / "newer.1.pt.trace.json"
     written(older)
     written(newer, runtime="cuda_runtime")
