@@ -16,8 +16,6 @@ from ui.widgets.elided import elided_text
 
 HEIGHT_PX = 30
 _UNIT_PX = 40
-
-
 _FLAG_PX = 7.0
 _NOTE_PX = 140.0
 
@@ -57,7 +55,7 @@ class AxisHead(QWidget):
         return QSize(600, HEIGHT_PX)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Ticks, unit, the range's length, the pointer's moment."""
+        """Ticks, unit, marks, the range's length or the moment chosen, the pointer's moment."""
         painter = QPainter(self)
         theme = self.scene.theme
         painter.fillRect(self.rect(), theme.panel)
@@ -73,8 +71,8 @@ class AxisHead(QWidget):
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
         self._paint_ticks(painter)
-        self._paint_range(painter)
         self._paint_marks(painter)
+        self._paint_range(painter)
         self._paint_pointer(painter)
         painter.end()
 
@@ -103,10 +101,13 @@ class AxisHead(QWidget):
         theme, scale = self.scene.theme, self.scene.scale
         x0, x1 = (scale.x(t_ns) for t_ns in chosen)
         painter.fillRect(QRectF(x0, self.height() - 4, max(1.0, x1 - x0), 3), theme.accent)
-        text = time_text(chosen[1] - chosen[0], scale.ns_per_px)
+        is_moment = chosen[0] == chosen[1]
+        text = time_text(chosen[0] if is_moment else chosen[1] - chosen[0], scale.ns_per_px)
         painter.setFont(theme.font(SMALL_PX, 600))
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 12
-        left = min(max((x0 + x1 - width) / 2, 4.0), self.width() - GUTTER_PX - width - 4)
+        # Beside a moment may stand the flag of its mark.
+        left = x0 + _FLAG_PX + 2 if is_moment else (x0 + x1 - width) / 2
+        left = min(max(left, 4.0), self.width() - GUTTER_PX - width - 4)
         self._paint_tag(painter, QRectF(left, 5, width, 18), text)
 
     def _paint_marks(self, painter: QPainter) -> None:

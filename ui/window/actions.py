@@ -147,6 +147,7 @@ class WindowActions(QObject):
                 # Menus show the key; it is the timeline's while it is held.
                 action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             window.addAction(action)
+            action.setObjectName(entry.name)
             self.by_name[entry.name] = action
 
     def __getitem__(self, name: str) -> QAction:
