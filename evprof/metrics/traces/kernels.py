@@ -54,13 +54,9 @@ def kernel_rows(
     device = trace.device
     key = distinct(names).which
     if by_launch and len(rows):
-        for column in (
-            operators,
-            device.grids[facts],
-            device.blocks[facts],
-            device.registers[facts],
-            device.shared_memory[facts],
-        ):
+        # NONE, the last place, is what no launch was told of.
+        told = (device.grids, device.blocks, device.registers, device.shared_memory)
+        for column in (operators, *(np.append(values, NONE)[facts] for values in told)):
             more = distinct(column.astype(np.int64))
             key = distinct(key * len(more.values) + more.which).which
     groups = distinct(key)

@@ -41,8 +41,12 @@ def trace_stages(trace: TraceColumns, launched: Launches) -> tuple[TraceStage, .
     waiting = waiting[np.argsort(slices.starts[launched.calls[waiting]], kind="stable")]
     called = slices.starts[launched.calls[waiting]]
     found = []
+    until: dict[int, int] = {}
     for row in rows.tolist():
-        start, end = int(slices.starts[row]), int(ends[row])
+        start, end, track = int(slices.starts[row]), int(ends[row]), int(slices.tracks[row])
+        if start < until.get(track, start):
+            continue  # a part of a stage that has a stage's name
+        until[track] = end
         first, last = np.searchsorted(called, (start, end)).tolist()
         work = waiting[first:last]
         is_kernel = launched.is_kernel[work]
@@ -52,7 +56,7 @@ def trace_stages(trace: TraceColumns, launched: Launches) -> tuple[TraceStage, .
                 trace.text(slices.names[row]),
                 start,
                 end,
-                int(slices.tracks[row]),
+                track,
                 int(is_kernel.sum()),
                 int(lengths[is_kernel].sum()),
                 int(lengths.sum()),
