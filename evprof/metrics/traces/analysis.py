@@ -25,7 +25,12 @@ class TraceAnalysis:
     """The figures of one trace. Use it in one thread at a time; the first look at a figure takes up to a second."""
 
     def __init__(self, trace: TraceColumns) -> None:
-        self.trace = trace
+        self._trace = trace
+
+    @property
+    def trace(self) -> TraceColumns:
+        """What was read."""
+        return self._trace
 
     @cached_property
     def tree(self) -> ScopeTree:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -140,7 +141,14 @@ class _Allocations(Sequence[Allocation]):
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def __getitem__(self, place: int) -> Allocation:  # type: ignore[override]
+    @overload
+    def __getitem__(self, place: int) -> Allocation: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Allocation]: ...
+    def __getitem__(self, place: int | slice) -> Allocation | list[Allocation]:
+        """One or several."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
         taken, given = self._pairs[place].tolist()
         memory = self._trace.memory
         row = taken if taken >= 0 else given
