@@ -8,7 +8,7 @@ from evprof.core.installation import how_to_add, how_to_mend, is_bundle
 
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
-    *("h5py", "hdf5plugin", "aedat", "ijson", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
+    *("h5py", "hdf5plugin", "aedat", "ijson", "msgspec", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
     *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
 )
 
