@@ -122,9 +122,11 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     from evprof.core.plain import SCHEMA_VERSION
     from evprof.metrics.document import run_document
     from evprof.session.batches import read_batches
+    from evprof.session.marks import mark_documents
 
     sessions: list[dict[str, Any]] = []
     batches: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
 
     def documents(source: Source, others: Iterator[Source]) -> Iterator[dict[str, Any]]:
         for each in (source, *others):
@@ -132,8 +134,11 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
             named = {"session": each.name} if many else {}
             batches.extend(named | row.to_json() for row in read_batches(each.facts))
             related = _related(each)
+            told: set[int] = set()
             for run in each.runs:
+                told.add(run.run_id)
                 yield named | run_document(run, related(run))
+            marks.extend(named | mark for mark in mark_documents(each.facts, told))
 
     remaining = iter(sources)
     first = next(remaining)
@@ -148,7 +153,7 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
             head,
             "runs",
             documents(first, remaining),
-            lambda: {"batches": batches} | ({"sessions": sessions} if many else {}),
+            lambda: {"batches": batches, "marks": marks} | ({"sessions": sessions} if many else {}),
         )
     return path
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, overload
 
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog, Stream
+from evprof.core.rows.row_block import RowBlock, blocks_by_run
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RowBlock, RunLog, blocks_by_run
+from evprof.core.run_log import RunLog
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source

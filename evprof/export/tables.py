@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.files.whole_file import whole_file
 from evprof.core.records import COVERS, STAGES, PowerRecord
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.figures import ENERGY, FIGURES
 from evprof.metrics.comparison.figures import READERS

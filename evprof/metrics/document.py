@@ -5,15 +5,16 @@ Everything is read from a RunLog, finished or not; what was not measured is None
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import evprof
 from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, TARGET, AlternativesRecord, TensorRecord
+from evprof.core.rows.span import Span
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
@@ -58,11 +59,13 @@ def session_document(
     others: Iterable[RunLog] | None = None,
     batches: Iterable[BatchRow] = (),
     processes: ProcessSpread | None = None,
+    *,
+    marks: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
     `others` are the runs that speculation is weighed against, the listed ones by default;
-    `processes` tells how much engine processes differ on the machine.
+    `processes` tells how much engine processes differ on the machine; `marks` are the session's, as plain values.
     """
     listed = list(runs)
     known = by_sample(listed if others is None else others)
@@ -74,6 +77,7 @@ def session_document(
         "environment": environment,
         "runs": [run_document(run, known.get(sample_key(run), ()), processes) for run in listed],
         "batches": [row.to_json() for row in batches],
+        "marks": list(marks),
     }
 
 

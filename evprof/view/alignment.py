@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 
 START, FIRST_TOKEN, LANDMARK, BY_HAND = "start", "first token", "span", "by hand"
 """Kinds of alignment."""

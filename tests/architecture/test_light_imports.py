@@ -24,6 +24,7 @@ LIGHT = (
         "evprof.cli",
         "evprof.cli.commands",
         "evprof.__main__",
+        "evprof.core.run_book",
         "evprof.core.run_log",
         "evprof.run.processes.runner",
     ),

@@ -19,7 +19,8 @@ from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarte
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.figures.kv_cache import formula_bytes

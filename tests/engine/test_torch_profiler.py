@@ -17,7 +17,8 @@ import pytest
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.tensorboard import open_tensorboard
 

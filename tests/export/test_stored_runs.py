@@ -12,8 +12,8 @@ import pytest
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.stored_runs import StoredRuns

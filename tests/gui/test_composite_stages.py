@@ -10,8 +10,9 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.settings_text import told_settings
 from evprof.view.columns import ShownModel
 from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in

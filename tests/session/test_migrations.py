@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.metrics.figures.energy import energy_j
 from evprof.session import migrations, reading
 from evprof.session.checksums import CheckedTables

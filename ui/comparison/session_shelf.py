@@ -10,7 +10,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.session.header import is_session
 from evprof.session.reading import load_session
 

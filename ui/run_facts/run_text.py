@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.records import STAGES
+from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of

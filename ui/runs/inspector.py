@@ -12,7 +12,7 @@ from evprof.view.lanes import Track
 from ui.runs.range_details import range_sections
 from ui.runs.run_details import DetailSection, span_sections
 from ui.runs.run_summary import summary_sections
-from ui.runs.token_details import round_sections, token_sections
+from ui.runs.token_details import drafted_sections, round_sections, token_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
@@ -107,9 +107,10 @@ class Inspector(QWidget):
             case TokenRef(run_id, position):
                 run = controller.run(run_id)
                 return token_sections(run, position) if run else []
-            case RoundRef(run_id, round_index):
+            case RoundRef(run_id, round_index, drafted):
                 run = controller.run(run_id)
-                return round_sections(run, round_index) if run else []
+                told = drafted_sections(run, round_index, drafted) if run and drafted is not None else []
+                return told + round_sections(run, round_index) if run else []
             case TimeRange(start_ns, end_ns):
                 return range_sections(self.tracks(), start_ns, end_ns, monotonic_ns())
         return summary_sections(*columns_of(controller.runs, self._selection.runs))

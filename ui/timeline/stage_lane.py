@@ -8,8 +8,8 @@ import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen, QPolygonF
 
+from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.run_log import Span
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import Bars, Floats, joined_bars

@@ -330,7 +330,8 @@ class TimelineView(QWidget):
         self._give_room()
 
     def _give_room(self) -> None:
-        room = self.height() - self.head.height() - self.minimap.height()
+        # By what they ask for: before the first layout, widgets have the sizes that Qt gives to all.
+        room = self.height() - self.head.sizeHint().height() - self.minimap.sizeHint().height()
         if room != self.stack.room_px:
             self.stack.room_px = room
             self.stack.fold_lanes()

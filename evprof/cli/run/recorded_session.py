@@ -19,8 +19,9 @@ from evprof.core.errors import FAILURE, USAGE, UserError
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner

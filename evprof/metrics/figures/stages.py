@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from evprof.core.records import STAGES
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.arithmetic.intervals import Interval, merged
 

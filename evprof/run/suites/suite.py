@@ -17,8 +17,9 @@ from typing import Any, Protocol
 from evprof.core.errors import UserError
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.process_runner import ProcessRunner

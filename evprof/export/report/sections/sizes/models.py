@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evprof.core.rows.span import Span
 from evprof.core.run_info import ModelFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, Verbatim
