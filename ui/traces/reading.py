@@ -1,0 +1,124 @@
+"""Reads a trace and works its figures out on a thread, tells how far it is, and can be stopped."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PySide6.QtCore import QObject, Qt, Signal
+
+from evprof.core.errors import Cancelled, UserError
+from evprof.loaders.traces.reading import TraceProgress, read_trace
+from evprof.metrics.traces.analysis import TraceAnalysis
+from evprof.metrics.traces.memory import Allocation
+from evprof.metrics.traces.roles import FUNCTION, slice_roles
+from evprof.view.trace_rows import TraceLane, trace_lanes
+
+MOST_ALLOCATIONS = 5_000
+"""The largest ones are listed."""
+
+_PACE_S = 0.1
+"""How often the window hears how far a reading is."""
+
+
+@dataclass(frozen=True)
+class ReadTrace:
+    """A trace with all that its window shows, worked out."""
+
+    path: Path
+    analysis: TraceAnalysis
+    lanes: tuple[TraceLane, ...]
+    function_lanes: tuple[TraceLane, ...]
+    """The lanes with Python's functions among the calls; the same where none were recorded."""
+
+    largest: Sequence[Allocation]
+
+
+class TraceReading(QObject):
+    """One file at a time; what was asked for before is stopped and forgotten.
+
+    Signals, on the window's thread:
+        went_on(float, int): the share that is read, and how many entries that were.
+        done(object): the ReadTrace.
+        failed(str): why it cannot be read.
+    """
+
+    went_on = Signal(float, int)
+    done = Signal(object)
+    failed = Signal(str)
+    _came = Signal(int, object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._number = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._came.connect(self._take, Qt.ConnectionType.QueuedConnection)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a file is being read."""
+        return self._thread is not None
+
+    def read(self, path: Path) -> None:
+        """Begins to read a file."""
+        self.stop()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=self._work, args=(self._number, path, self._stop), name="evprof-trace", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Reads no further; nothing is told of it any more."""
+        self._number += 1
+        self._stop.set()
+        self._thread = None
+
+    def _work(self, number: int, path: Path, stop: threading.Event) -> None:
+        told_at = 0.0
+
+        def tell(progress: TraceProgress) -> None:
+            nonlocal told_at
+            if (now := time.monotonic()) - told_at >= _PACE_S:
+                told_at = now
+                share = progress.read_bytes / max(progress.file_bytes, 1)
+                self._came.emit(number, (share, progress.entries))
+
+        try:
+            self._came.emit(number, _worked_out(path, TraceAnalysis(read_trace(path, tell, stop))))
+        except Cancelled:
+            return
+        except UserError as error:
+            self._came.emit(number, error.sentence)
+
+    def _take(self, number: int, told: object) -> None:
+        if number != self._number:
+            return
+        if isinstance(told, tuple):
+            self.went_on.emit(*told)
+            return
+        self._thread = None
+        if isinstance(told, str):
+            self.failed.emit(told)
+        else:
+            self.done.emit(told)
+
+
+def _worked_out(path: Path, analysis: TraceAnalysis) -> ReadTrace:
+    """All that the pages show, so that none of it is worked out on the window's thread."""
+    trace = analysis.trace
+    for name in ("overview", "operators", "operators_by_shapes", "kernels", "kernels_by_launch", "modules", "advice"):
+        getattr(analysis, name)
+    assert analysis.problems is not None
+    is_function = slice_roles(trace.texts, trace.slices.categories, trace.slices.names) == FUNCTION
+    lanes = trace_lanes(trace, ~is_function)
+    with_functions = trace_lanes(trace, np.ones(len(trace.slices), dtype=bool)) if is_function.any() else lanes
+    found = analysis.memory.allocations
+    order = heapq.nlargest(MOST_ALLOCATIONS, (found[place] for place in range(len(found))), key=lambda one: one.bytes)
+    return ReadTrace(path, analysis, lanes, with_functions, order)
