@@ -9,6 +9,7 @@ from evprof.core.units import bytes_text, ms_text
 from ui.traces.record_table import Column
 
 NOTHING = "–"
+_SHORT_NS = 99_950
 
 
 def _time(head: str, name: str, tip: str = "") -> Column:
@@ -44,8 +45,10 @@ def _field(name: str) -> Callable[[Any], Any]:
 
 
 def time_of(ns: int | None) -> str:
-    """A time for a cell."""
-    return NOTHING if ns is None else ms_text(ns / 1e6) if ns else "0"
+    """A time for a cell: three digits of kernels that take a microsecond too."""
+    if ns is None:
+        return NOTHING
+    return "0" if not ns else f"{ns / 1e3:.3g} µs" if ns < _SHORT_NS else ms_text(ns / 1e6)
 
 
 def share_text(share: float | None) -> str:
@@ -109,9 +112,9 @@ ALLOCATIONS = (
     Column(
         "held for",
         lambda one: None if None in (one.allocated_ns, one.released_ns) else one.released_ns - one.allocated_ns,
-        lambda one: NOTHING
-        if None in (one.allocated_ns, one.released_ns)
-        else time_of(one.released_ns - one.allocated_ns),
+        lambda one: (
+            NOTHING if None in (one.allocated_ns, one.released_ns) else time_of(one.released_ns - one.allocated_ns)
+        ),
     ),
 )
 OPERATOR_MEMORY = (

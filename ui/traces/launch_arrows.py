@@ -22,6 +22,7 @@ class LaunchArrows(QWidget):
         super().__init__(ground)
         self.lanes: Sequence[SliceLane] = ()
         self.chosen: int | None = None
+        self.is_on_device = False
         self.partners: Sequence[int] = ()
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAttribute(Qt.WidgetAttribute.WA_NoSystemBackground)
@@ -34,9 +35,12 @@ class LaunchArrows(QWidget):
             self.raise_()
         return super().eventFilter(watched, event)
 
-    def show_of(self, chosen: int | None, partners: Sequence[int], lanes: Sequence[SliceLane]) -> None:
+    def show_of(
+        self, chosen: int | None, partners: Sequence[int], lanes: Sequence[SliceLane], *, is_on_device: bool
+    ) -> None:
         """Draws others, or none."""
         self.chosen, self.partners, self.lanes = chosen, partners[:MOST_ARROWS], lanes
+        self.is_on_device = is_on_device
         self.raise_()
         self.update()
 
@@ -56,7 +60,7 @@ class LaunchArrows(QWidget):
         painter.setClipRect(self.rect().adjusted(GUTTER_PX, 0, 0, 0))
         painter.translate(GUTTER_PX, 0)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        on_device = any(lane.lane.is_device and lane.lane.row_of(self.chosen) is not None for lane in self.lanes)
+        on_device = self.is_on_device
         for partner in self.partners:
             call, kernel = (partner, self.chosen) if on_device else (self.chosen, partner)
             start, end = self._edge(call, is_end=False), self._edge(kernel, is_end=True)

@@ -41,7 +41,9 @@ class MemoryCurvePlot(Drawn):
     def show_curve(self, curve: MemoryCurve | None, span: tuple[int, int]) -> None:
         """Shows another device's curve over a span of time, ns."""
         self._curve, self._span = curve, span
-        self.setAccessibleName("" if curve is None else f"Memory of {curve.device}, at most {bytes_text(curve.peak_bytes)}")
+        self.setAccessibleName(
+            "" if curve is None else f"Memory of {curve.device}, at most {bytes_text(curve.peak_bytes)}"
+        )
         self.update()
 
     @property
@@ -69,7 +71,9 @@ class MemoryCurvePlot(Drawn):
             painter.setPen(QPen(theme.line, 1))
             painter.drawLine(QPointF(_AXIS_PX, y), QPointF(self.width() - 8, y))
             painter.setPen(theme.text_dim)
-            painter.drawText(QRectF(0, y - 8, _AXIS_PX - 6, 16), 0x82, memory_text(round(most * share)) if share else "0")
+            painter.drawText(
+                QRectF(0, y - 8, _AXIS_PX - 6, 16), 0x82, memory_text(round(most * share)) if share else "0"
+            )
         step = tick_step(scale.ns_per_px * 88)
         for t_ns, text in Timescale(0, scale.span_ns, scale.width_px).ticks():
             x = _AXIS_PX + t_ns / scale.ns_per_px
@@ -78,11 +82,15 @@ class MemoryCurvePlot(Drawn):
         painter.translate(_AXIS_PX, 0)
         for levels, is_filled in ((curve.reserved_bytes, False), (curve.allocated_bytes, True)):
             x, level = step_line(curve.times_ns, levels.astype(np.float64), scale)
-            points = [QPointF(*point) for point in zip(x.tolist(), (6 + room * (1 - level / most)).tolist(), strict=True)]
+            points = [
+                QPointF(*point) for point in zip(x.tolist(), (6 + room * (1 - level / most)).tolist(), strict=True)
+            ]
             if is_filled:
                 painter.setBrush(theme.alpha(theme.accent, 0.22))
                 painter.setPen(QPen(theme.alpha(theme.accent, 0), 0))
-                painter.drawPolygon(QPolygonF([QPointF(points[0].x(), 6 + room), *points, QPointF(points[-1].x(), 6 + room)]))
+                painter.drawPolygon(
+                    QPolygonF([QPointF(points[0].x(), 6 + room), *points, QPointF(points[-1].x(), 6 + room)])
+                )
             painter.setPen(QPen(theme.accent if is_filled else theme.text_dim, 1.5 if is_filled else 1.0))
             painter.drawPolyline(points)
         peak = QPointF(scale.x(curve.peak_at_ns), 6 + room * (1 - curve.peak_bytes / most))
@@ -106,7 +114,8 @@ class MemoryCurvePlot(Drawn):
             return ""
         return (
             f"{time_of(t_ns - self._span[0])} after the trace's beginning\n"
-            f"allocated {bytes_text(int(curve.allocated_bytes[at]))}\nreserved {bytes_text(int(curve.reserved_bytes[at]))}"
+            f"allocated {bytes_text(int(curve.allocated_bytes[at]))}\n"
+            f"reserved {bytes_text(int(curve.reserved_bytes[at]))}"
         )
 
 
@@ -118,7 +127,7 @@ class MemoryPage(QWidget):
         self._read: ReadTrace | None = None
         self.empty = EmptyState(
             "No memory in this trace",
-            "It was recorded without profile_memory. Runs of evprof that are traced have it: switch on Trace, press Run.",
+            "It was recorded without profile_memory. The traces of evprof's own runs have it: switch on Trace, press Run.",
         )
         self.plot = MemoryCurvePlot(themes)
         self.devices: WordSwitch | None = None
@@ -172,4 +181,7 @@ class MemoryPage(QWidget):
             self.table.show_records(self._read.largest, ALLOCATIONS)
             count = len(memory.allocations)
             shown = f"The largest {MOST_ALLOCATIONS:,} of {count:,}. " if count > MOST_ALLOCATIONS else ""
-            say(self.note, f"{shown}Times are the trace's own, which begins at {time_of(start)}. – lies outside the trace.")
+            say(
+                self.note,
+                f"{shown}Times are the trace's own, which begins at {time_of(start)}. – lies outside the trace.",
+            )

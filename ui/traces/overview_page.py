@@ -196,7 +196,11 @@ def _device_rows(devices: Sequence[DeviceUse]) -> tuple[list[TableRow], tuple[st
         ("time of kernels", [time_of(one.kernel_ns) for one in devices], ""),
         ("SM efficiency", [share_text(one.sm_efficiency) for one in devices], "estimated from the launches' blocks"),
         ("occupancy", [share_text(one.occupancy) for one in devices], "estimated share of a multiprocessor's warps"),
-        ("tensor cores", [share_text(one.tensor_cores) for one in devices], "share of the kernels' time that uses them"),
+        (
+            "tensor cores",
+            [share_text(one.tensor_cores) for one in devices],
+            "share of the kernels' time that uses them",
+        ),
     ]
     heads = tuple(f"GPU {one.device}" for one in devices)
     return [TableRow(name, tuple(cells), tip=tip) for name, cells, tip in rows], heads

@@ -9,18 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import Cancelled, UserError
-from evprof.loaders.traces.reading import TraceProgress, read_trace
+from evprof.loaders.traces.reading import TraceProgress, TraceSize, read_trace, trace_size
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.memory import Allocation
-from evprof.metrics.traces.roles import FUNCTION, slice_roles
+from evprof.metrics.traces.overview import TraceOverview
+from evprof.metrics.traces.roles import FUNCTION, slice_roles, text_mask
 from evprof.view.trace_rows import TraceLane, trace_lanes
 
 MOST_ALLOCATIONS = 5_000
 """The largest ones are listed."""
+
+_OWN_SPANS = frozenset({"Trace"})
+
+_FIRST_FIGURES_S = 2.0
+"""A file that takes longer shows figures of what was read, as often."""
 
 _PACE_S = 0.1
 """How often the window hears how far a reading is."""
@@ -43,12 +48,16 @@ class TraceReading(QObject):
     """One file at a time; what was asked for before is stopped and forgotten.
 
     Signals, on the window's thread:
+        sized(object): the TraceSize of the file, before it is read.
         went_on(float, int): the share that is read, and how many entries that were.
+        seen_so_far(object): the TraceOverview of what was read, where the whole takes long.
         done(object): the ReadTrace.
         failed(str): why it cannot be read.
     """
 
+    sized = Signal(object)
     went_on = Signal(float, int)
+    seen_so_far = Signal(object)
     done = Signal(object)
     failed = Signal(str)
     _came = Signal(int, object)
@@ -81,16 +90,20 @@ class TraceReading(QObject):
         self._thread = None
 
     def _work(self, number: int, path: Path, stop: threading.Event) -> None:
-        told_at = 0.0
+        told_at, seen_at = 0.0, time.monotonic()
 
         def tell(progress: TraceProgress) -> None:
-            nonlocal told_at
+            nonlocal told_at, seen_at
             if (now := time.monotonic()) - told_at >= _PACE_S:
                 told_at = now
                 share = progress.read_bytes / max(progress.file_bytes, 1)
                 self._came.emit(number, (share, progress.entries))
+            if now - seen_at >= _FIRST_FIGURES_S:
+                self._came.emit(number, TraceAnalysis(progress.so_far()).overview)
+                seen_at = time.monotonic()
 
         try:
+            self._came.emit(number, trace_size(path))
             self._came.emit(number, _worked_out(path, TraceAnalysis(read_trace(path, tell, stop))))
         except Cancelled:
             return
@@ -102,6 +115,12 @@ class TraceReading(QObject):
             return
         if isinstance(told, tuple):
             self.went_on.emit(*told)
+            return
+        if isinstance(told, TraceSize):
+            self.sized.emit(told)
+            return
+        if isinstance(told, TraceOverview) or told is None:
+            self.seen_so_far.emit(told)
             return
         self._thread = None
         if isinstance(told, str):
@@ -117,8 +136,10 @@ def _worked_out(path: Path, analysis: TraceAnalysis) -> ReadTrace:
         getattr(analysis, name)
     assert analysis.problems is not None
     is_function = slice_roles(trace.texts, trace.slices.categories, trace.slices.names) == FUNCTION
-    lanes = trace_lanes(trace, ~is_function)
-    with_functions = trace_lanes(trace, np.ones(len(trace.slices), dtype=bool)) if is_function.any() else lanes
+    # Kineto's own span over everything is no work of anybody's.
+    is_work = ~text_mask(trace.texts, _OWN_SPANS.__contains__)[trace.slices.categories]
+    lanes = trace_lanes(trace, is_work & ~is_function)
+    with_functions = trace_lanes(trace, is_work) if is_function.any() else lanes
     found = analysis.memory.allocations
     order = heapq.nlargest(MOST_ALLOCATIONS, (found[place] for place in range(len(found))), key=lambda one: one.bytes)
     return ReadTrace(path, analysis, lanes, with_functions, order)

@@ -14,7 +14,7 @@ from evprof.view.timescale import Timescale
 from evprof.view.trace_rows import NestedRow, TraceLane
 from ui.state.selection import TimeRange
 from ui.timeline.column_picture import paint_bars
-from ui.timeline.lane import Lane
+from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.scene import Hit, TimelineScene
 from ui.traces.slice_looks import SliceLooks
 from ui.widgets.elided import elided_text
@@ -42,16 +42,25 @@ def shortened(text: str, most: int) -> str:
 class SliceLane(Lane):
     """Outermost calls above. `offset_ns` moves the trace's clock onto the scene's."""
 
-    def __init__(
-        self, scene: TimelineScene, lane: TraceLane, looks: SliceLooks, *, name: tuple[str, str], key: str
-    ) -> None:
-        self.lane_height_px = max(_LEAST_PX, 2 * TOP_PX + ROW_PX * len(lane.rows))
+    lane_height_px = _LEAST_PX
+
+    def __init__(self, scene: TimelineScene, *, name: tuple[str, str], key: str) -> None:
         super().__init__(scene)
-        self.lane, self.looks = lane, looks
+        self.lane: TraceLane | None = None
+        self.looks: SliceLooks | None = None
         self.offset_ns = 0
         self.chosen: int | None = None
         self._name, self._key = name, key
         self.setAccessibleName(" ".join(filter(None, name)))
+
+    def show_lane(self, lane: TraceLane | None, looks: SliceLooks | None, offset_ns: int = 0) -> None:
+        """Shows a thread or stream of a trace, or none."""
+        self.lane, self.looks, self.offset_ns = lane, looks, offset_ns
+        rows = 0 if lane is None else len(lane.rows)
+        self.lane_height_px = max(_LEAST_PX, 2 * TOP_PX + ROW_PX * rows)
+        self.setMinimumHeight(FOLDED_PX if self.is_folded else self.lane_height_px)
+        self.updateGeometry()
+        self.update()
 
     @property
     def key(self) -> str:
@@ -73,19 +82,21 @@ class SliceLane(Lane):
 
     def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
         """Row by row."""
+        if self.lane is None or self.looks is None:
+            return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for at, row in enumerate(self.lane.rows):
-            self._paint_row(painter, clip, row, TOP_PX + ROW_PX * at)
+            self._paint_row(painter, clip, row, self.looks, TOP_PX + ROW_PX * at)
 
-    def _paint_row(self, painter: QPainter, clip: QRectF, row: NestedRow, top: int) -> None:
-        kinds = self.looks.kinds[row.slices]
+    def _paint_row(self, painter: QPainter, clip: QRectF, row: NestedRow, known: SliceLooks, top: int) -> None:
+        kinds = known.kinds[row.slices]
         bars = joined_bars(row.bars(self._scale), kinds).within(clip.left() - 2, clip.right() + 2)
         if not len(bars.x0):
             return
         theme = self.scene.theme
         widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
         shown = kinds[bars.rows]
-        looks = {kind: self.looks.look(kind, theme) for kind in np.unique(shown).tolist()}
+        looks = {kind: known.look(kind, theme) for kind in np.unique(shown).tolist()}
         room = QRectF(0, top, self.canvas_width, BAR_PX)
         if len(widths) > _FEW_BARS:
             paint_bars(painter, bars.x0, widths, [(look.ground, shown == kind) for kind, look in looks.items()], room)
@@ -98,7 +109,7 @@ class SliceLane(Lane):
             box = QRectF(float(bars.x0[place]), top, float(widths[place]), BAR_PX).intersected(room)
             if box.width() > _SHORT_PX:
                 painter.setPen(looks[int(shown[place])].ink)
-                name = self.looks.name(int(row.slices[bars.rows[place]]))
+                name = known.name(int(row.slices[bars.rows[place]]))
                 text = elided_text(metrics, name, Qt.TextElideMode.ElideRight, box.width() - 8)
                 painter.drawText(box.adjusted(4, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
         self._paint_chosen(painter, row, bars, widths, top)
@@ -114,7 +125,7 @@ class SliceLane(Lane):
     def hit(self, pos: QPointF) -> Hit | None:
         """The slice under the pointer."""
         at = int((pos.y() - TOP_PX) // ROW_PX)
-        if not 0 <= at < len(self.lane.rows):
+        if self.lane is None or self.looks is None or not 0 <= at < len(self.lane.rows):
             return None
         found = self.lane.rows[at].at(self._scale.t(pos.x()), 1.5 * self.scene.scale.ns_per_px)
         if found is None:
@@ -125,9 +136,7 @@ class SliceLane(Lane):
             title=shortened(self.looks.name(found), _LONGEST_TITLE),
             color=self.looks.look(int(self.looks.kinds[found]), self.scene.theme).ground,
             facts=[
-                (name, shortened(text, _LONGEST_TITLE))
-                for name, text in self.looks.facts(found)
-                if "\n" not in text
+                (name, shortened(text, _LONGEST_TITLE)) for name, text in self.looks.facts(found) if "\n" not in text
             ],
             range=TimeRange(start, start + int(slices.durations[found])),
             slice=found,
@@ -135,8 +144,8 @@ class SliceLane(Lane):
 
     def box_of(self, slice_place: int) -> QRectF | None:
         """Where a slice of this lane lies, in the lane's coordinates right of the gutter; None of another's."""
-        at = self.lane.row_of(slice_place)
-        if at is None or self.is_folded:
+        at = None if self.lane is None else self.lane.row_of(slice_place)
+        if at is None or self.looks is None or self.is_folded:
             return None
         slices, scale = self.looks.analysis.trace.slices, self._scale
         x0 = scale.x(int(slices.starts[slice_place]))

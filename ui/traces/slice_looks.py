@@ -1,4 +1,4 @@
-"""What slices of a trace look like: in the colour of the stage of evprof's that they belong to, told apart by strength."""
+"""What slices of a trace look like: in the colour of the stage that they belong to, told apart by strength."""
 
 from __future__ import annotations
 
@@ -69,6 +69,10 @@ class SliceLooks:
         ground = blended(theme.panel, color, _STRENGTH.get(role, _FULL))
         return SliceLook(ground, theme.ink(ground))
 
+    def is_on_device(self, at: int) -> bool:
+        """Whether a slice is work of a device."""
+        return int(self.roles[at]) in DEVICE_WORK
+
     @cached_property
     def _facts_at(self) -> Ints:
         """For each slice its place among the device columns, NONE for the host's."""
@@ -107,7 +111,7 @@ class SliceLooks:
     def partners(self, at: int) -> Ints:
         """What a runtime call launched, or the call that launched a kernel."""
         launched = self.analysis.launched
-        if self.roles[at] in DEVICE_WORK:
+        if self.is_on_device(at):
             found = launched.calls[launched.rows == at]
             return np.asarray(found[found >= 0], dtype=np.int64)
         return np.asarray(launched.rows[launched.calls == at], dtype=np.int64)

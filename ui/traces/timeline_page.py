@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import textwrap
 
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QKeyEvent
@@ -30,7 +30,7 @@ from ui.widgets.panel_parts import say, scrolling, section_head, sentence
 
 _SIDE_PX = 320
 _MOST_OPERATORS = 200
-_LONGEST_NAME, _LONGEST_FACT = 400, 28
+_LONGEST_NAME, _LONGEST_FACT, _LINE_LETTERS = 400, 28, 38
 _TEACHES = "Click a slice to see what is known of it; drag over the lanes to sum a range; W, A, S, D or the wheel zoom and pan."
 
 
@@ -107,11 +107,9 @@ class TimelinePage(QWidget):
         trace = read.analysis.trace
         shown = read.function_lanes if self.functions.isChecked() else read.lanes
         start = read.analysis.start_ns
-        self.lanes = [
-            SliceLane(self.scene, lane, self.looks, name=lane_name(trace, lane), key=f"{lane.track}") for lane in shown
-        ]
-        for lane in self.lanes:
-            lane.offset_ns = -start
+        self.lanes = [SliceLane(self.scene, name=lane_name(trace, lane), key=f"{lane.track}") for lane in shown]
+        for widget, lane in zip(self.lanes, shown, strict=True):
+            widget.show_lane(lane, self.looks, -start)
         self.stack = LaneStack(self.scene, list(self.lanes), self, LaneOrder())
         self.stack.zoomed.connect(self.zoom)
         self.stack.panned.connect(self.pan)
@@ -195,15 +193,17 @@ class TimelinePage(QWidget):
 
     def _show_slice(self) -> None:
         at = self.chosen
-        say(self.title, "" if at is None else _breakable(shortened(self.looks.name(at), _LONGEST_NAME)))
+        say(self.title, "" if at is None else _wrapped(shortened(self.looks.name(at), _LONGEST_NAME)))
         self.slice_head.setVisible(at is not None)
         self.facts.setVisible(at is not None)
         facts = [] if at is None else self.looks.facts(at)
-        self.facts.show_rows([TableRow(name, (shortened(text, _LONGEST_FACT),), tip=text) for name, text in facts if "\n" not in text])
-        say(self.stack_text, _breakable("\n".join(text for _, text in facts if "\n" in text)))
+        self.facts.show_rows(
+            [TableRow(name, (shortened(text, _LONGEST_FACT),), tip=text) for name, text in facts if "\n" not in text]
+        )
+        say(self.stack_text, _wrapped("\n".join(text for _, text in facts if "\n" in text)))
         partners = [] if at is None else self.looks.partners(at).tolist()
         if self.arrows is not None:
-            self.arrows.show_of(at, partners, self.lanes)
+            self.arrows.show_of(at, partners, self.lanes, is_on_device=at is not None and self.looks.is_on_device(at))
 
     def choose_range(self, chosen: TimeRange) -> None:
         """Sums a range: the operators that began in it."""
@@ -216,7 +216,7 @@ class TimelinePage(QWidget):
         self.operators.show_records(rows[:_MOST_OPERATORS])
         say(
             self.range_text,
-            f"{time_text(chosen.end_ns - chosen.start_ns)} · operators that began in it took {time_of(taken)} of the host",
+            f"{time_text(chosen.end_ns - chosen.start_ns)} · its operators took {time_of(taken)} on the host",
         )
         self.below.show()
         self._repaint()
@@ -257,6 +257,6 @@ def lane_name(trace: TraceColumns, lane: TraceLane) -> tuple[str, str]:
     return thread, process
 
 
-def _breakable(text: str) -> str:
-    """May be broken after the signs between a name's parts: templates have no spaces."""
-    return re.sub(r"(::|[<,(/])", "\\1\u200b", text)
+def _wrapped(text: str) -> str:
+    """In lines: names of kernels have no spaces to break at."""
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, _LINE_LETTERS))

@@ -6,15 +6,26 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QCheckBox, QDialog, QFileDialog, QProgressBar, QPushButton, QStackedWidget, QTabWidget, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QFileDialog,
+    QProgressBar,
+    QPushButton,
+    QStackedWidget,
+    QTabWidget,
+    QWidget,
+)
 
-from evprof.core.units import bytes_text
+from evprof.core.units import bytes_text, memory_text
+from evprof.loaders.traces.reading import TraceSize
 from evprof.metrics.traces.difference import trace_difference
+from evprof.metrics.traces.overview import TraceOverview
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.columns import DIFFERENCES, KERNELS, KERNELS_BY_LAUNCH, OPERATORS, OPERATORS_BY_SHAPES, time_of
 from ui.traces.memory_page import MemoryPage
 from ui.traces.module_page import ModulePage
-from ui.traces.overview_page import OverviewPage
+from ui.traces.overview_page import CategoryBar, OverviewPage
 from ui.traces.reading import ReadTrace, TraceReading
 from ui.traces.record_table import RecordTable
 from ui.traces.timeline_page import TimelinePage
@@ -41,7 +52,7 @@ class TraceDialog(QDialog):
         self.reading, self.reading_other = TraceReading(self), TraceReading(self)
         self.messages = MessageBar(themes)
         self._make_pages(themes)
-        self._make_waiting()
+        self._make_waiting(themes)
         self.name = sentence("title")
         self.open_button = QPushButton("Open trace…")
         self.open_button.clicked.connect(self.browse)
@@ -61,8 +72,8 @@ class TraceDialog(QDialog):
     def _make_pages(self, themes: ThemeHolder) -> None:
         self.empty = EmptyState(
             "No trace yet",
-            "A trace of torch.profiler (.pt.trace.json, also .gz) shows here where its time went: by category, operator, "
-            "kernel, module and moment. Runs of evprof make one with Trace switched on.",
+            "A trace of torch.profiler (.pt.trace.json, also .gz) shows here where its time went: by category, "
+            "operator, kernel, module and moment. Runs of evprof make one with Trace switched on.",
             "Open trace…",
         )
         self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
@@ -94,7 +105,7 @@ class TraceDialog(QDialog):
             self.pages.addTab(page, title)
         self.overview.setContentsMargins(2 * GRID, 0, GRID, 0)
 
-    def _make_waiting(self) -> None:
+    def _make_waiting(self, themes: ThemeHolder) -> None:
         self.waiting = QWidget()
         self.progress = QProgressBar()
         self.progress.setRange(0, 1000)
@@ -103,9 +114,14 @@ class TraceDialog(QDialog):
         stop = in_role(QPushButton("Stop"), "link")
         stop.clicked.connect(self.stop)
         line = beside((self.how_far, 1), stop, spacing=GRID)
-        stacked(line, self.progress, None, on=self.waiting, margins=(4 * GRID, 4 * GRID, 4 * GRID, 0), spacing=GRID)
+        self.size_text, self.so_far_text = sentence("title"), sentence("small")
+        self.so_far = CategoryBar(themes)
+        parts = (self.size_text, line, self.progress, 2 * GRID, self.so_far_text, self.so_far, None)
+        stacked(*parts, on=self.waiting, margins=(4 * GRID, 4 * GRID, 4 * GRID, 0), spacing=GRID)
 
     def _connect(self) -> None:
+        self.reading.sized.connect(self._show_size)
+        self.reading.seen_so_far.connect(self._show_so_far)
         self.reading.went_on.connect(self._show_progress)
         self.reading.done.connect(self._take)
         self.reading.failed.connect(self._fail)
@@ -133,10 +149,11 @@ class TraceDialog(QDialog):
         """Reads a trace in the background, and shows it."""
         self.read_trace = self.other = None
         say(self.name, path.name)
-        self._path = path
         self.reading_other.stop()
         self.reading.read(path)
+        say(self.size_text, "")
         self._show_progress(0.0, 0)
+        self._show_so_far(None)
         self._show_state()
 
     def compare_with(self, path: Path) -> None:
@@ -150,11 +167,22 @@ class TraceDialog(QDialog):
         say(self.name, "")
         self._show_state()
 
+    def _show_size(self, size: object) -> None:
+        if isinstance(size, TraceSize):
+            entries = f"about {size.entries:,} entries · takes about {memory_text(size.memory_bytes)} of memory"
+            say(self.size_text, f"{bytes_text(size.file_bytes)} · {entries}")
+
     def _show_progress(self, share: float, entries: int) -> None:
         self.progress.setValue(round(1000 * share))
-        size = bytes_text(self._path.stat().st_size) if self._path.exists() else ""
-        done = share >= 1
-        say(self.how_far, f"Working out figures of {entries:,} entries" if done else f"Reading {size} · {share:.0%} · {entries:,} entries")
+        what = f"{share:.0%} read" if share < 1 else "Read; figures are being worked out"
+        say(self.how_far, f"{what} · {entries:,} entries")
+
+    def _show_so_far(self, seen: object) -> None:
+        is_known = isinstance(seen, TraceOverview)
+        self.so_far.setVisible(is_known)
+        say(self.so_far_text, "Time by category of what was read so far" if is_known else "")
+        if isinstance(seen, TraceOverview):
+            self.so_far.show_overview(seen)
 
     def _show_state(self) -> None:
         page = self.waiting if self.reading.is_busy else self.empty if self.read_trace is None else self.pages
@@ -203,7 +231,10 @@ class TraceDialog(QDialog):
         now, other = self.read_trace, self.other
         self.difference.setVisible(other is not None)
         if now is None or other is None:
-            say(self.difference_text, "Compare with another trace to see which operators and modules take longer, came or went.")
+            say(
+                self.difference_text,
+                "Compare with another trace to see which operators and modules take longer, came or went.",
+            )
             return
         found = trace_difference(now.analysis, other.analysis)
         say(
