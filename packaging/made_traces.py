@@ -41,15 +41,22 @@ _HEAD = {
     "baseTimeNanoseconds": BASE_NS,
 }
 
-GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
-ELEMENTWISE = (
-    "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<c10::"
-    "BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float> > >(at::TensorIteratorBase&, "
-    "at::native::BinaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<"
-    "float> > const&)::{lambda(int)#1}>(int, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<c10::BFloat16, "
-    "c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float> > >)"
+GEMM = (
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__"
+    "5x_cublas"
 )
-ATTENTION = "pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, false, false, cutlass::bfloat16_t> >"
+ELEMENTWISE = (
+    "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<"
+    "c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float> > >(at::"
+    "TensorIteratorBase&, at::native::BinaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::"
+    "binary_internal::MulFunctor<float> > const&)::{lambda(int)#1}>(int, at::native::gpu_kernel_impl_nocast<"
+    "at::native::BinaryFunctor<c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::"
+    "MulFunctor<float> > >)"
+)
+ATTENTION = (
+    "pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, false, false, "
+    "cutlass::bfloat16_t> >"
+)
 
 Shape = Sequence[Sequence[int]]
 
@@ -57,7 +64,8 @@ Shape = Sequence[Sequence[int]]
 class MadeTrace:
     """A trace under way: host work takes its time on one thread, kernels queue on one stream of one device.
 
-    `runtime` is the category of CUDA's calls: Kineto's is `cuda_runtime`, that of 2021 `Runtime`.
+    All times are quarters of a microsecond, so that they are exact in whoever reads them as floats. `runtime` is the
+    category of CUDA's calls: Kineto's is `cuda_runtime`, that of 2021 `Runtime`.
     """
 
     def __init__(
@@ -72,6 +80,7 @@ class MadeTrace:
         head: dict[str, Any] | None = None,
     ) -> None:
         self._file, self.pid, self.device, self.now_ns = file, pid, device, start_ns
+        self._start_ns, self._thread = start_ns, (pid, pid)
         self._runtime = runtime
         self._entry, self._line, self._inner = ("\n  ", "\n    ", "\n      ") if is_pretty else ("", " ", "")
         self._free_ns = start_ns
@@ -93,9 +102,9 @@ class MadeTrace:
 
     def close(self, name: str = "made.pt.trace.json") -> None:
         """Ends the list and the file's text."""
-        self._text(
-            f'{{"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler", '
-            f'"ts": {_us(self.now_ns)}, "dur": 0.000, "args": {{"Op count": 0}}}}'
+        end = max(self.now_ns, self._free_ns)
+        self._slice(
+            "Trace", "PyTorch Profiler (0)", ("Spans", "PyTorch Profiler"), (self._start_ns, end), '"Op count": 0'
         )
         self._file.write(f'\n  ],"traceName": "{name}" }}\n')
 
@@ -103,18 +112,22 @@ class MadeTrace:
         """The host does something that nobody records."""
         self.now_ns += ns
 
-    def _slice(self, cat: str, name: str, tid: Any, start: int, end: int, args: str, pid: Any = None) -> None:
-        line = self._line
-        where = json.dumps(self.pid if pid is None else pid)
-        self._text(
-            f'{{{line}"ph": "X",{line}"cat": "{cat}",{line}"name": {json.dumps(name)},{line}"pid": {where},{line}"tid": '
-            f'{json.dumps(tid)},{line}"ts": {_us(start)},{line}"dur": {_us(end - start)}{line},{line}"args": '
-            f"{{{self._inner}{args}{line}}}{self._entry}}}"
+    def _slice(self, cat: str, name: str, place: tuple[Any, Any], time: tuple[int, int], args: str) -> None:
+        """`place` is process and thread, `time` beginning and end."""
+        line, (start, end) = self._line, time
+        pid, tid = (json.dumps(word) for word in place)
+        fields = (
+            f'"ph": "X",{line}"cat": "{cat}"',
+            f'"name": {json.dumps(name)}',
+            f'"pid": {pid},{line}"tid": {tid}',
+            f'"ts": {_us(start)},{line}"dur": {_us(end - start)}{line}',
+            f'"args": {{{self._inner}{args}{line}}}',
         )
+        self._text(f"{{{line}{f',{line}'.join(fields)}{self._entry}}}")
 
     @contextmanager
     def operator(
-        self, name: str, shapes: Shape = (), *, cat: str = "cpu_op", stack: str = "", before_ns: int = 900
+        self, name: str, shapes: Shape = (), *, cat: str = "cpu_op", stack: str = "", before_ns: int = 1_000
     ) -> Iterator[int]:
         """An operator around what happens inside; its id."""
         self._id += 1
@@ -123,7 +136,7 @@ class MadeTrace:
         start = self.now_ns
         self.now_ns += before_ns
         yield own
-        self.now_ns += 700
+        self.now_ns += 750
         dims = json.dumps(shapes)
         args = f'"External id": {own},"Record function id": 0, "Ev Idx": {index}'
         if shapes:
@@ -136,7 +149,7 @@ class MadeTrace:
             )
         if stack:
             args += f', "Call stack": {json.dumps(stack)}'
-        self._slice(cat, name, self.pid, start, self.now_ns, args)
+        self._slice(cat, name, self._thread, (start, self.now_ns), args)
 
     @contextmanager
     def annotation(self, name: str) -> Iterator[None]:
@@ -149,12 +162,15 @@ class MadeTrace:
         """A call of an `nn.Module`; its Python id."""
         self._python += 1
         own, start = self._python, self.now_ns
-        self.now_ns += 400
+        self.now_ns += 500
         yield own
-        self.now_ns += 300
-        args = f'"Python parent id": {json.dumps(parent)}, "Python id": {own}, "Python module id": {module_id}, "Ev Idx": {self._index}'
+        self.now_ns += 250
+        args = (
+            f'"Python parent id": {json.dumps(parent)}, "Python id": {own}, "Python module id": {module_id}, '
+            f'"Ev Idx": {self._index}'
+        )
         self._index += 1
-        self._slice("python_function", f"nn.Module: {name}", self.pid, start, self.now_ns, args)
+        self._slice("python_function", f"nn.Module: {name}", self._thread, (start, self.now_ns), args)
 
     def launch(
         self,
@@ -173,18 +189,17 @@ class MadeTrace:
         """One call of the runtime and the kernels it queues, joined by a flow."""
         self._id += 1
         correlation = self._id
-        start, self.now_ns = self.now_ns, self.now_ns + 2_300
+        start, self.now_ns = self.now_ns, self.now_ns + 2_250
         self._slice(
             self._runtime,
             call,
-            self.pid,
-            start,
-            self.now_ns,
+            self._thread,
+            (start, self.now_ns),
             f'"External id": {owner}, "cbid": 211, "correlation": {correlation}',
         )
         self._flow("s", correlation, start, self.pid, self.pid)
         for _ in range(kernels):
-            begin = max(self.now_ns + 1_200, self._free_ns)
+            begin = max(self.now_ns + 1_250, self._free_ns)
             self._free_ns = begin + ns
             facts = {
                 "External id": owner,
@@ -202,57 +217,67 @@ class MadeTrace:
                 "est. achieved occupancy %": occupancy,
             }
             args = f",{self._inner}".join(f'"{key}": {json.dumps(value)}' for key, value in facts.items())
-            self._slice("kernel", kernel, stream, begin, begin + ns, args, self.device)
+            self._slice("kernel", kernel, (self.device, stream), (begin, begin + ns), args)
         self._flow("f", correlation, self._free_ns - ns, self.device, stream)
 
     def copy(self, kind: str, count: int, ns: int, owner: int = 0, *, is_set: bool = False) -> None:
         """A copy (`HtoD` …) or a memset on the device."""
         self._id += 1
         correlation = self._id
-        start, self.now_ns = self.now_ns, self.now_ns + 3_100
+        start, self.now_ns = self.now_ns, self.now_ns + 3_250
         call = "cudaMemsetAsync" if is_set else "cudaMemcpyAsync"
         self._slice(
             self._runtime,
             call,
-            self.pid,
-            start,
-            self.now_ns,
+            self._thread,
+            (start, self.now_ns),
             f'"External id": {owner}, "cbid": 41, "correlation": {correlation}',
         )
-        begin = max(self.now_ns + 800, self._free_ns)
+        begin = max(self.now_ns + 750, self._free_ns)
         self._free_ns = begin + ns
         name = "Memset (Device)" if is_set else f"Memcpy {kind} (Pinned -> Device)"
         args = (
-            f'"External id": {owner}, "device": {self.device}, "context": 1, "stream": 7, "correlation": {correlation}, '
-            f'"bytes": {count}, "memory bandwidth (GB/s)": {count / ns}'
+            f'"External id": {owner}, "device": {self.device}, "context": 1, "stream": 7, '
+            f'"correlation": {correlation}, "bytes": {count}, "memory bandwidth (GB/s)": {count / ns}'
         )
-        self._slice("gpu_memset" if is_set else "gpu_memcpy", name, 7, begin, begin + ns, args, self.device)
+        kind = "gpu_memset" if is_set else "gpu_memcpy"
+        self._slice(kind, name, (self.device, 7), (begin, begin + ns), args)
 
     def synchronize(self) -> None:
         """The host waits until the device has done everything."""
         self._id += 1
         start = self.now_ns
-        self.now_ns = max(self.now_ns + 1_500, self._free_ns + 900)
-        args = f'"cbid": 165, "correlation": {self._id}'
-        self._slice(self._runtime, "cudaDeviceSynchronize", self.pid, start, self.now_ns, args)
+        self.now_ns = max(self.now_ns + 1_500, self._free_ns + 1_000)
+        args = f'"External id": 0, "cbid": 165, "correlation": {self._id}'
+        self._slice(self._runtime, "cudaDeviceSynchronize", self._thread, (start, self.now_ns), args)
 
     def memory(self, count: int, address: int, *, on_device: bool = True, reserved: int = 2 << 30) -> None:
         """Bytes taken (or given back, below 0) at an address."""
         self._allocated += count
         kind, device = (1, self.device) if on_device else (0, -1)
+        line = self._line
+        facts = {
+            "Total Reserved": reserved,
+            "Total Allocated": self._allocated,
+            "Bytes": count,
+            "Device Id": device,
+            "Device Type": kind,
+            "Addr": address,
+            "Ev Idx": self._index,
+        }
         self._text(
-            f'{{{self._line}"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]",{self._line}"pid": {self.pid}, "tid": {self.pid}, '
-            f'"ts": {_us(self.now_ns)}, "args": {{"Total Reserved": {reserved}, "Total Allocated": {self._allocated}, '
-            f'"Bytes": {count}, "Device Id": {device}, "Device Type": {kind}, "Addr": {address}, "Ev Idx": {self._index}}}}}'
+            f'{{{line}"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]",{line}"pid": {self.pid}, '
+            f'"tid": {self.pid},{line}"ts": {_us(self.now_ns)},{line}"args": {json.dumps(facts)}{self._entry}}}'
         )
         self._index += 1
-        self.now_ns += 100
+        self.now_ns += 250
 
     def _flow(self, phase: str, number: int, at_ns: int, pid: Any, tid: Any) -> None:
         end = ', "bp": "e"' if phase == "f" else ""
+        line = self._line
+        place = f'"pid": {pid}, "tid": {tid}, "ts": {_us(at_ns)}'
         self._text(
-            f'{{{self._line}"ph": "{phase}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {_us(at_ns)},{self._line}'
-            f'"cat": "ac2g", "name": "ac2g"{end}{self._entry}}}'
+            f'{{{line}"ph": "{phase}", "id": {number}, {place},{line}"cat": "ac2g", "name": "ac2g"{end}{self._entry}}}'
         )
 
 
@@ -262,7 +287,7 @@ def _us(ns: int) -> str:
 
 def _elementwise(trace: MadeTrace, name: str, *shapes: Sequence[int]) -> None:
     with trace.operator(name, shapes) as own:
-        trace.launch(ELEMENTWISE, 1_700, own)
+        trace.launch(ELEMENTWISE, 1_750, own)
 
 
 def _linear(trace: MadeTrace, rows: int, width: int, out: int) -> None:
@@ -272,7 +297,7 @@ def _linear(trace: MadeTrace, rows: int, width: int, out: int) -> None:
         trace.operator("aten::matmul", [[1, 1, width], [width, out]]),
         trace.operator("aten::mm", [[rows, width], [width, out]]) as own,
     ):
-        trace.launch(GEMM, width * out // 3_000, own, grid=(out // 64, 1, 1), blocks_per_sm=0.48, occupancy=13)
+        trace.launch(GEMM, width * out // 750_000 * 250, own, grid=(out // 64, 1, 1), blocks_per_sm=0.48, occupancy=13)
 
 
 def decode_layer(trace: MadeTrace, length: int, width: int = 4096) -> None:
@@ -294,7 +319,7 @@ def decode_layer(trace: MadeTrace, length: int, width: int = 4096) -> None:
         trace.operator("aten::scaled_dot_product_attention", [heads, cached, cached, [], [], [], []]),
         trace.operator("aten::_flash_attention_forward", [heads, cached, cached, [], [], []]) as own,
     ):
-        trace.launch(ATTENTION, 4_000 + 2 * length, own)
+        trace.launch(ATTENTION, 4_000 + length // 100 * 250, own)
     _linear(trace, 1, width, width)
     _elementwise(trace, "aten::add", hidden, hidden, [])
     for _ in range(2):

@@ -54,7 +54,7 @@ def trace_size(path: str | Path) -> TraceSize:
         for _, _ in zip(range(_SAMPLE_PIECES), reader.steps(), strict=False):
             pass
         reader.check()
-        scale = max(reader.source.file_bytes / max(reader.source.read_bytes, 1), 1.0)
+        scale = max(reader.source.file_bytes / max(reader.source.taken_bytes, 1), 1.0)
         return TraceSize(
             reader.source.file_bytes,
             round(reader.source.text_bytes * scale),
@@ -78,7 +78,7 @@ def read_trace(path: str | Path, told: Told | None = None, stop: threading.Event
                     raise Cancelled
                 if told is not None:
                     source = reader.source
-                    told(TraceProgress(source.read_bytes, source.file_bytes, reader.gathering.entries, reader.columns))
+                    told(TraceProgress(source.taken_bytes, source.file_bytes, reader.gathering.entries, reader.columns))
     except OSError as error:
         raise unreadable(path, error) from None
     reader.check()

@@ -128,11 +128,10 @@ class TraceText:
         """
         found: list[TraceEntry | None] = []
         while True:
-            character = self._next(_BETWEEN)
-            if character == "]":
-                self._at += 1
-                return found, True
             try:
+                if self._next(_BETWEEN) == "]":
+                    self._at += 1
+                    return found, True
                 found.append(entry_of(self._value(is_at_once=bool(found))))
             except _MoreNeededError:
                 return found, False

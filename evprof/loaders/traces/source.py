@@ -18,7 +18,7 @@ _PACKED_PIECE = 256 << 10
 
 
 class TraceBytes:
-    """A trace's file, to be read once. `read_bytes` of `file_bytes` were read, which gave `text_bytes` so far.
+    """A trace's file, to be read once. `text_bytes` were made of it so far.
 
     `failure` says how the packing is damaged, "" while it is whole. Raises UserError for what unpacks without end.
     """
@@ -42,6 +42,11 @@ class TraceBytes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+    @property
+    def taken_bytes(self) -> int:
+        """How much of the file the text so far came from."""
+        return self.read_bytes - len(self._held)
 
     def read(self, size: int) -> bytes:
         """Up to `size` bytes more of the text; b"" only at its end."""

@@ -34,9 +34,10 @@ def graph_problems(trace: TraceColumns, launched: Launches) -> Iterator[str]:
             "times leave out what they did. Record with --step eager to see it."
         )
     if of_graph.any():
+        count = count_text(int(of_graph.sum()), "kernel")
         took = ms_text(int(launched.durations[of_graph].sum()) / 1e6)
         yield (
-            f"{count_text(int(of_graph.sum()), 'kernel')} ({took}) ran in replayed CUDA graphs, where no operator calls "
-            "them: they count in the overview and among kernels, not under the operators that they stand for. Record "
-            "with --step eager to see whose they are."
+            f"{count} ({took}) ran in replayed CUDA graphs, where no operator calls them: they count in the overview "
+            "and among kernels, not under the operators that they stand for. Record with --step eager to see whose "
+            "they are."
         )

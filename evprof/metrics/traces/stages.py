@@ -8,10 +8,9 @@ import numpy as np
 
 from evprof.core.records import STAGES
 from evprof.core.rows.distinct import Ints
-from evprof.core.rows.trace_columns import NONE, TraceColumns
+from evprof.core.rows.trace_columns import TraceColumns
 from evprof.metrics.traces.launches import Launches
 from evprof.metrics.traces.roles import ANNOTATION, slice_roles, text_mask
-
 
 MOST_STAGES = 10_000
 """Further ones are no run's."""
