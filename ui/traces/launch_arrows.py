@@ -30,8 +30,9 @@ class LaunchArrows(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """As large as the lanes."""
-        if event.type() == QEvent.Type.Resize and watched is self.parent():
-            self.setGeometry(self.parentWidget().rect())
+        ground = self.parentWidget()
+        if event.type() == QEvent.Type.Resize and watched is ground and ground is not None:
+            self.setGeometry(ground.rect())
             self.raise_()
         return super().eventFilter(watched, event)
 

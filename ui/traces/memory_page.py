@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QPoint, QPointF, QRectF, QSize
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -22,6 +22,7 @@ from ui.widgets.drawn import Drawn
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.panel_parts import WordSwitch, say, sentence
 
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 _CURVE_PX, _AXIS_PX, _FOOT_PX = 190, 64, 22
 
 
@@ -72,7 +73,7 @@ class MemoryCurvePlot(Drawn):
             painter.drawLine(QPointF(_AXIS_PX, y), QPointF(self.width() - 8, y))
             painter.setPen(theme.text_dim)
             painter.drawText(
-                QRectF(0, y - 8, _AXIS_PX - 6, 16), 0x82, memory_text(round(most * share)) if share else "0"
+                QRectF(0, y - 8, _AXIS_PX - 6, 16), int(_RIGHT), memory_text(round(most * share)) if share else "0"
             )
         step = tick_step(scale.ns_per_px * 88)
         for t_ns, text in Timescale(0, scale.span_ns, scale.width_px).ticks():
@@ -82,15 +83,13 @@ class MemoryCurvePlot(Drawn):
         painter.translate(_AXIS_PX, 0)
         for levels, is_filled in ((curve.reserved_bytes, False), (curve.allocated_bytes, True)):
             x, level = step_line(curve.times_ns, levels.astype(np.float64), scale)
-            points = [
-                QPointF(*point) for point in zip(x.tolist(), (6 + room * (1 - level / most)).tolist(), strict=True)
-            ]
+            heights = 6 + room * (1 - level / most)
+            points = [QPointF(*point) for point in zip(x.tolist(), heights.tolist(), strict=True)]
             if is_filled:
+                foot = 6 + room
+                painter.setPen(Qt.PenStyle.NoPen)
                 painter.setBrush(theme.alpha(theme.accent, 0.22))
-                painter.setPen(QPen(theme.alpha(theme.accent, 0), 0))
-                painter.drawPolygon(
-                    QPolygonF([QPointF(points[0].x(), 6 + room), *points, QPointF(points[-1].x(), 6 + room)])
-                )
+                painter.drawPolygon(QPolygonF([QPointF(points[0].x(), foot), *points, QPointF(points[-1].x(), foot)]))
             painter.setPen(QPen(theme.accent if is_filled else theme.text_dim, 1.5 if is_filled else 1.0))
             painter.drawPolyline(points)
         peak = QPointF(scale.x(curve.peak_at_ns), 6 + room * (1 - curve.peak_bytes / most))
@@ -127,7 +126,7 @@ class MemoryPage(QWidget):
         self._read: ReadTrace | None = None
         self.empty = EmptyState(
             "No memory in this trace",
-            "It was recorded without profile_memory. The traces of evprof's own runs have it: switch on Trace, press Run.",
+            "It was recorded without profile_memory. Traces of evprof's own runs have it: switch on Trace, press Run.",
         )
         self.plot = MemoryCurvePlot(themes)
         self.devices: WordSwitch | None = None

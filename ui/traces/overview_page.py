@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPoint, QRectF, QSize
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -63,7 +63,7 @@ class CategoryBar(Drawn):
             painter.fillRect(room.adjusted(0, 0, -1 if room.width() > 2 else 0, 0), colors[name])
             label = next((text for text in (f"{name} {share:.0%}", name) if _fits(painter, text, room)), "")
             painter.setPen(theme.ink(colors[name]))
-            painter.drawText(room.adjusted(6, 0, 0, -1), 0x81, label)
+            painter.drawText(room.adjusted(6, 0, 0, -1), int(Qt.AlignmentFlag.AlignVCenter), label)
 
     def tip_at(self, point: QPoint) -> str:
         """The category under the pointer."""

@@ -27,6 +27,7 @@ _OWN_SPANS = frozenset({"Trace"})
 _FIRST_FIGURES_S = 2.0
 """A file that takes longer shows figures of what was read, as often."""
 
+_LONGEST_STOP_S = 10.0
 _PACE_S = 0.1
 """How often the window hears how far a reading is."""
 
@@ -66,28 +67,37 @@ class TraceReading(QObject):
         super().__init__(parent)
         self._number = 0
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._is_busy = False
+        self._threads: list[threading.Thread] = []
         self._came.connect(self._take, Qt.ConnectionType.QueuedConnection)
 
     @property
     def is_busy(self) -> bool:
         """Whether a file is being read."""
-        return self._thread is not None
+        return self._is_busy
 
     def read(self, path: Path) -> None:
         """Begins to read a file."""
         self.stop()
         self._stop = threading.Event()
-        self._thread = threading.Thread(
+        self._is_busy = True
+        thread = threading.Thread(
             target=self._work, args=(self._number, path, self._stop), name="evprof-trace", daemon=True
         )
-        self._thread.start()
+        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
+        thread.start()
 
     def stop(self) -> None:
         """Reads no further; nothing is told of it any more."""
         self._number += 1
         self._stop.set()
-        self._thread = None
+        self._is_busy = False
+
+    def close(self) -> None:
+        """Stops, and waits for threads: who owns it must call this before it goes away."""
+        self.stop()
+        for thread in self._threads:
+            thread.join(_LONGEST_STOP_S)
 
     def _work(self, number: int, path: Path, stop: threading.Event) -> None:
         told_at, seen_at = 0.0, time.monotonic()
@@ -97,18 +107,22 @@ class TraceReading(QObject):
             if (now := time.monotonic()) - told_at >= _PACE_S:
                 told_at = now
                 share = progress.read_bytes / max(progress.file_bytes, 1)
-                self._came.emit(number, (share, progress.entries))
+                self._tell(number, stop, (share, progress.entries))
             if now - seen_at >= _FIRST_FIGURES_S:
-                self._came.emit(number, TraceAnalysis(progress.so_far()).overview)
+                self._tell(number, stop, TraceAnalysis(progress.so_far()).overview)
                 seen_at = time.monotonic()
 
         try:
-            self._came.emit(number, trace_size(path))
-            self._came.emit(number, _worked_out(path, TraceAnalysis(read_trace(path, tell, stop))))
+            self._tell(number, stop, trace_size(path))
+            self._tell(number, stop, _worked_out(path, TraceAnalysis(read_trace(path, tell, stop)), stop))
         except Cancelled:
             return
         except UserError as error:
-            self._came.emit(number, error.sentence)
+            self._tell(number, stop, error.sentence)
+
+    def _tell(self, number: int, stop: threading.Event, told: object) -> None:
+        if not stop.is_set():
+            self._came.emit(number, told)
 
     def _take(self, number: int, told: object) -> None:
         if number != self._number:
@@ -122,19 +136,33 @@ class TraceReading(QObject):
         if isinstance(told, TraceOverview) or told is None:
             self.seen_so_far.emit(told)
             return
-        self._thread = None
+        self._is_busy = False
         if isinstance(told, str):
             self.failed.emit(told)
         else:
             self.done.emit(told)
 
 
-def _worked_out(path: Path, analysis: TraceAnalysis) -> ReadTrace:
+_SHOWN = (
+    "overview",
+    "operators",
+    "operators_by_shapes",
+    "kernels",
+    "kernels_by_launch",
+    "modules",
+    "advice",
+    "problems",
+)
+"""What the pages ask of an analysis."""
+
+
+def _worked_out(path: Path, analysis: TraceAnalysis, stop: threading.Event) -> ReadTrace:
     """All that the pages show, so that none of it is worked out on the window's thread."""
     trace = analysis.trace
-    for name in ("overview", "operators", "operators_by_shapes", "kernels", "kernels_by_launch", "modules", "advice"):
+    for name in _SHOWN:
+        if stop.is_set():
+            raise Cancelled
         getattr(analysis, name)
-    assert analysis.problems is not None
     is_function = slice_roles(trace.texts, trace.slices.categories, trace.slices.names) == FUNCTION
     # Kineto's own span over everything is no work of anybody's.
     is_work = ~text_mask(trace.texts, _OWN_SPANS.__contains__)[trace.slices.categories]

@@ -31,7 +31,7 @@ from ui.widgets.panel_parts import say, scrolling, section_head, sentence
 _SIDE_PX = 320
 _MOST_OPERATORS = 200
 _LONGEST_NAME, _LONGEST_FACT, _LINE_LETTERS = 400, 28, 38
-_TEACHES = "Click a slice to see what is known of it; drag over the lanes to sum a range; W, A, S, D or the wheel zoom and pan."
+_TEACHES = "Click a slice to see what is known of it; drag over the lanes to sum a range; the wheel zooms."
 
 
 class TimelinePage(QWidget):

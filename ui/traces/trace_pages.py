@@ -58,7 +58,7 @@ class TracePages(QObject):
         dialog.show()
         dialog.activateWindow()
         if path is not None:
-            dialog.open(path)
+            dialog.open_trace(path)
 
     def _look(self, *_: object) -> None:
         """From the first run with a trace on, lanes of it stand ready."""
@@ -74,4 +74,4 @@ class TracePages(QObject):
     def close(self) -> None:
         """Nothing more is read."""
         if self.run_traces is not None:
-            self.run_traces.reading.stop()
+            self.run_traces.reading.close()

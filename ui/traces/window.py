@@ -134,7 +134,7 @@ class TraceDialog(QDialog):
         """Asks for a trace."""
         path, _ = QFileDialog.getOpenFileName(self, "Open trace", self._folder(), FILES)
         if path:
-            self.open(Path(path))
+            self.open_trace(Path(path))
 
     def browse_other(self) -> None:
         """Asks for the trace to compare with."""
@@ -145,7 +145,7 @@ class TraceDialog(QDialog):
     def _folder(self) -> str:
         return str(self.read_trace.path.parent) if self.read_trace is not None else ""
 
-    def open(self, path: Path) -> None:
+    def open_trace(self, path: Path) -> None:
         """Reads a trace in the background, and shows it."""
         self.read_trace = self.other = None
         say(self.name, path.name)
@@ -253,15 +253,15 @@ class TraceDialog(QDialog):
     def dropEvent(self, event: QDropEvent) -> None:
         """Opens the first of the files; a second one is compared with it."""
         paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
-        self.open(paths[0])
+        self.open_trace(paths[0])
         if len(paths) > 1:
             self.compare_with(paths[1])
         event.acceptProposedAction()
 
     def done(self, result: int) -> None:
         """What is being read is not wanted any more."""
-        self.reading.stop()
-        self.reading_other.stop()
+        self.reading.close()
+        self.reading_other.close()
         super().done(result)
 
 

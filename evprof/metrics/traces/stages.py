@@ -35,14 +35,18 @@ def trace_stages(trace: TraceColumns, launched: Launches) -> tuple[TraceStage, .
     slices, ends = trace.slices, trace.ends
     roles = slice_roles(trace.texts, slices.categories, slices.names)
     rows = np.flatnonzero((roles == ANNOTATION) & text_mask(trace.texts, STAGES.__contains__)[slices.names])
-    rows = rows[np.argsort(slices.starts[rows], kind="stable")][:MOST_STAGES]
+    rows = rows[np.lexsort((-ends[rows], slices.starts[rows]))][:MOST_STAGES]
     has_call = launched.calls >= 0
     waiting = np.flatnonzero(has_call)
     waiting = waiting[np.argsort(slices.starts[launched.calls[waiting]], kind="stable")]
     called = slices.starts[launched.calls[waiting]]
-    found = []
+    found, reached = [], dict[int, int]()
     for row in rows.tolist():
-        start, end = int(slices.starts[row]), int(ends[row])
+        start, end, track = int(slices.starts[row]), int(ends[row]), int(slices.tracks[row])
+        if start < reached.get(track, start):
+            # A part of a stage may be called what stages are called: frames are decoded while they are loaded.
+            continue
+        reached[track] = end
         first, last = np.searchsorted(called, (start, end)).tolist()
         work = waiting[first:last]
         is_kernel = launched.is_kernel[work]
@@ -52,7 +56,7 @@ def trace_stages(trace: TraceColumns, launched: Launches) -> tuple[TraceStage, .
                 trace.text(slices.names[row]),
                 start,
                 end,
-                int(slices.tracks[row]),
+                track,
                 int(is_kernel.sum()),
                 int(lengths[is_kernel].sum()),
                 int(lengths.sum()),
