@@ -77,8 +77,10 @@ class MemoryCurvePlot(Drawn):
             )
         step = tick_step(scale.ns_per_px * 88)
         for t_ns, text in Timescale(0, scale.span_ns, scale.width_px).ticks():
-            x = _AXIS_PX + t_ns / scale.ns_per_px
-            painter.drawText(QRectF(x, self.height() - 16, 88, 15), f"{text} {tick_unit(step)}" if not t_ns else text)
+            at_px = _AXIS_PX + t_ns / scale.ns_per_px
+            painter.drawText(
+                QRectF(at_px, self.height() - 16, 88, 15), f"{text} {tick_unit(step)}" if not t_ns else text
+            )
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(_AXIS_PX, 0)
         for levels, is_filled in ((curve.reserved_bytes, False), (curve.allocated_bytes, True)):
