@@ -66,6 +66,7 @@ class TorchTrace:
         self._profile = profile(
             activities=activities,
             record_shapes=True,
+            profile_memory=True,
             on_trace_ready=tensorboard_trace_handler(str(self.folder), use_gzip=True),
             acc_events=True,
         )

@@ -21,6 +21,10 @@ REFERENCE = "reference"
 ENGINE_SESSION = "engine_session"
 """Key of a run's environment: the name of the engine process that made it."""
 
+PLACE, PLACES_AT_WORK = "place", "places_at_work"
+"""Keys of the environment of a run that one of several machines made: which (and which card of it), and how many
+engines worked there at once."""
+
 
 NOT_TOLD = "a model that is not told"
 """The name of a model that a file does not name."""

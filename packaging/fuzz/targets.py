@@ -107,10 +107,19 @@ def read_results(path: Path) -> None:
 
 
 def read_trace(path: Path) -> None:
-    """A torch trace."""
-    from evprof.loaders.trace import read_trace as read
+    """A torch trace with all its figures, and its difference from itself."""
+    from evprof.loaders.traces.reading import read_trace as read
+    from evprof.loaders.traces.reading import trace_size
+    from evprof.metrics.traces.analysis import TraceAnalysis
+    from evprof.metrics.traces.difference import trace_difference
+    from evprof.metrics.traces.document import trace_document
+    from evprof.metrics.traces.summary import trace_summary
 
-    read(path)
+    trace_size(path)
+    analysis = TraceAnalysis(read(path, lambda progress: progress.so_far()))
+    trace_summary(analysis)
+    document = trace_document("fuzzed", analysis, trace_difference(analysis, analysis))
+    json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
 
 
 def read_session(path: Path) -> None:
