@@ -233,6 +233,13 @@ def results() -> list[bytes]:
     return [content for content in found if _is_result(content)]
 
 
+def serving(program: str) -> list[bytes]:
+    """Result files of a serving benchmark: AIPerf names its files `profile_export`."""
+    start = {"aiperf": "profile_export"}.get(program, program)
+    files = helpers("serving_shapes").FILES
+    return [make().encode() for name, make in files.items() if name.startswith(start)]
+
+
 def _is_result(content: bytes) -> bool:
     from evprof.core.errors import UserError
     from evprof.loaders.legacy.family import open_legacy

@@ -95,7 +95,7 @@ def read_manifest(path: Path) -> None:
 
 
 def read_results(path: Path) -> None:
-    """Every row of a result file of an earlier script."""
+    """Every row of a result file of another program."""
     from evprof.loaders.legacy.checks import FileProblems
     from evprof.loaders.legacy.family import open_legacy
 
@@ -104,7 +104,7 @@ def read_results(path: Path) -> None:
     _, rows = file.read(problems)
     for _ in rows:
         pass
-    problems.sentences(file.preview.rows)
+    problems.sentences(file.rows)
 
 
 def _look(progress: TraceProgress) -> None:
@@ -223,6 +223,10 @@ TARGETS: dict[str, Target] = {
         ),
         Target("list-json", ".json", read_manifest, partial(seeds.manifests, "json")),
         Target("results", ".json", read_results, seeds.results),
+        *(
+            Target(f"results-{program}", ".jsonl", read_results, partial(seeds.serving, program))
+            for program in ("vllm", "sglang", "aiperf")
+        ),
         Target("trace", ".json", read_trace, seeds.traces),
         Target("session", ".evprof", read_session, seeds.sessions),
         Target("times", ".txt", read_times, lambda: [b"0\n33000\n66000.5\n", b"1.5\n2.5\n"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
@@ -78,15 +78,15 @@ class AxisHead(QWidget):
 
     def _paint_ticks(self, painter: QPainter) -> None:
         theme, scale = self.scene.theme, self.scene.scale
+        high = self.height()
         painter.setPen(QPen(theme.line, 1))
-        for t_ns in scale.minor_ticks():
-            x = round(scale.x(t_ns)) + 0.5
-            painter.drawLine(QPointF(x, self.height() - 4), QPointF(x, self.height() - 1))
-        for t_ns, text in scale.ticks():
-            x = round(scale.x(t_ns)) + 0.5
-            painter.setPen(QPen(theme.text_dim, 1))
-            painter.drawLine(QPointF(x, self.height() - 7), QPointF(x, self.height() - 1))
-            if x + 6 + painter.fontMetrics().horizontalAdvance(text) > self.width() - GUTTER_PX:
+        minor = (round(scale.x(t_ns)) + 0.5 for t_ns in scale.minor_ticks())
+        painter.drawLines([QLineF(x, high - 4, x, high - 1) for x in minor])
+        ticks = [(round(scale.x(t_ns)) + 0.5, text) for t_ns, text in scale.ticks()]
+        painter.setPen(QPen(theme.text_dim, 1))
+        painter.drawLines([QLineF(x, high - 7, x, high - 1) for x, _ in ticks])
+        for x, text in ticks:
+            if x + 6 + round(theme.text_width(text, SMALL_PX)) > self.width() - GUTTER_PX:
                 continue
             painter.drawText(
                 QRectF(x + 4, 0, 90, self.height() - 3),

@@ -12,7 +12,13 @@ PACKAGES = (
     *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
 )
 
-EXTRAS = {"quant": ("bitsandbytes", "hqq"), "rosbag": ("lz4",), "parquet": ("pyarrow",)}
+EXTRAS = {
+    "quant": ("bitsandbytes", "hqq"),
+    "rosbag": ("lz4",),
+    "parquet": ("pyarrow",),
+    "ray": ("ray",),
+    "rerun": ("rerun-sdk",),
+}
 """The extras of the installation and what each brings."""
 
 QUANTIZATION = "quantization"

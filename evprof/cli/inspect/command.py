@@ -256,9 +256,9 @@ def _legacy(path: str) -> dict[str, Any]:
         failed += row.error is not None
         cells[row.cell] = None
     return _head(path, "legacy") | {
-        "problems": problems.sentences(file.preview.rows),
+        "problems": problems.sentences(file.rows),
         "family": file.family.name,
-        "rows": file.preview.rows,
+        "rows": file.rows,
         "runs": found,
         "failed": failed,
         "configurations": list(cells),

@@ -1,7 +1,7 @@
 """A trace's clock beside the clock of the run that was traced: the run's stages stand in both.
 
-A trace counts from the wall clock, a run from the machine's monotonic one. Each stage's beginning and end was written
-down twice within microseconds, which gives the offset and how sure it is.
+A trace counts from the wall clock, a run from the machine's monotonic one. Each stage lies in the trace inside of what
+the run noted, which bounds the offset from both sides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evprof.metrics.traces.stages import TraceStage
 
 @dataclass(frozen=True)
 class TraceClock:
-    """`run = trace + offset_ns`, true within ± `uncertainty_ns` at each of the `pairs` times that stand in both.
+    """`run = trace + offset_ns`, true within ± `uncertainty_ns` by the `pairs` of times that stand in both.
 
     Times of a run are ns of the monotonic clock, as in its records; `zero_ns` is the run's zero there.
     """
@@ -42,19 +42,24 @@ def trace_clock(run: RunLog, analysis: TraceAnalysis) -> TraceClock | None:
     for span in sorted(run.stages(), key=lambda span: span.host_start_ns):
         if span.host_end_ns is not None:
             noted[span.name].append((span.host_start_ns, span.host_end_ns))
-    gaps: list[int] = []
+    earliest: list[int] = []
+    latest: list[int] = []
     traced: dict[str, list[TraceStage]] = defaultdict(list)
     for stage in analysis.stages:
         traced[stage.name].append(stage)
     for name, stages in traced.items():
         if len(stages) == len(noted[name]):
             for stage, (start, end) in zip(stages, noted[name], strict=True):
-                gaps += [start - stage.start_ns, end - stage.end_ns]
-    if not gaps:
+                earliest.append(start - stage.start_ns)
+                latest.append(end - stage.end_ns)
+    if not earliest:
         return None
+    # A stage's name is written into the trace after its beginning was noted and closed before its end is: what comes
+    # between may take milliseconds somewhere, but never the other way round.
+    low, high = max(earliest), min(latest)
     zero = run.info.start_ns
-    low, high = min(gaps), max(gaps)
-    return TraceClock((low + high) // 2, (high - low + 1) // 2, len(gaps), zero if zero is not None else low)
+    uncertainty = (abs(high - low) + 1) // 2
+    return TraceClock((low + high) // 2, uncertainty, 2 * len(earliest), zero if zero is not None else low)
 
 
 def operators_of_run(analysis: TraceAnalysis, clock: TraceClock, start_ns: int, end_ns: int) -> tuple[OperatorRow, ...]:

@@ -35,7 +35,7 @@ def trace_stages(trace: TraceColumns, launched: Launches) -> tuple[TraceStage, .
     slices, ends = trace.slices, trace.ends
     roles = slice_roles(trace.texts, slices.categories, slices.names)
     rows = np.flatnonzero((roles == ANNOTATION) & text_mask(trace.texts, STAGES.__contains__)[slices.names])
-    rows = rows[np.argsort(slices.starts[rows], kind="stable")][:MOST_STAGES]
+    rows = rows[np.lexsort((-ends[rows], slices.starts[rows]))][:MOST_STAGES]
     has_call = launched.calls >= 0
     waiting = np.flatnonzero(has_call)
     waiting = waiting[np.argsort(slices.starts[launched.calls[waiting]], kind="stable")]
