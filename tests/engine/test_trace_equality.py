@@ -84,7 +84,7 @@ def _step(trace: MadeTrace, step: int, *, stacks: bool, graphs: bool) -> None:
             with trace.module(f"Layer_{layer}", layer) as outer, trace.module("Mlp_0", 10 + layer, outer):
                 decode_layer(trace, 100 + step)
                 with trace.operator(
-                    "aten::mul", [[2, 2], []], stack=f"model.py({layer}): forward;run.py(1): main"
+                    "aten::addmm", [[2], [2, 2], [2, 2]], stack=f"model.py({layer}): forward;run.py(1): main"
                 ) as own:
                     trace.memory(512, 0x9000 + 16 * step + layer)
                     trace.launch(GEMM, 3_000, own)
