@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from evprof.core.errors import UserError
+from evprof.loaders.traces.reading import TraceProgress
 from evprof.loaders.videos.source import MAX_READ_BYTES
 from fuzz import seeds
 
@@ -106,6 +107,11 @@ def read_results(path: Path) -> None:
     problems.sentences(file.rows)
 
 
+def _look(progress: TraceProgress) -> None:
+    """As who shows the first part of a long trace."""
+    progress.so_far()
+
+
 def read_trace(path: Path) -> None:
     """A torch trace with all its figures, and its difference from itself."""
     from evprof.loaders.traces.reading import read_trace as read
@@ -116,7 +122,7 @@ def read_trace(path: Path) -> None:
     from evprof.metrics.traces.summary import trace_summary
 
     trace_size(path)
-    analysis = TraceAnalysis(read(path, lambda progress: progress.so_far()))
+    analysis = TraceAnalysis(read(path, _look))
     trace_summary(analysis)
     document = trace_document("fuzzed", analysis, trace_difference(analysis, analysis))
     json.dumps(document, allow_nan=False, ensure_ascii=False).encode()

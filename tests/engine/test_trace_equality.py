@@ -6,6 +6,7 @@ Where they differ on purpose (docs/traces.md says why), a test shows both.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.modules import ModuleRow
 from made_traces import ATTENTION, GEMM, MadeTrace, decode_layer
 from tensorboard_figures import TensorBoardFigures, tensorboard_figures
 
@@ -84,7 +84,7 @@ def _step(trace: MadeTrace, step: int, *, stacks: bool, graphs: bool) -> None:
             with trace.module(f"Layer_{layer}", layer) as outer, trace.module("Mlp_0", 10 + layer, outer):
                 decode_layer(trace, 100 + step)
                 with trace.operator(
-                    "aten::mul", [[2, 2], []], stack=f"model.py({layer}): forward;run.py(1): main"
+                    "aten::addmm", [[2], [2, 2], [2, 2]], stack=f"model.py({layer}): forward;run.py(1): main"
                 ) as own:
                     trace.memory(512, 0x9000 + 16 * step + layer)
                     trace.launch(GEMM, 3_000, own)
@@ -98,7 +98,7 @@ def _step(trace: MadeTrace, step: int, *, stacks: bool, graphs: bool) -> None:
     trace.synchronize()
 
 
-TRACES = {
+TRACES: dict[str, Callable[[Path], Path]] = {
     "recorded on a CPU": recorded,
     "of a GPU": written,
     "with modules and stacks": lambda path: written(path, stacks=True),
@@ -268,8 +268,8 @@ def by_time(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: [round(next(at for at in row[3:] if at is not None)), row[:3]])
 
 
-def flat(rows: Any, path: str = "") -> dict[str, ModuleRow]:
-    found: dict[str, ModuleRow] = {}
+def flat(rows: Any, path: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for row in rows:
         own = f"{path}/{row.name}"
         found |= {own: row} | flat(row.children, own)

@@ -90,7 +90,7 @@ def _print_overview(analysis: TraceAnalysis, console: Console, rows: int) -> Non
             left=2,
         )
     if analysis.stages:
-        heads = ("stage", "begins", "host", "kernels", "device")
+        columns = ("stage", "begins", "host", "kernels", "device")
         lines = [
             [
                 stage.name,
@@ -101,7 +101,7 @@ def _print_overview(analysis: TraceAnalysis, console: Console, rows: int) -> Non
             ]
             for stage in analysis.stages
         ]
-        _print_table(console, "Stages", heads, lines, rows)
+        _print_table(console, "Stages", columns, lines, rows)
 
 
 def _print_operators(analysis: TraceAnalysis, console: Console, rows: int) -> None:

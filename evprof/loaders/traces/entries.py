@@ -129,20 +129,18 @@ def entry_of(value: object) -> TraceEntry | None:
     """An entry from what Python's reader made of it; None if it is no table."""
     if not isinstance(value, dict):
         return None
-    entry = TraceEntry(
-        **{name: _text(value.get(name)) for name in ("ph", "cat", "name")},
-        **{name: value[name] for name in ("pid", "tid", "ts", "dur", "id") if name in value},
-    )
+    fields: dict[str, Any] = {name: _text(value.get(name)) for name in ("ph", "cat", "name")}
+    fields |= {name: value[name] for name in ("pid", "tid", "ts", "dur", "id") if name in value}
+    entry = TraceEntry(**fields)
     told = value.get("args")
     if isinstance(told, dict):
-        entry.args = Arguments(
-            **{
-                _FIELDS[key]: msgspec.Raw(json.dumps(found).encode()) if key in _RAW else found
-                for key, found in told.items()
-                if key in _FIELDS
-            }
-        )
-        entry.args.stack = _text(entry.args.stack) or None
+        known: dict[str, Any] = {
+            _FIELDS[key]: msgspec.Raw(json.dumps(found).encode()) if key in _RAW else found
+            for key, found in told.items()
+            if key in _FIELDS
+        }
+        known["stack"] = _text(known.get("stack")) or None
+        entry.args = Arguments(**known)
     return entry
 
 

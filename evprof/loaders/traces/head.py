@@ -60,8 +60,9 @@ def _device(place: int, told: Mapping[str, Any]) -> TraceDevice:
 
 
 def _int(value: object) -> int | None:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and abs(value) < 2**62 else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) < 2**62 else None
 
 
 def _str(value: object) -> str:

@@ -163,13 +163,13 @@ class TraceText:
     def _scanned(self) -> tuple[Any, int]:
         """What Python's reader makes of the text from here on, as Latin-1: a character for each byte."""
         try:
-            return PATIENT.scan_once(self._text, self._at)
+            return PATIENT.raw_decode(self._text, self._at)
         except (ValueError, StopIteration):
             if self._is_mended:
                 raise
             self._data = self._data[: self._at] + with_numbers(self._data[self._at :])
             self._known_text, self._is_mended = None, True
-            return PATIENT.scan_once(self._text, self._at)
+            return PATIENT.raw_decode(self._text, self._at)
 
     def _next(self, between: re.Pattern[str] = _SPACE) -> str:
         """The next character that is no space. Raises _DamagedTextError at the end."""

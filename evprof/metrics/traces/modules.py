@@ -52,10 +52,10 @@ def module_rows(trace: TraceColumns, tree: ScopeTree, figures: OperatorFigures) 
         depth_of += [depth] * (len(group_of) - len(depth_of))
     which = group_at[places]
     is_child = tree.counts & (tree.parents >= 0)
-    above = tree.keepers[tree.parents[is_child]]
+    callers = tree.keepers[tree.parents[is_child]]
     operators, launched = np.zeros(len(tree), dtype=np.int64), figures.device_self_ns.copy()
-    np.add.at(operators, above, 1)
-    np.add.at(launched, above, figures.device_total_ns[is_child])
+    np.add.at(operators, callers, 1)
+    np.add.at(launched, callers, figures.device_total_ns[is_child])
     sums = np.zeros((6, len(group_of)), dtype=np.int64)
     columns = (
         np.ones(len(tree), dtype=np.int64),
@@ -74,11 +74,17 @@ def module_rows(trace: TraceColumns, tree: ScopeTree, figures: OperatorFigures) 
     rows: dict[int, ModuleRow] = {}
     for group in reversed(range(len(keys))):  # children come after their parents
         _, name, module = keys[group]
+        calls, operators, host_self, host_total, device_self, device_total = sums[:, group].tolist()
         rows[group] = ModuleRow(
-            trace.text(name).removeprefix(_PREFIX),
-            module,
-            *(int(value) for value in sums[:, group].tolist()),
-            tuple(rows[child] for child in inside.get(group, [])),
+            name=trace.text(name).removeprefix(_PREFIX),
+            module_id=module,
+            calls=calls,
+            operators=operators,
+            host_self_ns=host_self,
+            host_total_ns=host_total,
+            device_self_ns=device_self,
+            device_total_ns=device_total,
+            children=tuple(rows[child] for child in inside.get(group, [])),
         )
     return tuple(rows[group] for group in inside.get(NONE, []))
 

@@ -27,6 +27,7 @@ from evprof.metrics.traces.roles import (
     RUNTIME,
     STEP,
     STEP_PREFIX,
+    Mask,
     slice_roles,
 )
 from evprof.metrics.traces.tree import ScopeTree
@@ -107,7 +108,7 @@ def overview(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> TraceO
     """The overview; None of a trace without slices that take part in it."""
     slices = trace.slices
     roles = slice_roles(trace.texts, slices.categories, slices.names)
-    roles[launched.rows[_is_shared(trace, tree, launched)]] = COMMUNICATION
+    roles[launched.rows[_is_shared(trace, launched)]] = COMMUNICATION
     named = _steps(trace, roles)
     if not named:
         return None
@@ -133,12 +134,13 @@ def overview(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> TraceO
     )
 
 
-def _is_shared(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> np.ndarray:
+def _is_shared(trace: TraceColumns, launched: Launches) -> Mask:
     """Which device work is that of a collective: it has the id of one."""
     roles = slice_roles(trace.texts, trace.slices.categories, trace.slices.names)
     shared = np.flatnonzero(roles == COMMUNICATION)
     ids = trace.slices.external_ids
-    return launched.is_kernel & (joined(ids[launched.rows], ids[shared]) != NONE)
+    found: Mask = launched.is_kernel & (joined(ids[launched.rows], ids[shared]) != NONE)
+    return found
 
 
 def _steps(trace: TraceColumns, roles: np.ndarray) -> list[tuple[str, int, int]]:

@@ -59,7 +59,8 @@ class ScopeTree:
         """Of a figure of each scope: with all that lies in it."""
         passed = np.concatenate(([0], np.cumsum(own)))
         places = np.arange(len(self))
-        return passed[places + self.sizes] - passed[places]
+        found: Ints = passed[places + self.sizes] - passed[places]
+        return found
 
     def of_children(self, values: Ints) -> Ints:
         """The sum over direct children, of those that are scopes of their own."""
