@@ -62,7 +62,7 @@ def test_building_every_command_loads_no_numpy() -> None:
 
 def test_the_window_s_modules_are_imported_without_their_sources_being_read() -> None:
     code = (
-        "from ui.source_reading import spare_sources\nspare_sources()\nimport linecache, sys\n"
+        "from ui.style.source_reading import spare_sources\nspare_sources()\nimport linecache, sys\n"
         "import ui.window.main_window\n"
         "read = [name for name in linecache.cache if name.startswith(sys.argv[1])]\nprint(read)"
     )
