@@ -197,7 +197,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(parser=parser)
     choices = add_commands(parser, "command", is_required=False)
     for command in COMMANDS:
-        entry = add_command(choices, command.name, command.__doc__ or "", command.examples)
+        entry = add_command(choices, command.name, command.description(), command.examples)
         instance = command()
         instance.add_options(entry)
         entry.set_defaults(instance=instance)

@@ -21,7 +21,7 @@ class GuiCommand(Command):
     """Open the window (also what `evprof` alone does).
 
     PATH is an event recording, a video, a folder with both, a list of samples, a saved session, or a result file of
-    earlier scripts, which is imported. With --screenshot the window is drawn once without a display, saved as PNG, and
+    another program, which is imported. With --screenshot the window is drawn once without a display, saved as PNG, and
     the program ends.
     """
 

@@ -228,8 +228,8 @@ class Track:
         return self._take("rounds", self._rounds, row)
 
     def _take_tokens(self) -> bool:
-        # An imported file gives token ids at most; the moments on their records are made up.
-        if not self.is_answer or self.run.info.imported is not None:
+        # Most imported files give token ids at most; the moments on their records are made up.
+        if not self.is_answer or not self.run.info.has_token_times:
             return False
 
         def row(block: RowBlock) -> tuple[Ints, ...]:

@@ -49,6 +49,13 @@ def test_they_are_those_of_a_book_in_order_of_their_numbers(recording: RecordLog
     assert [run.run_id for run in stored[1:]] == [3, 5]
 
 
+def test_a_deleted_run_is_shown_to_no_reader() -> None:
+    found = RecordLog()
+    for run_id in (1, 2):
+        found.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", "target", is_deleted=run_id == 1)))
+    assert [run.run_id for run in StoredRuns(found)] == [2]
+
+
 def test_rows_of_runs_that_took_turns(build_span: Callable[..., object]) -> None:
     """Runs on two devices at once leave their rows in turns."""
     found = RecordLog()

@@ -204,8 +204,8 @@ class TokenText(QAbstractScrollArea):
         """What the tool tip says of a mark: piece, id, origin, round, time and latency."""
         run = self._flow.run if self._flow else None
         first = mark.tokens[0]
-        ids = " ".join(str(token.token_id) for token in mark.tokens)
-        lines = [f"{mark.text.strip() or first.piece!r}   id {ids}"]
+        ids = " ".join(str(token.token_id) for token in mark.tokens if token.known_id is not None)
+        lines = [f"{mark.text.strip() or first.piece!r}" + (f"   id {ids}" if ids else "")]
         known = "lossy: need not be the target's own" if mark.origin == ORIGIN_DRAFT else mark.origin
         origin = known if mark.round_index < 0 else f"{known} in round {mark.round_index + 1}"
         lines.append(f"position {mark.position} · {origin}")
@@ -605,9 +605,9 @@ def _chosen_of(run_id: int, mark: TokenMark) -> Chosen:
 
 
 def _within(flow: AnswerFlow, chosen: TimeRange) -> list[int]:
-    """Indices of the marks that came in a stretch of time; imported runs tell no times of tokens."""
+    """Indices of the marks that came in a stretch of time; of most imported runs no times of tokens are known."""
     zero = flow.run.info.start_ns
-    if zero is None or flow.run.info.imported is not None:
+    if zero is None or not flow.run.info.has_token_times:
         return []
     times = np.array([mark.tokens[0].t_ns for mark in flow.marks], dtype=np.int64) - zero
     found: list[int] = np.flatnonzero((times >= chosen.start_ns) & (times <= chosen.end_ns)).tolist()

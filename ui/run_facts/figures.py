@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
-from evprof.metrics.figures.stages import BASES, END_TO_END
+from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel
 
@@ -51,6 +51,11 @@ Cells: TypeAlias = "tuple[Configuration | None, Configuration | None]"
 """All runs that a column stands for, where it stands for its cell."""
 
 NO_CELLS: Cells = (None, None)
+
+
+def basis_for(*columns: ShownModel | None) -> str:
+    """The widest basis on which these runs have totals; that of a whole run as long as none has."""
+    return widest_basis([[column.run] for column in columns if column is not None])
 
 
 def compare(

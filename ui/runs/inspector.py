@@ -43,6 +43,9 @@ class Inspector(QWidget):
         self.tracks: Callable[[], Sequence[Track]] = self._own_tracks
         """The lanes' data of the runs in the columns; who draws them may hand its own over."""
 
+        self.more: Callable[[Chosen | None], list[DetailSection]] = lambda _chosen: []
+        """What others know of what is selected, shown below."""
+
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
         self._head = section_head("Selection")
         self._empty = EmptyState(
@@ -117,7 +120,7 @@ class Inspector(QWidget):
 
     def _fill(self, *_: object) -> None:
         self._later.begin()
-        sections = self._found()
+        sections = [*self._found(), *self.more(self._selection.chosen)]
         if sections == self._sections and self._parts:
             return
         self._sections = sections

@@ -125,14 +125,14 @@ def _quoted(piece: str) -> str:
 
 def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) -> list[Detail]:
     zero = run.info.start_ns
+    named = token.known_id is not None
     details = [
-        Detail("piece", _quoted(token.piece)),
-        Detail("id", str(token.token_id)),
+        *([Detail("piece", _quoted(token.piece)), Detail("id", str(token.token_id))] if named else ()),
         Detail("origin", token.origin),
     ]
     if token.round_index >= 0:
         details.append(Detail("round", str(token.round_index + 1)))
-    if zero is not None and run.info.imported is None:
+    if zero is not None and run.info.has_token_times:
         details.append(Detail("known at", ms_text(ms_from_ns(token.t_ns - zero))))
         took = NOTHING if before is None else ms_text(ms_from_ns(token.t_ns - before.t_ns))
         details.append(Detail("after the token before", took))

@@ -171,7 +171,7 @@ class LatencyLane(Lane):
                 ("latency", time_text(round(values[row] * 1e6))),
                 ("at", time_text(int(times[row]) - track.shift_ns)),
                 ("origin", ORIGINS[int(track.token_origins()[row + 1])]),
-                ("id", str(token.token_id)),
+                *([("id", str(token.token_id))] if token.known_id is not None else ()),
             ]
             if token.round_index >= 0:
                 facts.append(("round", str(token.round_index + 1)))

@@ -89,6 +89,7 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
     ActionEntry("compare", "Compare…", "Ctrl+K"),
+    ActionEntry("torch_trace", "Torch trace…", "Ctrl+Alt+T"),
     ActionEntry("align_start", "Align at the start", "Alt+1", below="Runs A and B"),
     ActionEntry("align_first_token", "Align at the first token", "Alt+2", below="Runs A and B"),
     ActionEntry("align_span", "Align at the selected span", "Alt+3", below="Runs A and B"),

@@ -47,8 +47,8 @@ def _models(data: ReportData) -> dict[tuple[str, str], Model]:
     found: dict[tuple[str, str], Model] = {}
     for run in data.runs:
         model = run.info.models.get(run.info.role)
-        if model is None:
-            continue
+        if model is None or not model.layers:
+            continue  # behind a server
         key = (run.info.role, model.name)
         if key not in found or (not _has_tensors(found[key][2]) and _has_tensors(run)):
             found[key] = (model, sizes_in(run, noted), run)
