@@ -58,7 +58,6 @@ class RayCluster(Closing):
 
     def _connect(self, word: str, say: Callable[[str], None], cpus: int | None) -> Any:
         _check_address(word)
-        self._held.enter_context(_kept_signals())
         self._held.enter_context(_quiet())
         is_asked = word not in (AUTO, LOCAL) or (word == AUTO and "RAY_ADDRESS" in os.environ)
         if not self.is_local:
@@ -74,7 +73,8 @@ class RayCluster(Closing):
     def _join(self, word: str, say: Callable[[str], None]) -> Any:
         ray = _ray()
         try:
-            found = ray.init(address=word, log_to_driver=False, configure_logging=False)
+            with _kept_signals():
+                found = ray.init(address=word, log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise UserError(
                 f"--ray {word}: no Ray answers there ({reason_of(error)}); start it with `ray start --head`, or take "
@@ -91,16 +91,17 @@ class RayCluster(Closing):
         ray = _ray()
         self._held.enter_context(_no_cluster())
         try:
-            found = ray.init(
-                address=LOCAL,
-                num_cpus=cpus,
-                include_dashboard=False,
-                object_store_memory=LOCAL_STORE_BYTES,
-                log_to_driver=False,
-                configure_logging=False,
-                _node_ip_address=_LOOPBACK,
-                _temp_dir=folder,
-            )
+            with _kept_signals():
+                found = ray.init(
+                    address=LOCAL,
+                    num_cpus=cpus,
+                    include_dashboard=False,
+                    object_store_memory=LOCAL_STORE_BYTES,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    _node_ip_address=_LOOPBACK,
+                    _temp_dir=folder,
+                )
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones where its own processes do not start
             ray.shutdown()
             raise UserError(f"Ray does not start on this machine: {reason_of(error)}; run evprof doctor.") from None
@@ -286,7 +287,7 @@ def _no_cluster() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kept_signals() -> Iterator[None]:
-    """Ray takes SIGTERM; afterwards it is whose it was."""
+    """Ray takes SIGTERM when it starts; afterwards it is whose it was."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
