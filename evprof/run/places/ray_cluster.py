@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -34,6 +35,8 @@ LOCAL_STORE_BYTES = 128 << 20
 _OWN_SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 
 _LOOPBACK = "127.0.0.1"
+
+_ANSWER_S = 5.0
 
 T = TypeVar("T")
 
@@ -73,9 +76,13 @@ class RayCluster(Closing):
     def _join(self, word: str, say: Callable[[str], None]) -> Any:
         ray = _ray()
         try:
+            if word != AUTO:
+                # Ray itself tries for a minute.
+                host, _, port = word.rpartition(":")
+                socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S).close()
             with _kept_signals():
                 found = ray.init(address=word, log_to_driver=False, configure_logging=False)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (RuntimeError, ValueError, OverflowError, OSError) as error:
             raise UserError(
                 f"--ray {word}: no Ray answers there ({reason_of(error)}); start it with `ray start --head`, or take "
                 "--ray local."
