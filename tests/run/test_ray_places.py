@@ -329,7 +329,7 @@ def test_an_address_that_is_none_is_refused(word):
 
 
 def test_a_cluster_that_does_not_answer_is_told():
-    with pytest.raises(UserError, match="--ray 127.0.0.1:1: no Ray answers there .*--ray local") as refused:
+    with pytest.raises(UserError, match=r"^--ray 127\.0\.0\.1:1: no Ray answers there .*--ray local") as refused:
         RayCluster("127.0.0.1:1", pytest.fail)
     assert refused.value.exit_code == 1
 
