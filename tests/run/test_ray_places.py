@@ -20,8 +20,9 @@ import pytest
 
 from evprof.core.errors import UserError
 from evprof.core.records import STREAMS
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, ENGINE_SESSION, FAILED, FINISHED, PLACE
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.loaders.content import content_hash
 from evprof.metrics.configurations.attempts import last_attempts

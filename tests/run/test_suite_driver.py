@@ -21,8 +21,9 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.meters.cooldown import CoolingPause

@@ -137,7 +137,7 @@ class _Measurement:
         """Facts and runs of a suite that is continued; nothing of a new one."""
         if not session.exists():
             return {}, []
-        from evprof.core.run_log import RunBook
+        from evprof.core.run_book import RunBook
         from evprof.session.reading import load_session
 
         found = load_session(session)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress, time_text
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.metrics.figures.throttling import slowed_down
 from evprof.run.suites.plan import SuiteRow
 

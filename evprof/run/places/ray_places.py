@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import evprof
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
@@ -18,6 +17,7 @@ from evprof.core.run_info import PLACE
 from evprof.core.units import bytes_text
 from evprof.run.places.engine_seat import SeatAnswer
 from evprof.run.places.place import Ended
+from evprof.version import __version__
 
 LOOK_S = 0.05
 
@@ -145,10 +145,8 @@ class RayPlaces:
         """Raises UserError for a machine that has another version of evprof."""
         worker = self._workers[place]
         worker.name, worker.starts = told[PLACE], 0
-        if told["evprof"] != evprof.__version__:
-            raise UserError(
-                f"{worker.name} has evprof {told['evprof']}, and here is {evprof.__version__}; install the same."
-            )
+        if told["evprof"] != __version__:
+            raise UserError(f"{worker.name} has evprof {told['evprof']}, and here is {__version__}; install the same.")
 
     def _ended(self, place: int, answer: SeatAnswer) -> Ended:
         name = self._workers[place].name

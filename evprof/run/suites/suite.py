@@ -18,8 +18,9 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, RowKey
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.noted_baselines import note_baselines
 from evprof.run.places.one_place import OnePlace

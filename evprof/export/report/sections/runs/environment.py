@@ -129,10 +129,11 @@ def _models(data: ReportData) -> Table | None:
     }
     rows = [
         (
-            *text_cells((model.name, role, family_title(model.family))),
-            *text_cells((model.dtype, model.quantization or "as loaded", model.device)),
+            *text_cells((model.name, role, family_title(model.family) or "—")),
+            *text_cells((model.dtype or "—", model.quantization or ("as loaded" if model.dtype else "—"))),
+            *text_cells((model.device or "—",)),
             *text_cells(("—",) * 3 if own == Badge.IMPORTED else (model.attention, model.cache, model.step)),
-            rows_cell(model.parameters),
+            rows_cell(model.parameters) if model.parameters else not_available(),
             bytes_cell(model.weight_bytes, own),
         )
         for role, model, own in found.values()
