@@ -21,6 +21,7 @@ from evprof.cli.sessions.import_command import ImportCommand
 from evprof.cli.sessions.report import ReportCommand
 from evprof.cli.sessions.show import ShowCommand
 from evprof.cli.suite.command import SuiteCommand
+from evprof.cli.trace.command import TraceCommand
 
 COMMANDS: tuple[type[Command], ...] = (
     GuiCommand,
@@ -36,6 +37,7 @@ COMMANDS: tuple[type[Command], ...] = (
     ReportCommand,
     ExportCommand,
     FilmCommand,
+    TraceCommand,
     AdapterCommand,
     BenchCommand,
     DoctorCommand,

@@ -46,7 +46,7 @@ _MOST_LEVELS = 64
 
 
 @dataclass
-class Session:
+class StoredSession:
     """A session as read: its recording, and what is known of it apart from its runs (`facts`, as JSON gives them)."""
 
     path: Path
@@ -66,7 +66,7 @@ def read_session(path: Path) -> RecordLog:
     return load_session(path).recording
 
 
-def load_session(path: Path) -> Session:
+def load_session(path: Path) -> StoredSession:
     """Like `read_session`, with the facts of the session itself."""
     path = Path(path)
     check_header(path)
@@ -123,7 +123,7 @@ class _Reading:
         self._recording = RecordLog()
         self._infos: dict[int, RunInfo] = {}
 
-    def session(self) -> Session:
+    def session(self) -> StoredSession:
         found = format_of(self._connection)
         if found == FORMAT:
             return self._read()
@@ -135,7 +135,7 @@ class _Reading:
             self._file_bytes = 2 * self._file_bytes + (64 << 10)
             return self._read()
 
-    def _read(self) -> Session:
+    def _read(self) -> StoredSession:
         self._check_tables()
         self._rows = CheckedRows(self._connection, self._read_tally(), self._file_bytes)
         facts = {key: self._json(value) for key, value in self._rows.whole("session")}
@@ -147,7 +147,7 @@ class _Reading:
             raise DamageError(told)
         environment, created_at = facts.get("environment"), facts.get("created_at")
         version = facts.get("evprof_version")
-        return Session(
+        return StoredSession(
             self._path,
             self._recording,
             environment if isinstance(environment, dict) else {},

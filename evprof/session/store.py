@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evprof import __version__
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import name_tag
 from evprof.core.files.new_file import put_new
@@ -30,6 +29,7 @@ from evprof.session.migrations import migrate
 from evprof.session.presence import Hold, hold, is_elsewhere
 from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
 from evprof.session.validation import fitting, run_info_from
+from evprof.version import __version__
 
 WRITER_GONE = "The program ended during this run."
 

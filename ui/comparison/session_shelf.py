@@ -10,7 +10,8 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.session.header import is_session
 from evprof.session.reading import load_session
 
@@ -78,7 +79,7 @@ class SessionShelf(QObject):
 
 
 def read_any(path: Path) -> ReadSession:
-    """A session file, or result files of earlier scripts taken over into a session that is not kept.
+    """A session file, or result files of other programs taken over into a session that is not kept.
 
     Raises UserError for anything else.
     """

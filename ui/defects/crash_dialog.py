@@ -10,10 +10,10 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton, QWidget
 
 from evprof.core.safe_text import plain
+from ui.state.outside import open_outside
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
-from ui.widgets.outside import open_outside
 
 _MOST_CHARACTERS = 200_000
 _WORDS = (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QUrl
 
 from evprof.loaders.help_pages import page_source, site_page
-from ui.widgets.outside import open_outside
+from ui.state.outside import open_outside
 
 CONTENTS, TROUBLESHOOTING = "index", "troubleshooting"
 """The pages that the menu names."""

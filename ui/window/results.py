@@ -1,4 +1,4 @@
-"""Takes results of earlier scripts over into a session, and writes reports; in the background, told in the bar."""
+"""Takes results of other programs over into a session, and writes reports; in the background, told in the bar."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.units import count_text
+from ui.state.outside import open_outside
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
-from ui.widgets.outside import open_outside
 
 _REPORTS = "Web page (*.html);;Markdown (*.md)"
 _MOST_TOLD = 2
@@ -37,7 +37,9 @@ class Results(QObject):
 
     def browse(self) -> None:
         """Asks for result files, and imports them."""
-        paths, _ = QFileDialog.getOpenFileNames(self._window, "Import results", "", "Results (*.json);;All files (*)")
+        paths, _ = QFileDialog.getOpenFileNames(
+            self._window, "Import results", "", "Results (*.json *.jsonl);;All files (*)"
+        )
         if paths:
             self.take([Path(path) for path in paths])
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QUrl
 
+from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import KEPT
-from ui.widgets.outside import open_outside
 from ui.window.exporting import Post
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
     from evprof.metrics.comparison.document import Configuration
     from evprof.metrics.configurations.saved_view import SavedView
-    from evprof.session.reading import Session
+    from evprof.session.reading import StoredSession
 
 BASES = ("end-to-end", "without-load", "model-only")
 
@@ -131,13 +131,15 @@ def _chosen(
     return listed, baseline, options.basis or view.basis, options.differences_only or view.differences_only
 
 
-def _session(path: Path) -> Session:
+def _session(path: Path) -> StoredSession:
     from evprof.session.reading import load_session
 
     return load_session(path)
 
 
-def _columns(path: str, console: Console, noted: list[Any], session: Session | None = None) -> list[Configuration]:
+def _columns(
+    path: str, console: Console, noted: list[Any], session: StoredSession | None = None
+) -> list[Configuration]:
     """The configurations of a session; prints which runs they skip."""
     from evprof.cli.run.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
@@ -204,7 +206,7 @@ def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configurati
     )
 
 
-def _view(session: Session, name: str) -> SavedView:
+def _view(session: StoredSession, name: str) -> SavedView:
     from evprof.metrics.configurations.saved_view import SavedView
     from evprof.session.views import saved_views
 

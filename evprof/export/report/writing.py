@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS, WITHOUT_RUNS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.documents.sections import document_sections

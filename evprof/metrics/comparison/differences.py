@@ -273,6 +273,7 @@ def _token_match(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) 
         left.token_id == right.token_id
         for one, other in zip(before, after, strict=True)
         for left, right in zip(one[0].tokens, other[0].tokens, strict=False)
+        if left.known_id is not None and right.known_id is not None
     ]
     return {
         "definition": TOKEN_MATCH_DEFINITION,

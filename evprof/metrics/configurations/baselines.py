@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.records import DRAFT
-from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, ModelFacts, RunInfo
+from evprof.core.run_info import ENGINE_SESSION, FINISHED, NOT_TOLD, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
@@ -221,7 +221,16 @@ def _question(info: RunInfo) -> tuple[Hashable, ...]:
     ]
     # What step a run took may depend on drafting; what was asked for does not.
     asked = info.settings.switches.step
-    return role, replace(model, step="") if model else None, asked, *asked_of(info, role), *settings
+    return role, replace(model, step="") if model else None, asked, _load(info), *asked_of(info, role), *settings
+
+
+def _load(info: RunInfo) -> str:
+    """Of an imported request how its server was asked, which its configuration's name says: under another load another
+    time is no baseline. A model without a name is that of its own file alone."""
+    model = info.models.get(info.role)
+    if info.imported is None or model is None or model.layers:
+        return ""
+    return info.cell if model.name == NOT_TOLD else info.cell.rpartition(" · ")[0]
 
 
 def _configuration(info: RunInfo) -> tuple[Hashable, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from evprof.core.rows.span import Span
 from evprof.core.run_info import LoadingFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.metrics.figures.stages import span_ms
 
 EVENT_PARTS = ("open", "read")
