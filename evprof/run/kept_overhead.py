@@ -46,7 +46,7 @@ class ObserverEffect(Plain):
             f"Time per token with evprof's records, against the same loop without: median of {self.pairs} pairs and "
             f"its 95 % interval, measured {self.measured} {where}. "
             f"Equal things differed by {_percent(self.again)} % meanwhile. "
-            "Another model may differ: the shorter its steps, the larger the share."
+            "Another model may differ: the shorter its steps, the larger the share. What drawing does is not in it."
         )
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from evprof.core.recording import RecordLog
+from evprof.loaders.events.opening import open_recording
 from evprof.run.works.offers import OFFERS
 from evprof.run.works.work_form import FLAG, ON, PLACE, WorkField, WorkForm, Works
 from ui.state.run_controller import RunController
@@ -181,7 +183,12 @@ def test_a_real_conversion_goes_through_the_window(
     item = queue.add(form, {"input": files["events"], "output": str(tmp_path / "out.npz")})
     if is_stopped:
         queue.close()
-        assert not (tmp_path / "out.npz").exists()
+        # Whoever was faster: nobody is at work any more, and what there is is whole.
+        assert not [child for child in psutil.Process().children() if str(tmp_path) in " ".join(child.cmdline())]
+        assert {path.name for path in tmp_path.iterdir()} <= {"out.npz"}
+        for path in tmp_path.iterdir():
+            with open_recording(path) as recording:
+                assert len(recording.read())
         return
     wait_until(lambda: item.is_over)
     assert item.state == DONE, item.lines

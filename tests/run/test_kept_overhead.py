@@ -34,7 +34,15 @@ def test_what_was_measured_is_told_with_its_interval_and_from_what() -> None:
     found = observer_effect("A Processor")
     assert found is not None
     assert found.text == "+0.3 % (−0.1 … +0.8 %)"
-    for part in ("300 pairs", "2026-01-02", "A Processor", "dispatch-32", "evprof 1.0", "0.0 %"):
+    for part in (
+        "300 pairs",
+        "2026-01-02",
+        "A Processor",
+        "dispatch-32",
+        "evprof 1.0",
+        "0.0 %",
+        "drawing does is not in it",
+    ):
         assert part in found.sentence
 
 

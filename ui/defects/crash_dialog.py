@@ -6,10 +6,11 @@ import contextlib
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QPlainTextEdit, QPushButton, QWidget
 
 from evprof.core.safe_text import plain
+from ui.state.outside import open_outside
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
@@ -64,7 +65,7 @@ class CrashDialog(QDialog):
 
     def _open_folder(self) -> None:
         if self.report is not None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.report.parent)))
+            open_outside(QUrl.fromLocalFile(str(self.report.parent)))
 
 
 def _read(report: Path | None) -> str:

@@ -18,10 +18,15 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
+from evprof.loaders.videos.decoding_plan import usable_threads
+from evprof.run.processes.giving_way import WINDOW
 from ui.state.mark_book import MarkBook
 
 PULL_INTERVAL_MS = 33
 """Time between two looks at the recording: 30 Hz."""
+
+SPARING_INTERVAL_MS, FEW_CORES = 100, 4
+"""The same while something is measured on fewer cores than that: the engine needs them."""
 
 
 class Host(Protocol):
@@ -208,6 +213,7 @@ class RunController(QObject):
     def hold(self, is_held: bool) -> None:
         """While it is held nothing begins: something else needs the machine for itself."""
         self._is_held = is_held
+        self._give_way()
         self._begin_next()
 
     def _keep_waiting(self, waiting: list[WaitingRun]) -> None:
@@ -245,11 +251,20 @@ class RunController(QObject):
         if self._host is not None:
             self._host.close()
             self._host = None
+        WINDOW.end()
 
     def _note_busy(self, is_busy: bool) -> None:
         if is_busy != self._is_busy:
             self._is_busy = is_busy
+            self._give_way()
             self.busy_changed.emit(is_busy)
+
+    def _give_way(self) -> None:
+        """The window's thread disturbs as little as it can while something is measured."""
+        is_measuring = self._is_busy or self._is_held
+        is_small = usable_threads() < FEW_CORES
+        self._timer.setInterval(SPARING_INTERVAL_MS if is_measuring and is_small else PULL_INTERVAL_MS)
+        (WINDOW.begin if is_measuring else WINDOW.end)()
 
 
 def _numbered(request: RunRequest, run_id: int, group_id: int) -> RunRequest:

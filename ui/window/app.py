@@ -26,6 +26,7 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.run.processes.giving_way import WINDOW
 from evprof.run.works.work_form import Works
 from ui.defects.crash_dialog import CrashDialog
 from ui.defects.defect_net import DefectNet, Report
@@ -116,7 +117,8 @@ def run_window(
     if window.starts_anew and again_argv:
         forget_scale()
         path = window.session.path
-        QProcess.startDetached(again_argv[0], [*again_argv[1:], *([] if path is None else [str(path)])])
+        words = [*again_argv[1:], *([] if path is None else [str(path)])]
+        WINDOW.start(partial(QProcess.startDetached, again_argv[0], words))
     return code
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QUrl
-from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.units import count_text
+from ui.state.outside import open_outside
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
 
@@ -111,7 +111,7 @@ class Results(QObject):
         path = Path(str(output))
 
         def show() -> None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
+            open_outside(QUrl.fromLocalFile(str(path)))
 
         self._post(f"Report written: {path}", "info", "Open", show)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QUrl
-from PySide6.QtGui import QDesktopServices
 
+from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import KEPT
@@ -63,7 +63,7 @@ class TraceViewer(QObject):
             return
         self._board = outcome  # type: ignore[assignment]  # the other half of _start's answer
         if self._board is not None:
-            QDesktopServices.openUrl(QUrl(self._board.url))
+            open_outside(QUrl(self._board.url))
             self._post(f"TensorBoard answers at {self._board.url}", KEPT)
 
     def close(self) -> None:
