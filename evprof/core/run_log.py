@@ -6,7 +6,7 @@ The window, the metrics and the exports all read these; it knows no toolkit, fil
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -131,6 +131,13 @@ class RunLog:
     Rows stay columns of the streams they came in (`blocks`) until somebody asks for the objects: a session may hold
     millions, and what is drawn is read from the columns. What was asked for is kept, and follows the run.
     """
+
+    kept: Mapping[str, Any] | None = None
+    """Figures that were read off the rows when the run ended, by the names of `evprof.metrics.figures.kept`; None while
+    they are read off the rows themselves."""
+
+    observed: tuple[str, tuple[Any, ...]] | None = None
+    """What statistics tell runs apart by, worked out once for a run that changes no more."""
 
     def __init__(self, info: RunInfo) -> None:
         self.info = info

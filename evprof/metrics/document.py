@@ -5,7 +5,7 @@ Everything is read from a RunLog, finished or not; what was not measured is None
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import evprof
@@ -14,6 +14,7 @@ from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, TARGET, AlternativesRecord, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog, Span
+from evprof.core.streamed_list import StreamedList
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
@@ -58,21 +59,29 @@ def session_document(
     others: Iterable[RunLog] | None = None,
     batches: Iterable[BatchRow] = (),
     processes: ProcessSpread | None = None,
+    *,
+    is_streamed: bool = False,
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
     `others` are the runs that speculation is weighed against, the listed ones by default;
     `processes` tells how much engine processes differ on the machine.
+
+    `is_streamed`: its `runs` are made while they are written.
     """
     listed = list(runs)
     known = by_sample(listed if others is None else others)
+
+    def documents() -> Iterator[dict[str, Any]]:
+        return (run_document(run, known.get(sample_key(run), ()), processes) for run in listed)
+
     if environment is None:
         environment = next((run.info.environment for run in reversed(listed) if run.info.environment), {})
     return {
         "schema_version": SCHEMA_VERSION,
         "evprof_version": evprof.__version__,
         "environment": environment,
-        "runs": [run_document(run, known.get(sample_key(run), ()), processes) for run in listed],
+        "runs": StreamedList(len(listed), documents) if is_streamed else list(documents()),
         "batches": [row.to_json() for row in batches],
     }
 

@@ -365,10 +365,13 @@ class SessionWriter(Closing):
             self._let_go()
 
     def _close_file(self, target: SessionTarget) -> None:
-        file, target.file = target.file, None
+        file = target.file
         if file is None:
             return
         try:
+            with contextlib.suppress(*_REFUSALS):  # figures can be read off the rows again
+                target.summarize()
+            target.file = None
             file.close()
         except sqlite3.Error as error:
             # What was committed lies in its log, and is read from there.

@@ -98,7 +98,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _connect(address: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
         connection.execute("PRAGMA trusted_schema = OFF")

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from evprof import __version__
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import name_tag
@@ -29,6 +31,7 @@ from evprof.session.header import check_header
 from evprof.session.migrations import migrate
 from evprof.session.presence import Hold, hold, is_elsewhere
 from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
+from evprof.session.summaries.writing import KeptFigures, SummaryWriter
 from evprof.session.validation import fitting, run_info_from
 
 WRITER_GONE = "The program ended during this run."
@@ -61,7 +64,8 @@ class SampleFile:
 class Commit:
     """What one transaction takes in. `facts` are of the session, JSON under names of their own.
 
-    `begun`: which of `infos` are of runs that the file must not hold yet.
+    `begun`: which of `infos` are of runs that the file must not hold yet. `figures`: of runs that have ended, all of
+    whose rows are here or in the file, what is kept of them by name; their infos need not be among `infos`.
     """
 
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -70,9 +74,10 @@ class Commit:
     samples: list[SampleFile] = field(default_factory=list)
     environment: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    figures: dict[int, KeptFigures] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.ranges or self.infos or self.samples or self.environment or self.facts)
+        return bool(self.ranges or self.infos or self.samples or self.environment or self.facts or self.figures)
 
 
 class LostError(UserError):
@@ -128,6 +133,7 @@ class SessionFile:
             self.next_group_id: int = (row[1] or 0) + 1
             self._next_chunk: int = self._next("chunk_id", "chunks")
             self._next_tensor: int = self._next("tensor_id", "tensors")
+            self._summaries = SummaryWriter(self._connection, self._tables)
         # Only now: a session that is damaged stays as it is to the byte, and the kind of its log is part of the file.
         self.note = " ".join(filter(None, [self._choose_journal(), self._warn_of_locks()])) or None
         self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -187,6 +193,7 @@ class SessionFile:
                 self._put_news(streams, news)
         except BaseException:
             self._next_chunk, self._next_tensor = next_chunk, next_tensor
+            self._summaries.forget()
             raise
 
     def _put_news(self, streams: Mapping[str, Stream], news: Commit) -> None:
@@ -195,8 +202,10 @@ class SessionFile:
                 self._tables.insert("runs", [_run_row(info)])
             else:
                 self._tables.put("runs", _run_row(info))
+        self._summaries.begin(news.begun)
         for name, (start, stop) in news.ranges.items():
             self._put_rows(streams[name], start, stop)
+        self._summaries.put(news.infos, news.figures)
         for sample in news.samples:
             row = (sample.run_id, sample.kind, storable(sample.path), sample.content_hash)
             self._tables.put("samples", row, keys=2)
@@ -224,7 +233,7 @@ class SessionFile:
         """Puts everything into one file. Raises sqlite3.Error when that fails; the rows are safe then all the same."""
         try:
             with self._tables.transaction():
-                self._tables.remove("writer")
+                self._tables.remove("session", "writer")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
@@ -259,6 +268,7 @@ class SessionFile:
             rows = [[storable(value) for value in row] for row in stream.rows(start, stop)]
             numbered = [(tensor_id, *row) for tensor_id, row in enumerate(rows, self._next_tensor)]
             self._tables.insert(stream.name, numbered)
+            self._summaries.note_rows(stream.name, [row[1] for row in numbered], self._next_tensor)
             self._next_tensor += len(rows)
             return
         for first, last in _pieces(stream, start, stop):
@@ -276,6 +286,7 @@ class SessionFile:
                 int(runs.max()),
             )
             self._tables.insert("chunks", [row])
+            self._summaries.note_rows("chunks", np.unique(runs).tolist(), self._next_chunk)
             self._next_chunk += 1
 
 

@@ -39,7 +39,6 @@ class ShowCommand(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads and prints; the file is not touched."""
         from evprof.cli.run.batches import print_batches
-        from evprof.cli.run.recorded_session import saved_runs
         from evprof.cli.run.text import print_runs
         from evprof.cli.sessions.cost_lines import print_costs
         from evprof.cli.sessions.mark_lines import print_marks
@@ -48,13 +47,15 @@ class ShowCommand(Command):
         from evprof.run.kept_repeatability import spread_among
         from evprof.session.batches import read_batches
         from evprof.session.marks import marks_of
-        from evprof.session.reading import load_session
+        from evprof.session.summaries.opened import open_session
 
-        session = load_session(Path(options.session))
-        runs, batches = saved_runs(session.recording), read_batches(session.facts)
+        session = open_session(Path(options.session))
+        runs, batches = list(session.runs.values()), read_batches(session.facts)
         processes = spread_among(runs, session.facts)
         if console.is_json:
-            document = session_document(runs, session.environment or None, batches=batches, processes=processes)
+            document = session_document(
+                runs, session.environment or None, batches=batches, processes=processes, is_streamed=True
+            )
             if options.costs:
                 document["scaling"] = scaling_document(runs, session.facts, processes)
             console.document(document)

@@ -197,13 +197,14 @@ def _text(circumstance: Circumstance, value: Value) -> str:
 def _figures(listed: Sequence[Configuration]) -> tuple[str, ...]:
     """The figures that a column's first run has, and the match of tokens."""
     from evprof.metrics.comparison.figures import READERS
+    from evprof.metrics.figures.decoding import answer_length
     from evprof.metrics.figures.stages import END_TO_END
 
     firsts = [column.runs[0] for column in listed]
     known = [
         key for key, read in READERS.items() if any(read(run, run.info.role, END_TO_END) is not None for run in firsts)
     ]
-    return (*known, *([TOKEN_MATCH] if any(run.tokens for run in firsts) else []))
+    return (*known, *([TOKEN_MATCH] if any(map(answer_length, firsts)) else []))
 
 
 def _depends_on(key: str, listed: Sequence[Configuration]) -> tuple[str, ...]:

@@ -269,10 +269,12 @@ def token_match_of(pairs: Matched) -> dict[str, Any]:
 
 
 def _token_match(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) -> dict[str, Any]:
+    from evprof.metrics.figures.decoding import answer_ids
+
     matches = [
-        left.token_id == right.token_id
+        left == right
         for one, other in zip(before, after, strict=True)
-        for left, right in zip(one[0].tokens, other[0].tokens, strict=False)
+        for left, right in zip(answer_ids(one[0]), answer_ids(other[0]), strict=False)
     ]
     return {
         "definition": TOKEN_MATCH_DEFINITION,
