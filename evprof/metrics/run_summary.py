@@ -7,10 +7,10 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison import circumstances, figures
-from evprof.metrics.figures import throttling
+from evprof.metrics.figures import loading, throttling
 from evprof.metrics.figures.kept import KEPT
 
-OF_MODULES = (circumstances, figures, throttling)
+OF_MODULES = (circumstances, figures, loading, throttling)
 """Modules that keep figures, with those they import."""
 
 COLUMNS: Mapping[str, str] = {name: entry.kind for name, entry in sorted(KEPT.items())}

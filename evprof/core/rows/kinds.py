@@ -7,3 +7,6 @@ INTEGER, REAL, TEXT = "q", "d", "i"
 
 NO_INTEGER, NO_TEXT = -(1 << 63), -1
 """Stand for nothing, as NaN does among reals."""
+
+ROUNDS = "rounds_of"
+"""The kept value that holds a run's rounds of speculation whole: verdicts read them of every run that drafts."""

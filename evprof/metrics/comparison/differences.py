@@ -43,14 +43,16 @@ class Matched:
 
 def matched(baseline: Configuration, other: Configuration) -> Matched:
     """The runs of all samples that both measured; of all samples when they share none."""
-    from evprof.metrics.configurations.gathering import by_sample, sample_key
-    from evprof.metrics.configurations.machines import machine_of, on_common_machines
+    from evprof.metrics.configurations.gathering import by_sample, on_machines_of_both
 
     files = baseline.session, other.session
     if not (baseline.is_cell or other.is_cell):
         return Matched([[*baseline.runs]], [[*other.runs]], True, files)
-    sides = on_common_machines(baseline.runs, other.runs, lambda run: machine_of(run.info), sample_key)
-    one, two = map(by_sample, sides)
+    sides = on_machines_of_both(baseline, other)
+    one, two = (
+        column.samples() if side is column.runs else by_sample(side)
+        for column, side in zip((baseline, other), sides, strict=True)
+    )
     common = [key for key in one if key in two]
     if common:
         return Matched([one[key] for key in common], [two[key] for key in common], True, files)

@@ -158,4 +158,4 @@ def _means(pairs: Iterable[tuple[Hashable, float]]) -> dict[Hashable, float]:
     found: dict[Hashable, list[float]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
-    return {key: fmean(values) for key, values in found.items()}
+    return {key: values[0] if len(values) == 1 else fmean(values) for key, values in found.items()}

@@ -55,8 +55,8 @@ def kept(
 
         def named(run: RunLog, *args: Any, **words: Any) -> str | None:
             found = key(run, *args, **words)
-            if found is None:
-                return None
+            if found is None or found in names:
+                return names.get(found) if found is not None else None
             return names.setdefault(found, f"{prefix} {found}".rstrip())
 
         for arguments in variants or ((),):
@@ -68,8 +68,8 @@ def kept(
             known = run.kept
             if known is not None:
                 name = named(run, *args, **words)
-                if name is not None and name in known:
-                    found = known[name]
+                found = known if name is None else known.get(name, known)
+                if found is not known:
                     return None if found is None else taken(found)
             return read(run, *args, **words)
 

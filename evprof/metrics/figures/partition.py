@@ -68,6 +68,12 @@ def _shape(spans: frozenset[tuple[str, Block, Block]]) -> StagePartition:
     )
 
 
+def is_in_pieces(run: RunLog) -> bool:
+    """Whether a run's file timed several stages in one piece."""
+    shape = shape_of(run)
+    return bool(shape.doubled) or any(len(block) > 1 for block in shape.blocks)
+
+
 def ordered(names: Iterable[str]) -> Block:
     """Stages in their own order."""
     wanted = set(names)

@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from evprof.core.records import RoundRecord
-from evprof.core.rows.kinds import TEXT
+from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
@@ -104,6 +104,18 @@ def is_lossy(run: RunLog) -> bool:
     """Whether a run's answer need not be the target's own: by its mode, or by what it says of its drafter."""
     facts = run.info.speculation
     return not (mode_of(run.info.mode).is_lossless and (facts is None or facts.is_lossless))
+
+
+@kept(kind=TEXT, told=json.dumps)
+def rounds_of(run: RunLog) -> list[list[Any]] | None:
+    """The rounds of a run that drafts as rows without its number, as a summary holds them (`ROUNDS`)."""
+    return [list(entry[1:]) for entry in run.rounds] or None
+
+
+@kept(kind=INTEGER)
+def round_count(run: RunLog) -> int:
+    """How many rounds of speculation a run had."""
+    return len(run.rounds)
 
 
 def _told(found: Acceptance) -> str:

@@ -30,20 +30,20 @@ class StoredColumns:
     def __init__(self, run_ids: npt.NDArray[np.int64], table: npt.NDArray[Any], words: Words) -> None:
         self.run_ids = run_ids
         self.words = words
-        self._kinds = {name: _kind(table.dtype[name]) for name in table.dtype.names or ()}
-        self._views = {name: (table[name], _NOTHING[kind]) for name, kind in self._kinds.items()}
+        self.kinds = {name: _kind(table.dtype[name]) for name in table.dtype.names or ()}
+        self._views = {name: (table[name], _NOTHING[kind]) for name, kind in self.kinds.items()}
         self._texts: dict[str, Texts] = {}
 
     def __len__(self) -> int:
         return len(self.run_ids)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._kinds
+        return name in self.kinds
 
     @property
     def names(self) -> tuple[str, ...]:
         """What is known of every run."""
-        return tuple(self._kinds)
+        return tuple(self.kinds)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """Numbers of all runs: int64, float64, or numbers of words."""
@@ -58,7 +58,7 @@ class StoredColumns:
 
     def kind(self, name: str) -> str:
         """What a column holds."""
-        return self._kinds[name]
+        return self.kinds[name]
 
     def texts(self, name: str) -> Texts:
         """A column of words as numbers of distinct ones; nothing is ""."""

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Protocol
 from evprof.core.errors import UserError
 from evprof.core.plain import UnfitError, hints_of, reader_of
 from evprof.core.recording import RecordLog
-from evprof.core.rows.kinds import TEXT
+from evprof.core.records import RoundRecord
+from evprof.core.rows.kinds import ROUNDS, TEXT
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog, blocks_by_run
 from evprof.core.run_settings import settings_from_json
@@ -162,18 +163,25 @@ class StoredInfo(RunInfo):
         """Takes newly known fields in; other runs, of which the same was known, keep what they have."""
         for name in facts:
             if name in self.__dataclass_fields__:
-                self.__dict__.setdefault(name, copy.copy(getattr(self, name)))
+                self.__dict__[name] = copy.copy(getattr(self, name))
         super().merge(facts)
 
 
 class _Field:
-    """A field of RunInfo that is read when it is asked for, unless something else was said of it since."""
+    """A field of RunInfo that is read when it is first asked for, unless something was said of it before."""
 
-    def __init__(self, read: Callable[[StoredInfo], Any]) -> None:
+    def __init__(self, name: str, read: Callable[[StoredInfo], Any], *, is_kept: bool = True) -> None:
+        self._name = name
         self._read = read
+        self._is_kept = is_kept
 
     def __get__(self, info: StoredInfo | None, _: object) -> Any:
-        return self if info is None else self._read(info)
+        if info is None:
+            return self
+        found = self._read(info)
+        if self._is_kept:
+            info.__dict__[self._name] = found
+        return found
 
 
 def _number(name: str) -> Callable[[StoredInfo], Any]:
@@ -219,16 +227,19 @@ def _heavy(name: str) -> Callable[[StoredInfo], Any]:
 
 
 for _name in NUMBERS:
-    setattr(StoredInfo, _name, _Field(_number(_name)))
+    setattr(StoredInfo, _name, _Field(_name, _number(_name)))
 for _name in WORDS:
-    setattr(StoredInfo, _name, _Field(_word(_name)))
+    setattr(StoredInfo, _name, _Field(_name, _word(_name)))
 for _name in FACTS:
-    setattr(StoredInfo, _name, _Field(_fact(_name)))
+    setattr(StoredInfo, _name, _Field(_name, _fact(_name)))
 for _name in HEAVY:
-    setattr(StoredInfo, _name, _Field(_heavy(_name)))
-StoredInfo.environment = _Field(_environment)  # type: ignore[assignment]
-StoredInfo.settings = _Field(lambda info: info._runs.fact("settings", info._place)[0])  # type: ignore[assignment]
-StoredInfo.given = _Field(lambda info: info._runs.fact("settings", info._place)[1])  # type: ignore[assignment]
+    setattr(StoredInfo, _name, _Field(_name, _heavy(_name), is_kept=False))
+for _name, _read in (
+    ("environment", _environment),
+    ("settings", lambda info: info._runs.fact("settings", info._place)[0]),
+    ("given", lambda info: info._runs.fact("settings", info._place)[1]),
+):
+    setattr(StoredInfo, _name, _Field(_name, _read))
 
 
 class KeptOfRun(Mapping[str, Any]):
@@ -243,6 +254,14 @@ class KeptOfRun(Mapping[str, Any]):
         if columns.kind(name) == TEXT:
             return self._runs.text(name, self._place)
         return columns.value(name, self._place)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The figure of a name: None where the run has none, `default` where the summary does not tell it."""
+        columns = self._runs.columns
+        kind = columns.kinds.get(name)
+        if kind is None:
+            return default
+        return self._runs.text(name, self._place) if kind == TEXT else columns.value(name, self._place)
 
     def __contains__(self, name: object) -> bool:
         return name in self._runs.columns
@@ -283,6 +302,14 @@ class StoredRun(RunLog):
             if name not in self.__dict__:
                 self._fetch()
             return self.__dict__[name]
+
+    @property
+    def rounds(self) -> list[RoundRecord]:
+        """The rounds of speculation; of a run whose summary tells them, its rows are not asked for."""
+        told = None if self.kept is None or "_blocks" in self.__dict__ else self.kept.get(ROUNDS, "")
+        if told == "":
+            return super().rounds
+        return [] if told is None else [RoundRecord(self.run_id, *row) for row in json.loads(told)]
 
     def let_go(self) -> None:
         """Forgets the rows; they are read again when they are asked for."""

@@ -33,8 +33,20 @@ ENVIRONMENT_OF_RUN = ("gpu", "gpu_end")
 """Entries of a run's environment that are another in every run."""
 
 NUMBERS = ("run_id", "group_id", "repeat", "warmup", "profiled", "is_deleted", "start_ns", "end_ns")
-WORDS = ("role", "mode", "status", "error", "started_at", "cell", "name", "note")
-_FACTS = ("models", "setup", "lengths", "speculation", "imported", "baseline", "chosen_baseline", "warnings")
+WORDS = ("role", "mode", "status", "error", "started_at", "cell", "name", "note", "text")
+_FACTS = (
+    "models",
+    "setup",
+    "lengths",
+    "kv",
+    "loading",
+    "memory",
+    "speculation",
+    "imported",
+    "baseline",
+    "chosen_baseline",
+    "warnings",
+)
 FACTS = ("settings", "sample", "environment", *_FACTS)
 """Fields of RunInfo that are kept as JSON, many runs' as one word."""
 
