@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar
 
-from evprof.core.run_log import RunLog
+_Run = TypeVar("_Run")
 
 
-class ListedRuns(Mapping[int, RunLog]):
+class ListedRuns(Mapping[int, _Run]):
     """Those of `stored` and of `own` runs that are not `hidden`, in order of their numbers or, of own ones, of coming.
 
     All three may change while this is in use.
     """
 
     def __init__(
-        self, stored: Mapping[int, RunLog], own: Mapping[int, RunLog], hidden: Collection[int] = frozenset()
+        self, stored: Mapping[int, _Run], own: Mapping[int, _Run], hidden: Collection[int] = frozenset()
     ) -> None:
         self.stored = stored
         self.own = own
@@ -32,7 +33,7 @@ class ListedRuns(Mapping[int, RunLog]):
     def __contains__(self, run_id: object) -> bool:
         return (run_id in self.own or run_id in self.stored) and run_id not in self.hidden
 
-    def __getitem__(self, run_id: int) -> RunLog:
+    def __getitem__(self, run_id: int) -> _Run:
         if run_id in self.hidden:
             raise KeyError(run_id)
         found = self.own.get(run_id)

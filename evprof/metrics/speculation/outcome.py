@@ -113,6 +113,12 @@ def rounds_of(run: RunLog) -> list[list[Any]] | None:
 
 
 @kept(kind=INTEGER)
+def judged_count(run: RunLog) -> int:
+    """How many judgements of drafted tokens were recorded (`JUDGED`)."""
+    return len(run.judgements)
+
+
+@kept(kind=INTEGER)
 def round_count(run: RunLog) -> int:
     """How many rounds of speculation a run had."""
     return len(run.rounds)

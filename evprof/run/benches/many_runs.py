@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -22,10 +23,12 @@ from evprof.core.records import (
     END,
     SETTLED,
     STAGES,
+    STREAM_OF,
     TARGET,
     AlternativesRecord,
     KvRecord,
     MemoryRecord,
+    Record,
     RoundRecord,
     SpanRecord,
     TensorRecord,
@@ -106,13 +109,14 @@ def write_many_runs(path: Path, plan: ManyRuns, note: Callable[[str], object] = 
     """Writes the session. Raises UserError where it cannot be written."""
     chance, count = random.Random(20_260_601), 0
     with closing(SessionFile(path)) as file:
-        recording, infos = RecordLog(), list[RunInfo]()
+        recording, infos = _Rows(list), list[RunInfo]()
         for info in _infos(plan):
             infos.append(_recorded(recording, info, chance))
             count += 1
             if len(infos) == _OF_COMMIT or count == plan.runs:
-                file.commit(recording.streams, _commit(recording, infos))
-                recording, infos = RecordLog(), []
+                log = _log(recording)
+                file.commit(log.streams, _commit(log, infos))
+                recording, infos = _Rows(list), []
             if count % 10_000 == 0:
                 note(f"{count} of {plan.runs} runs written")
 
@@ -136,6 +140,20 @@ def _commit(recording: RecordLog, infos: list[RunInfo]) -> Commit:
         ],
         figures={info.run_id: KeptFigures(info, summary_of(runs[info.run_id]), COLUMNS) for info in infos},
     )
+
+
+_Rows = defaultdict[str, list[tuple[Any, ...]]]
+
+
+def _add(rows: _Rows, record: Record) -> None:
+    rows[STREAM_OF[type(record)]].append(record)
+
+
+def _log(rows: _Rows) -> RecordLog:
+    recording = RecordLog()
+    for name, listed in rows.items():
+        recording.extend(name, listed)
+    return recording
 
 
 def _infos(plan: ManyRuns) -> Iterator[RunInfo]:
@@ -254,7 +272,7 @@ def _model(name: str, family: str) -> ModelFacts:
     )
 
 
-def _recorded(recording: RecordLog, info: RunInfo, chance: random.Random) -> RunInfo:
+def _recorded(recording: _Rows, info: RunInfo, chance: random.Random) -> RunInfo:
     """Adds a run as it would have been recorded."""
     drafts, run_id, role = info.mode == "speculative", info.run_id, info.role
     at = info.start_ns or 0
@@ -264,14 +282,14 @@ def _recorded(recording: RecordLog, info: RunInfo, chance: random.Random) -> Run
         length = round(_STAGE_MS[stage] * pace * _MS * (0.7 if drafts and stage == "decode" else 1))
         _span(recording, (run_id, number, -1), role, stage, at, at + length)
         shape = f"1,{info.lengths[role].input},4096"
-        recording.append(
-            TensorRecord(run_id, number, "out", "hidden", shape, "bfloat16", 8192 * info.lengths[role].input)
+        _add(
+            recording, TensorRecord(run_id, number, "out", "hidden", shape, "bfloat16", 8192 * info.lengths[role].input)
         )
         for place, part in enumerate(_PARTS.get(stage, ()), start=1):
             share = length // 4
             _span(recording, (run_id, number + place, number), role, part, at + share * (place - 1), at + share * place)
         number += 4
-        recording.append(MemoryRecord(run_id, at, 6_000_000_000 + chance.randrange(50_000_000), 40_000_000_000))
+        _add(recording, MemoryRecord(run_id, at, 6_000_000_000 + chance.randrange(50_000_000), 40_000_000_000))
         if stage == "decode":
             words = _decode(recording, info, at, length, chance, drafts)
         at += length
@@ -281,15 +299,13 @@ def _recorded(recording: RecordLog, info: RunInfo, chance: random.Random) -> Run
     return info
 
 
-def _span(recording: RecordLog, ids: tuple[int, int, int], role: str, name: str, start: int, end: int) -> None:
-    recording.append(SpanRecord(*ids, BEGIN, role, name, start, -1))
+def _span(recording: _Rows, ids: tuple[int, int, int], role: str, name: str, start: int, end: int) -> None:
+    _add(recording, SpanRecord(*ids, BEGIN, role, name, start, -1))
     for phase in (END, SETTLED):
-        recording.append(SpanRecord(*ids, phase, role, name, start, end))
+        _add(recording, SpanRecord(*ids, phase, role, name, start, end))
 
 
-def _decode(
-    recording: RecordLog, info: RunInfo, at: int, length: int, chance: random.Random, drafts: bool
-) -> list[str]:
+def _decode(recording: _Rows, info: RunInfo, at: int, length: int, chance: random.Random, drafts: bool) -> list[str]:
     words, count = [], _TOKENS - chance.randrange(8)
     of_round = 4 if drafts else 1
     input_length = info.lengths[info.role].input
@@ -301,24 +317,27 @@ def _decode(
         t_ns = at + length * step * of_round // (count + of_round)
         origin = "accepted" if drafts and position % of_round else "bonus" if drafts else "target"
         round_index = position // of_round if drafts else -1
-        recording.append(TokenRecord(info.run_id, info.role, position, token_id, origin, round_index, t_ns, f" {word}"))
-        recording.append(
+        _add(recording, TokenRecord(info.run_id, info.role, position, token_id, origin, round_index, t_ns, f" {word}"))
+        _add(
+            recording,
             AlternativesRecord.made(
                 (info.run_id, info.role, round_index, position, token_id),
                 [token_id + n for n in range(5)],
                 [0.7, 0.1, 0.08, 0.05, 0.02],
                 1.2,
                 [f" {word}", " the", " a", " one", " some"],
-            )
+            ),
         )
-        recording.append(
-            KvRecord(info.run_id, info.role, t_ns, input_length + position, 524_288 * (input_length + position))
+        _add(
+            recording,
+            KvRecord(info.run_id, info.role, t_ns, input_length + position, 524_288 * (input_length + position)),
         )
         if drafts and position % of_round == of_round - 1:
             accepted = chance.randrange(of_round)
             start = at + length * position // count
             times = (length // count, 2 * length // count, 1000)
-            recording.append(
-                RoundRecord(info.run_id, round_index, start, *times, of_round, accepted, accepted + 1, "1,2,3,4", 0)
+            _add(
+                recording,
+                RoundRecord(info.run_id, round_index, start, *times, of_round, accepted, accepted + 1, "1,2,3,4", 0),
             )
     return words

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from evprof.core.errors import UserError
 from evprof.core.listed_runs import ListedRuns
-from evprof.core.recording import RecordLog
+from evprof.core.recording import RecordLog, StoredPart
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.core.run_log import RunBook, RunLog, blocks_by_run
 from evprof.session.checksums import DamageError, Tally
@@ -116,6 +116,14 @@ def _by_summaries(path: Path, connection: sqlite3.Connection) -> StoredSession |
     deleted = {run_id for run_id, run in late.items() if run.info.is_deleted}
     if len(store.columns):
         deleted |= set(store.columns.run_ids[store.columns.column("is_deleted") > 0].tolist())
+    groups = store.columns.column("group_id").tolist() if len(store.columns) else []
+    every = ListedRuns(stored, late) if late else stored
+    told.recording.stored = StoredPart(
+        every,
+        frozenset(deleted),
+        max(every, default=0),
+        max([*groups, *(run.info.group_id for run in late.values())], default=0),
+    )
     return StoredSession(
         path,
         ListedRuns(stored, late, deleted),

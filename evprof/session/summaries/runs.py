@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol
 from evprof.core.errors import UserError
 from evprof.core.plain import UnfitError, hints_of, reader_of
 from evprof.core.recording import RecordLog
-from evprof.core.records import RoundRecord
-from evprof.core.rows.kinds import ROUNDS, TEXT
+from evprof.core.records import JudgementRecord, RoundRecord
+from evprof.core.rows.kinds import JUDGED, ROUNDS, TEXT
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog, blocks_by_run
 from evprof.core.run_settings import settings_from_json
@@ -310,6 +310,11 @@ class StoredRun(RunLog):
         if told == "":
             return super().rounds
         return [] if told is None else [RoundRecord(self.run_id, *row) for row in json.loads(told)]
+
+    @property
+    def judgements(self) -> list[JudgementRecord]:
+        """What both models thought of drafted tokens; where there is none, the rows are not asked for it."""
+        return [] if self.kept is not None and self.kept.get(JUDGED) == 0 else super().judgements
 
     def let_go(self) -> None:
         """Forgets the rows; they are read again when they are asked for."""
