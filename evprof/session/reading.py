@@ -129,7 +129,7 @@ class Reading:
             return self._read()
         if found < 1:  # its header was whole a moment ago: a writer is making it right now
             raise DamageError("it is not whole yet")
-        with closing(self._migrated()) as copy:
+        with closing(self.migrated()) as copy:
             self.connection = copy
             # Checksums take room that the older file had no need of.
             self._file_bytes = 2 * self._file_bytes + (64 << 10)
@@ -152,7 +152,7 @@ class Reading:
             raise DamageError(told)
         return session_of(self.path, self._recording, facts)
 
-    def _migrated(self) -> sqlite3.Connection:
+    def migrated(self) -> sqlite3.Connection:
         """A copy in memory in the present format."""
         copy = sqlite3.connect(":memory:", isolation_level=None)
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -78,6 +78,20 @@ class Commit:
 
     def __bool__(self) -> bool:
         return bool(self.ranges or self.infos or self.samples or self.environment or self.facts or self.figures)
+
+
+@dataclass
+class Copies:
+    """Rows of another session, as they shall be here: `begun` are the runs of which rows follow, `chunks` are stream,
+    row count, first and last time, content and numbers of runs; `session` entries of the table of that name."""
+
+    begun: Sequence[int] = ()
+    infos: list[RunInfo] = field(default_factory=list)
+    samples: list[tuple[int, str, str, str | None]] = field(default_factory=list)
+    chunks: list[tuple[str, int, int | None, int | None, bytes, list[int]]] = field(default_factory=list)
+    tensors: list[tuple[Any, ...]] = field(default_factory=list)
+    figures: dict[int, KeptFigures] = field(default_factory=dict)
+    session: dict[str, Any] = field(default_factory=dict)
 
 
 class LostError(UserError):
@@ -213,6 +227,27 @@ class SessionFile:
             self._put("environment", news.environment)
         for key, value in news.facts.items():
             self._put(FACT_PREFIX + key, value)
+
+    def copy_rows(self, copies: Copies) -> None:
+        """Adds rows of another session, numbered as they shall be here. Raises sqlite3.Error, and adds nothing then."""
+        with self._tables.transaction():
+            self._summaries.begin(copies.begun)
+            self._tables.insert("runs", [_run_row(info) for info in copies.infos])
+            self._tables.insert(
+                "samples", [(run, kind, storable(path), known) for run, kind, path, known in copies.samples]
+            )
+            for stream, row_count, first_ns, last_ns, content, run_ids in copies.chunks:
+                row = (self._next_chunk, stream, row_count, first_ns, last_ns, content, min(run_ids), max(run_ids))
+                self._tables.insert("chunks", [row])
+                self._summaries.note_rows("chunks", run_ids, self._next_chunk)
+                self._next_chunk += 1
+            numbered = [(number, *row) for number, row in enumerate(copies.tensors, self._next_tensor)]
+            self._tables.insert("tensors", numbered)
+            self._summaries.note_rows("tensors", [row[1] for row in numbered], self._next_tensor)
+            self._next_tensor += len(numbered)
+            self._summaries.put((), copies.figures)
+            for key, value in copies.session.items():
+                self._put(key, value)
 
     def copy_to(self, path: Path) -> None:
         """Everything committed so far as a new session at `path`, even when ours is not in its place any more.

@@ -42,6 +42,9 @@ class Store(Protocol):
     def word(self, number: int) -> str:
         """A word."""
 
+    def release(self) -> None:
+        """Lets go of the file; the next question opens it again."""
+
     def whole_info(self, run_id: int) -> RunInfo:
         """All that is known of a run but its rows."""
 
@@ -302,6 +305,11 @@ class StoredRun(RunLog):
             if name not in self.__dict__:
                 self._fetch()
             return self.__dict__[name]
+
+    @property
+    def columns(self) -> StoredColumns:
+        """The summaries of its session."""
+        return self._runs.columns
 
     @property
     def rounds(self) -> list[RoundRecord]:

@@ -79,7 +79,8 @@ def info_values(info: RunInfo) -> dict[str, Any]:
         **{name: _plain(getattr(info, name)) for name in _FACTS},
         STATE: state or None,
     }
-    return found | {name: _json(value) for name, value in facts.items()}
+    told = {name: _json(value) for name, value in facts.items()}
+    return found | told | {"settings": _always(settings), "sample": _always(facts["sample"])}
 
 
 def _plain(value: Any) -> Any:
@@ -90,6 +91,10 @@ def _plain(value: Any) -> Any:
 
 def _json(value: Any) -> str | None:
     return json.dumps(value, default=str, skipkeys=True) if value not in (None, {}, []) else None
+
+
+def _always(value: Any) -> str:
+    return json.dumps(value, default=str, skipkeys=True)
 
 
 class WordNumbers:
@@ -134,11 +139,13 @@ def _number(value: Any, kind: str, numbers: WordNumbers) -> float | int:
 
 @dataclass(frozen=True)
 class KeptFigures:
-    """What is kept of a run that has ended: its facts, and its figures with their kinds, by name."""
+    """What is kept of a run that has ended: its facts, and its figures with their kinds, by name. `is_read`: its facts
+    come from a session, and are as a reader knows them."""
 
     info: RunInfo
     values: Mapping[str, Any]
     columns: Mapping[str, str]
+    is_read: bool = False
 
 
 class SummaryWriter:
@@ -172,7 +179,7 @@ class SummaryWriter:
         """Writes the summaries of runs whose `figures` are known, and those again of which other facts are."""
         for kept in figures.values():
             columns = INFO_COLUMNS | dict(kept.columns)
-            run_id, info = kept.info.run_id, readable(kept.info)
+            run_id, info = kept.info.run_id, kept.info if kept.is_read else readable(kept.info)
             if info is None:
                 continue
             lies = self._lies.pop(run_id, None) or self._found(run_id)
