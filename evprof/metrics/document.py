@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import evprof
 from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
-from evprof.core.records import DRAFT, TARGET, AlternativesRecord, TensorRecord
+from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, TensorRecord
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog, Span
 from evprof.core.streamed_list import StreamedList
@@ -160,7 +160,9 @@ def metrics_document(run: RunLog) -> dict[str, float | int | None]:
         "time_to_first_token_ms": decoding.time_to_first_token_ms(run),
         "inter_token_latency_ms": decoding.inter_token_latency_ms(run),
         "input_sequence_length": decoding.input_length(run),
-        "output_sequence_length": len(run.tokens) if run.info.imported is None else decoding.output_length(run),
+        "output_sequence_length": decoding.answer_length(run)
+        if run.info.imported is None
+        else decoding.output_length(run),
         "visual_tokens": decoding.visual_tokens(run),
         "prefill_throughput_tok_s": decoding.prefill_throughput_tok_s(run),
         "decode_throughput_tok_s": decoding.decode_throughput_tok_s(run),
@@ -234,6 +236,8 @@ def _draft(run: RunLog) -> dict[str, Any] | None:
 
 
 def _stages(run: RunLog, role: str) -> list[dict[str, Any]]:
+    if not run.has_spans() and run.kept is not None:
+        return _kept_stages(run, role)
     by_parent: dict[int, list[Span]] = {}
     for span in run.spans.values():
         by_parent.setdefault(span.parent_id, []).append(span)
@@ -242,6 +246,17 @@ def _stages(run: RunLog, role: str) -> list[dict[str, Any]]:
         | _span(run, span)
         | {"children": [_child(run, child, by_parent) for child in _in_order(by_parent.get(span.span_id, []))]}
         for span in run.stages(role)
+    ]
+
+
+def _kept_stages(run: RunLog, role: str) -> list[dict[str, Any]]:
+    """The stages of a run whose rows were dropped: how long they took is left of them."""
+    told = [(name, stages.stage_ms(run, name, role)) for name in STAGES]
+    nothing: dict[str, Any] = {"inputs": [], "outputs": [], "children": []}
+    return [
+        {"name": name, "covers": [name], "start_ms": None, "duration_ms": duration, **nothing}
+        for name, duration in told
+        if duration is not None
     ]
 
 

@@ -9,7 +9,7 @@ NO_INTEGER, NO_TEXT = -(1 << 63), -1
 """Stand for nothing, as NaN does among reals."""
 
 JUDGED = "judged_count"
-"""The kept value that tells how many judgements a run has: of most runs none, and their rows need not be read for it."""
+"""The kept value that tells how many judgements a run has: of most runs none, which their rows need not tell."""
 
 ROUNDS = "rounds_of"
 """The kept value that holds a run's rounds of speculation whole: verdicts read them of every run that drafts."""

@@ -19,10 +19,12 @@ _Read = TypeVar("_Read", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class KeptReading:
-    """One kept value: `read` of the run with `arguments`; `told` makes of it what a column of its `kind` holds."""
+    """One kept value: `read` off the rows of the run with `arguments`, or by `look` as it was kept; `told` makes of it
+    what a column of its `kind` holds."""
 
     name: str
     read: Callable[..., Any]
+    look: Callable[..., Any]
     arguments: tuple[Any, ...]
     kind: str
     told: Callable[[Any], Any]
@@ -59,10 +61,6 @@ def kept(
                 return names.get(found) if found is not None else None
             return names.setdefault(found, f"{prefix} {found}".rstrip())
 
-        for arguments in variants or ((),):
-            name = f"{prefix} {key(None, *arguments)}".rstrip()
-            KEPT[name] = KeptReading(name, read, arguments, kind, told)
-
         @wraps(read)
         def look(run: RunLog, *args: Any, **words: Any) -> Any:
             known = run.kept
@@ -73,6 +71,9 @@ def kept(
                     return None if found is None else taken(found)
             return read(run, *args, **words)
 
+        for arguments in variants or ((),):
+            name = f"{prefix} {key(None, *arguments)}".rstrip()
+            KEPT[name] = KeptReading(name, read, look, arguments, kind, told)
         return look  # type: ignore[return-value]  # the same signature
 
     return mark

@@ -106,7 +106,7 @@ def is_lossy(run: RunLog) -> bool:
     return not (mode_of(run.info.mode).is_lossless and (facts is None or facts.is_lossless))
 
 
-@kept(kind=TEXT, told=json.dumps)
+@kept(kind=TEXT, told=json.dumps, taken=json.loads)
 def rounds_of(run: RunLog) -> list[list[Any]] | None:
     """The rounds of a run that drafts as rows without its number, as a summary holds them (`ROUNDS`)."""
     return [list(entry[1:]) for entry in run.rounds] or None

@@ -314,10 +314,11 @@ class StoredRun(RunLog):
     @property
     def rounds(self) -> list[RoundRecord]:
         """The rounds of speculation; of a run whose summary tells them, its rows are not asked for."""
-        told = None if self.kept is None or "_blocks" in self.__dict__ else self.kept.get(ROUNDS, "")
-        if told == "":
-            return super().rounds
-        return [] if told is None else [RoundRecord(self.run_id, *row) for row in json.loads(told)]
+        if self.kept is not None and "_blocks" not in self.__dict__:
+            told = self.kept.get(ROUNDS, "")
+            if told != "":
+                return [] if told is None else [RoundRecord(self.run_id, *row) for row in json.loads(told)]
+        return super().rounds
 
     @property
     def judgements(self) -> list[JudgementRecord]:
