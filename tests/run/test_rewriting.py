@@ -1,4 +1,4 @@
-"""Sessions joined and made smaller: what they say stays true, what was dropped is told, the sources stay as they are."""
+"""Sessions joined and made smaller: what they say stays true, and what was dropped is told."""
 
 from __future__ import annotations
 

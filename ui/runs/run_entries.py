@@ -20,6 +20,7 @@ from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
+from ui.runs.cell_facts import MOST_ERRORS, cell_facts
 from ui.runs.payoffs import Payoffs
 from ui.runs.run_groups import BETWEEN, CELL, REPEATS, FoldKey, Members, RunGroups, Slot, SlotList, parted
 from ui.state.cells import configuration_counts
@@ -152,11 +153,15 @@ class RunEntries:
         known = self._known.get(key)
         if known is not None and known[0] == state:
             return known[1]
-        counts = configuration_counts(members)
-        mean = self._mean_ms(members)
+        facts = cell_facts(members)
+        counts = configuration_counts(members) if facts is None else facts.counts
+        mean = self._mean_ms(members) if facts is None else facts.mean_ms
+        errors = (
+            list(dict.fromkeys(run.info.error for run in members if run.info.error)) if facts is None else facts.errors
+        )
         lines = [key[1], mode_name(members[0].info.mode), counts.sentence]
         lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []
-        lines += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:3]
+        lines += errors[:MOST_ERRORS]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
         name, file = cell_names(members[0])
         label = " · ".join(filter(None, (counts.sentence, file)))
@@ -171,7 +176,7 @@ class RunEntries:
             label,
             key,
             OPEN if is_open else CLOSED,
-            spread=self._spread(members),
+            spread=self._spread(members) if facts is None else "",
         )
         self._known[key] = (state, entry)
         return entry
