@@ -19,7 +19,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog, blocks_by_run
 from evprof.session.presence import Hold
 from evprof.session.store import Commit, SampleFile, SessionFile
-from evprof.session.summaries.writing import KeptFigures
+from evprof.session.summary_writing import KeptFigures
 
 MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""

@@ -31,7 +31,7 @@ from evprof.session.header import check_header
 from evprof.session.migrations import migrate
 from evprof.session.presence import Hold, hold, is_elsewhere
 from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
-from evprof.session.summaries.writing import KeptFigures, SummaryWriter
+from evprof.session.summary_writing import KeptFigures, SummaryWriter
 from evprof.session.validation import fitting, run_info_from
 
 WRITER_GONE = "The program ended during this run."

@@ -52,7 +52,7 @@ from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
 from evprof.metrics.run_summary import COLUMNS, summary_of
 from evprof.session.store import Commit, SampleFile, SessionFile
-from evprof.session.summaries.writing import KeptFigures
+from evprof.session.summary_writing import KeptFigures
 
 CONFIGURATIONS, REPEATS = 50, 2
 """Of a session; its samples are as many as its runs need."""
@@ -280,18 +280,19 @@ def _recorded(recording: _Rows, info: RunInfo, chance: random.Random) -> RunInfo
     number, words = 0, []
     for stage in STAGES:
         length = round(_STAGE_MS[stage] * pace * _MS * (0.7 if drafts and stage == "decode" else 1))
-        _span(recording, (run_id, number, -1), role, stage, at, at + length)
+        _span(recording, (run_id, number, -1), role, stage, (at, at + length))
         shape = f"1,{info.lengths[role].input},4096"
         _add(
             recording, TensorRecord(run_id, number, "out", "hidden", shape, "bfloat16", 8192 * info.lengths[role].input)
         )
         for place, part in enumerate(_PARTS.get(stage, ()), start=1):
             share = length // 4
-            _span(recording, (run_id, number + place, number), role, part, at + share * (place - 1), at + share * place)
+            times = at + share * (place - 1), at + share * place
+            _span(recording, (run_id, number + place, number), role, part, times)
         number += 4
         _add(recording, MemoryRecord(run_id, at, 6_000_000_000 + chance.randrange(50_000_000), 40_000_000_000))
         if stage == "decode":
-            words = _decode(recording, info, at, length, chance, drafts)
+            words = _decode(recording, info, (at, length), chance)
         at += length
     info.end_ns = at + 2 * _MS
     info.text = " ".join(words)
@@ -299,13 +300,14 @@ def _recorded(recording: _Rows, info: RunInfo, chance: random.Random) -> RunInfo
     return info
 
 
-def _span(recording: _Rows, ids: tuple[int, int, int], role: str, name: str, start: int, end: int) -> None:
-    _add(recording, SpanRecord(*ids, BEGIN, role, name, start, -1))
+def _span(recording: _Rows, ids: tuple[int, int, int], role: str, name: str, times: tuple[int, int]) -> None:
+    _add(recording, SpanRecord(*ids, BEGIN, role, name, times[0], -1))
     for phase in (END, SETTLED):
-        _add(recording, SpanRecord(*ids, phase, role, name, start, end))
+        _add(recording, SpanRecord(*ids, phase, role, name, *times))
 
 
-def _decode(recording: _Rows, info: RunInfo, at: int, length: int, chance: random.Random, drafts: bool) -> list[str]:
+def _decode(recording: _Rows, info: RunInfo, window: tuple[int, int], chance: random.Random) -> list[str]:
+    (at, length), drafts = window, info.mode == "speculative"
     words, count = [], _TOKENS - chance.randrange(8)
     of_round = 4 if drafts else 1
     input_length = info.lengths[info.role].input

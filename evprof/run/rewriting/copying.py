@@ -33,7 +33,7 @@ from evprof.session.schema import FORMAT
 from evprof.session.store import Copies, SessionFile
 from evprof.session.summaries.opened import StoredSession, open_session
 from evprof.session.summaries.runs import StoredRun
-from evprof.session.summaries.writing import INFO_COLUMNS, KeptFigures
+from evprof.session.summary_writing import INFO_COLUMNS, KeptFigures
 
 _AT_ONCE = 200
 _BYTES_AT_ONCE = 8 << 20

@@ -30,7 +30,7 @@ from evprof.session.store import abandoned_sentence
 from evprof.session.summaries.columns import StoredColumns, read_columns, read_words
 from evprof.session.summaries.one_run import Lies, RunReading
 from evprof.session.summaries.runs import SessionRuns
-from evprof.session.summaries.writing import INFO_COLUMNS
+from evprof.session.summary_writing import INFO_COLUMNS
 
 _T = TypeVar("_T")
 

@@ -20,7 +20,7 @@ from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 from evprof.session.reading import spoil
 from evprof.session.summaries.columns import StoredColumns
-from evprof.session.summaries.writing import CHUNKS, FACTS, HEAVY, NUMBERS, STATE, WORDS
+from evprof.session.summary_writing import CHUNKS, FACTS, HEAVY, NUMBERS, STATE, WORDS
 
 MOST_FACTS = 65_536
 """Of words that say facts, how many are kept as what they say."""
