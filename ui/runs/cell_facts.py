@@ -56,8 +56,11 @@ def _last_of_rows(stored: SessionRuns, places: npt.NDArray[np.int64]) -> npt.NDA
     """Of rows that were begun more than once the last attempt."""
     columns = stored.columns
     keys = np.column_stack(
-        [_asked_of(columns)[places], *(columns.column(name)[places] for name in ("repeat", "warmup"))]
-        + [columns.texts("role").codes[places]]
+        [
+            _asked_of(columns)[places],
+            *(columns.column(name)[places] for name in ("repeat", "warmup")),
+            columns.texts("role").codes[places],
+        ]
     )
     _, last = np.unique(keys[::-1], axis=0, return_index=True)
     return places[np.sort(len(places) - 1 - last)]
