@@ -1,6 +1,6 @@
 """Makes a release: "Unreleased" in the changelog gets version and date, everything is built, the commit is tagged.
 
-Usage: python packaging/release.py [--dry-run]      all of it; the version is the one in evprof/__init__.py
+Usage: python packaging/release.py [--dry-run]      all of it; the version is the one in evprof/version.py
        python packaging/release.py --files          only builds the files of a commit that is tagged already
 Nothing is pushed. A release that failed on the way goes on when the command is given again.
 """
@@ -61,7 +61,7 @@ class Release:
         if self._git("status", "--porcelain"):
             raise ReleaseError("There are changes that are not committed; commit them or take them back first.")
         if self._git("tag", "--list", self.tag):
-            raise ReleaseError(f"The tag {self.tag} exists; give evprof/__init__.py the number of the new version.")
+            raise ReleaseError(f"The tag {self.tag} exists; give evprof/version.py the number of the new version.")
         steps = []
         if not is_moved:
             released(text, self.version, self.today)  # so that a dry run says what is wrong, too
@@ -69,7 +69,7 @@ class Release:
             steps.append(Step(f"commit: Release {self.version}", self._commit))
         elif unreleased(text):
             raise ReleaseError(
-                f"CHANGELOG.md has a part {self.version} and changes after it; give evprof/__init__.py the next number."
+                f"CHANGELOG.md has a part {self.version} and changes after it; give evprof/version.py the next number."
             )
         return [*steps, *self.file_steps(), Step(f"tag: {self.tag}", self._tag)]
 
@@ -121,11 +121,11 @@ class Release:
 
 
 def version_of(root: Path) -> str:
-    """The version that evprof/__init__.py says, the one place. Raises ReleaseError."""
-    text = (root / "evprof" / "__init__.py").read_text(encoding="utf-8")
+    """The version that evprof/version.py says, the one place. Raises ReleaseError."""
+    text = (root / "evprof" / "version.py").read_text(encoding="utf-8")
     found = re.search(r'^__version__ = "(\d+\.\d+\.\d+)"$', text, re.MULTILINE)
     if found is None:
-        raise ReleaseError('evprof/__init__.py must say __version__ = "X.Y.Z".')
+        raise ReleaseError('evprof/version.py must say __version__ = "X.Y.Z".')
     return found[1]
 
 

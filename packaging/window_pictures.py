@@ -93,16 +93,26 @@ def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str])
         for number, widget in enumerate(_opened(application, window)):
             _save(widget, out / (f"{name}.png" if number == 0 else f"{name}-{number}.png"))
         hide()
-        # Actions change what they meet: the next one begins anew.
-        window.open_paths([str(session)], waits=True)
-        app.settle(application, window)
+        _begin_anew(application, window, session)
     window.close()
     return 0
+
+
+def _begin_anew(application: QApplication, window: MainWindow, session: Path) -> None:
+    """Actions change what they meet: the next one finds the session as it opens, every panel where it was at first."""
+    from ui.window import app
+
+    window.messages.clear()
+    window.actions_by_name["reset_layout"].trigger()
+    window.open_paths([str(session)], waits=True)
+    app.settle(application, window)
 
 
 def _scenes(
     application: QApplication, window: MainWindow
 ) -> Iterator[tuple[str, Callable[[], object], Callable[[], object]]]:
+    from ui.state.chosen import TokenRef
+    from ui.window import app
     from ui.window.actions import ENTRIES
     from ui.window.panels import PANELS
 
@@ -112,8 +122,18 @@ def _scenes(
                 widget.close()
         window.finding.box.leave()
 
+    def show_beside(panel: str) -> None:
+        """Two runs on one axis, a token chosen and marked, and a panel in front."""
+        first, *_, last = sorted(run.run_id for run in window.controller.runs.values() if not run.info.warmup)
+        window.selection.set_runs(first, last)
+        app.settle(application, window)
+        window.selection.select(TokenRef(last, 3))
+        window.actions_by_name["mark"].trigger()
+        window.body.show_panel(panel)
+
     for panel in PANELS:
         yield f"panel-{panel.name}", partial(window.body.show_panel, panel.name), close_all
+        yield f"beside-{panel.name}", partial(show_beside, panel.name), close_all
     panels = {panel.name for panel in PANELS}
     for entry in ENTRIES:
         if entry is not None and entry.name not in panels | NO_PICTURE:

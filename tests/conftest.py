@@ -136,6 +136,12 @@ def wait_until() -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
+def serving_shapes() -> ModuleType:
+    """The builders of small result files of serving benchmarks in `serving_shapes.py`."""
+    return import_module("serving_shapes")
+
+
+@pytest.fixture(scope="session")
 def legacy_shapes() -> ModuleType:
     """The builders of small result files in `legacy_shapes.py` and `legacy_family_shapes.py`, as one."""
     module, others = import_module("legacy_shapes"), import_module("legacy_family_shapes")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evprof.core.recording import RecordLog
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 
 
 def saved_runs(recording: RecordLog) -> list[RunLog]:

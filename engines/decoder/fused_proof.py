@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from evprof import __version__
 from evprof.core.files.user_folders import cache_folder
+from evprof.version import __version__
 
 
 def proof_file() -> Path:

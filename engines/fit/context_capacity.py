@@ -32,7 +32,7 @@ def context_capacity(need: MemoryNeed, shape: ModelShape, settings: GenerationSe
         frames=frames,
         answer=need.positions.answer,
         context_limit=config.text.max_position_embeddings,
-        workspace_bytes=need.workspace_bytes,
+        workspace_bytes=need.workspace_bytes + need.alternatives_bytes,
         unpacked_bytes=max(map(_product, shape.matrices)) * item if need.quantization is not None else 0,
         own_cache="dynamic" if need.cache == "dynamic" else "static",
     )

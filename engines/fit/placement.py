@@ -68,12 +68,16 @@ def shortage(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:
         return (
             f"{need.name} needs {memory_text(need.total_bytes)} on {need.device} (weights "
             f"{memory_text(need.weight_bytes)}, KV cache {memory_text(need.kv_bytes)}, activations "
-            f"{memory_text(need.activation_bytes)}), but {memory_text(free[need.device])} is free"
+            f"{memory_text(need.activation_bytes)}{_alternatives(need)}), but {memory_text(free[need.device])} is free"
         )
     found = ((device, total) for device, total in demand(needs).items() if total > free[device])
     device, total = next(found, (HOST, demand(needs).get(HOST, 0) + max(need.host_bytes for need in needs)))
     names = " and ".join(need.name for need in needs if device in (need.device, HOST))
     return f"{names} need {memory_text(total)} together on {device}, but {memory_text(free[device])} is free"
+
+
+def _alternatives(need: MemoryNeed) -> str:
+    return f", logits of the alternatives {memory_text(need.alternatives_bytes)}" if need.alternatives_bytes else ""
 
 
 def use(needs: Sequence[MemoryNeed], free: Mapping[str, int]) -> str:

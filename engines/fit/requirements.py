@@ -23,6 +23,7 @@ from evprof.metrics.limits.memory_need import (
     CUDA_WORKSPACE_BYTES,
     CacheShape,
     Positions,
+    alternatives_rows,
     prefill_bytes,
     vision_bytes,
 )
@@ -49,8 +50,9 @@ class ModelShape:
 class MemoryNeed:
     """Bytes one model takes on `device` (as torch spells it) in a run.
 
-    `activation_bytes` includes `workspace_bytes`, which does not grow with the batch. `loading_bytes` is what is there
-    beside the weights while they are read, and `host_bytes` what the CPU then holds for a GPU: weights wait unpacked on
+    `activation_bytes` includes `workspace_bytes`, which does not grow with the batch. `alternatives_bytes` are logits
+    that a run keeps for its likeliest tokens; batches keep none. `loading_bytes` is what is there beside the weights
+    while they are read, and `host_bytes` what the CPU then holds for a GPU: weights wait unpacked on
     the CPU until they are quantized.
     """
 
@@ -62,6 +64,7 @@ class MemoryNeed:
     kv_bytes: int
     activation_bytes: int
     workspace_bytes: int = 0
+    alternatives_bytes: int = 0
     loading_bytes: int = 0
     host_bytes: int = 0
     quantization: str | None = None
@@ -71,7 +74,9 @@ class MemoryNeed:
     @property
     def total_bytes(self) -> int:
         """The most there is at once: while loading, or in a run."""
-        return self.weight_bytes + max(self.kv_bytes + self.activation_bytes, self.loading_bytes)
+        return self.weight_bytes + max(
+            self.kv_bytes + self.activation_bytes + self.alternatives_bytes, self.loading_bytes
+        )
 
     def loaded(self) -> MemoryNeed:
         """The same for a model whose weights are on the device already, and so no longer part of what is free."""
@@ -156,6 +161,7 @@ def memory_need(
         kv_bytes=kept.kept_bytes(positions.total, cache),
         activation_bytes=moment + workspace,
         workspace_bytes=workspace,
+        alternatives_bytes=_alternatives_bytes(config, settings, size),
         # On a CPU, layers are packed one by one in place of what was read.
         loading_bytes=0 if is_cuda else max(unpacked - weights, 0),
         host_bytes=unpacked if is_cuda else 0,
@@ -163,6 +169,14 @@ def memory_need(
         cache=cache,
         positions=positions,
     )
+
+
+def _alternatives_bytes(config: ModelConfig, settings: GenerationSettings, size: int) -> int:
+    """Of the answering model's logits as of a draft's: either may fill its share."""
+    if not settings.alternatives:
+        return 0
+    vocabulary = config.text.vocab_size
+    return alternatives_rows(settings.max_new_tokens, vocabulary, size) * vocabulary * size
 
 
 def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int) -> int:

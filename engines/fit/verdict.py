@@ -147,6 +147,7 @@ def _model(plan: PlannedModels, need: MemoryNeed, free: int) -> dict[str, Any]:
         "weight_bytes": need.weight_bytes,
         "kv_bytes": need.kv_bytes,
         "activation_bytes": need.activation_bytes,
+        "alternatives_bytes": need.alternatives_bytes,
         "loading_bytes": need.loading_bytes,
         "host_bytes": need.host_bytes,
         "total_bytes": need.total_bytes,

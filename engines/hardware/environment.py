@@ -12,11 +12,11 @@ from typing import Any
 import torch
 import transformers
 
-import evprof
 from engines.decoder.attention import attention_backends
 from engines.hardware.card import NOTHING, card_facts, told
 from engines.hardware.gpu_state import driver_version, gpu_state
 from evprof.core.run_info import ENGINE_SESSION
+from evprof.version import __version__
 
 _SESSION = secrets.token_hex(4)
 """Names this process: memory lies differently in the next one, and with it times differ."""
@@ -31,12 +31,12 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     is_gpu = device.type == "cuda"
     return {
-        "evprof": evprof.__version__,
+        "evprof": __version__,
         "device": torch.cuda.get_device_name(device) if is_gpu else cpu_name(),
         "processor": cpu_name(),
         "driver": driver_version() if is_gpu else None,
         "cuda": torch.version.cuda,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # its own is of a class of torch: whoever unpickles that loads torch
         "transformers": transformers.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -62,6 +62,17 @@ class ThisMachine:
         return library is None or importlib.util.find_spec(library) is not None
 
 
+class PartOfMachine(ThisMachine):
+    """The same where several engines share the memory beside the CPU; each has a GPU of its own, or none."""
+
+    def __init__(self, engines: int) -> None:
+        self._engines = engines
+
+    def free_bytes(self, device: torch.device) -> int:
+        """An engine's part of what is free now."""
+        return super().free_bytes(device) // (self._engines if device.type == "cpu" else 1)
+
+
 class AssumedMachine:
     """Devices that have so many bytes free each, whether or not they are here; "auto" is a GPU in bfloat16."""
 

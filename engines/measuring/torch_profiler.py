@@ -66,10 +66,13 @@ class TorchTrace:
         self._profile = profile(
             activities=activities,
             record_shapes=True,
+            profile_memory=True,
             on_trace_ready=tensorboard_trace_handler(str(self.folder), use_gzip=True),
             acc_events=True,
         )
         self._profile.__enter__()
+        # What reads a folder of traces of several machines asks each for its rank; here there is one.
+        self._profile.add_metadata_json("distributedInfo", '{"rank": 0, "world_size": 1}')
         return self
 
     def __exit__(

@@ -16,9 +16,7 @@ from typing import NamedTuple
 import torch
 
 from evprof.core.records import DRAFT, MOST_ALTERNATIVES, AlternativesRecord
-
-MOST_BYTES = 64 << 20
-"""Logits held at most, for target and draft each: a thousand tokens of a 32,000-piece vocabulary in 16 bit."""
+from evprof.metrics.limits.memory_need import ALTERNATIVES_BYTES, alternatives_rows
 
 _AT_ONCE = 128
 """Rows worked out at a time: float32 copies of more would take memory that nobody planned for."""
@@ -60,9 +58,9 @@ class AlternativesLog:
         dtype: torch.dtype,
         most_tokens: int,
         *,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = ALTERNATIVES_BYTES,
     ) -> None:
-        room = max(1, min(most_tokens + 2, most_bytes // (vocabulary_size * dtype.itemsize)))
+        room = alternatives_rows(most_tokens, vocabulary_size, dtype.itemsize, most_bytes)
         self._most_bytes = most_bytes
         # Written once before the run: a processor hands out its memory page by page as it is first written, and a step
         # would pay for that.

@@ -121,6 +121,9 @@ def _paint_window(words: list[str]) -> int:
 
     leave_to_window_program()
     with resting_collector():
+        from ui.source_reading import spare_sources
+
+        spare_sources()
         from ui.bench.first_paint import paint_once
 
         return paint_once(*words)
@@ -201,7 +204,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.set_defaults(parser=parser)
     choices = add_commands(parser, "command", is_required=False)
     for command in COMMANDS:
-        entry = add_command(choices, command.name, command.__doc__ or "", command.examples)
+        entry = add_command(choices, command.name, command.description(), command.examples)
         instance = command()
         instance.add_options(entry)
         entry.set_defaults(instance=instance)

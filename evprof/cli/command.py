@@ -67,6 +67,22 @@ def add_sessions_option(group: argparse._ActionsContainer, usual: int = 1) -> No
     )
 
 
+def add_ray_options(group: argparse._ActionsContainer) -> None:
+    """Adds where a list is worked on: many GPUs and machines at once, by Ray; None without the options."""
+    group.add_argument(
+        "--ray",
+        metavar="auto|local|ADDRESS",
+        help="measure on all GPUs of this machine (local) or of a cluster of Ray, by its head's address; auto: of the "
+        "cluster that runs, else of this machine (pip install 'evprof[ray]')",
+    )
+    group.add_argument(
+        "--ray-threads",
+        type=_count,
+        metavar="N",
+        help="without GPUs: an engine for every N CPU threads of a machine (default: one with all of them)",
+    )
+
+
 def add_timeout_option(group: argparse._ActionsContainer) -> None:
     """Adds after how long without progress an engine is given up; None without the option."""
     group.add_argument(

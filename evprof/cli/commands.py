@@ -23,6 +23,7 @@ from evprof.cli.sessions.prune import PruneCommand
 from evprof.cli.sessions.report import ReportCommand
 from evprof.cli.sessions.show import ShowCommand
 from evprof.cli.suite.command import SuiteCommand
+from evprof.cli.trace.command import TraceCommand
 
 COMMANDS: tuple[type[Command], ...] = (
     GuiCommand,
@@ -40,6 +41,7 @@ COMMANDS: tuple[type[Command], ...] = (
     FilmCommand,
     MergeCommand,
     PruneCommand,
+    TraceCommand,
     AdapterCommand,
     BenchCommand,
     DoctorCommand,

@@ -21,7 +21,7 @@ class GuiCommand(Command):
     """Open the window (also what `evprof` alone does).
 
     PATH is an event recording, a video, a folder with both, a list of samples, a saved session, or a result file of
-    earlier scripts, which is imported. With --screenshot the window is drawn once without a display, saved as PNG, and
+    another program, which is imported. With --screenshot the window is drawn once without a display, saved as PNG, and
     the program ends.
     """
 
@@ -72,6 +72,9 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
         os.environ["QT_QPA_PLATFORM"] = display.platform
     leave_to_window_program()
     with resting_collector():
+        from ui.source_reading import spare_sources
+
+        spare_sources()
         from ui.window.app import run_window
 
         keep_apart(program_argv("_video"), soon=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import evprof
+from evprof.version import __version__
 
 _HERE = Path(__file__).resolve().parents[1]
 
@@ -26,7 +26,7 @@ def commit(package: Path = _HERE) -> str | None:
 def version_text() -> str:
     """`evprof 0.2.0 (commit 796e839a)`."""
     found = commit()
-    return f"evprof {evprof.__version__}{f' (commit {found[:8]})' if found else ''}"
+    return f"evprof {__version__}{f' (commit {found[:8]})' if found else ''}"
 
 
 def _of_checkout(root: Path) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 CONSOLE, WINDOW = "evprof", "evprof-window"
 
-NOT_IN_BUNDLES = ("evprof[quant]", "evprof[parquet]")
+NOT_IN_BUNDLES = ("evprof[quant]", "evprof[parquet]", "evprof[ray]", "evprof[rerun]", "pandas")
 """What can be installed by pip only."""
 
 

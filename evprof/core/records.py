@@ -65,6 +65,10 @@ class TensorRecord(NamedTuple):
     nbytes: int
 
 
+NO_TOKEN_ID = -2
+"""The `token_id` of a token of which an imported file tells the time alone."""
+
+
 class TokenRecord(NamedTuple):
     """One token of the answer, or one that was drafted and rejected.
 
@@ -81,6 +85,11 @@ class TokenRecord(NamedTuple):
     round_index: int
     t_ns: int
     piece: str
+
+    @property
+    def known_id(self) -> int | None:
+        """Its id; None where only its time is told."""
+        return None if self.token_id == NO_TOKEN_ID else self.token_id
 
 
 class RoundRecord(NamedTuple):

@@ -21,11 +21,19 @@ REFERENCE = "reference"
 ENGINE_SESSION = "engine_session"
 """Key of a run's environment: the name of the engine process that made it."""
 
+PLACE, PLACES_AT_WORK = "place", "places_at_work"
+"""Keys of the environment of a run that one of several machines made: which (and which card of it), and how many
+engines worked there at once."""
+
+
+NOT_TOLD = "a model that is not told"
+"""The name of a model that a file does not name."""
+
 
 @dataclass(frozen=True)
 class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file
-    does not say).
+    does not say). Of a model behind a server nothing is known but its name: its numbers are 0, its words "".
 
     `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
     (prefill, decode, verify), as far as it is known. `content` names what its files hold (None: older sessions and
@@ -167,6 +175,10 @@ class ImportedFacts(Plain):
 
     `output_tokens` and `decode_steps` are what the file counted. `figures` are other numbers it gives, under our names
     with our units; `notes` is what is wrong with this row or has to be known of it, in sentences.
+
+    `has_first_token_time`: the first token came with the end of prefill, as the file measured it. `has_token_times`:
+    the times of the tokens' records were measured; else they are made up. `accepted_histogram`: how many rounds
+    accepted so many tokens.
     """
 
     path: str
@@ -176,6 +188,9 @@ class ImportedFacts(Plain):
     decode_steps: int | None = None
     figures: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    has_first_token_time: bool = False
+    has_token_times: bool = False
+    accepted_histogram: dict[str, int] = field(default_factory=dict)
 
 
 class RowKey(NamedTuple):
@@ -251,6 +266,11 @@ class RunInfo:
         if not self.cell or self.imported is not None:
             return self.run_id
         return RowKey(self.cell, self.sample.name, self.sample.prompt, self.repeat, self.role, self.warmup)
+
+    @property
+    def has_token_times(self) -> bool:
+        """Whether the times of its tokens' records were measured; those of most imported runs are made up."""
+        return self.imported is None or self.imported.has_token_times
 
     @property
     def is_cold(self) -> bool:

@@ -1,24 +1,19 @@
-"""Runs as people think of them (spans, tokens, rounds, caches), built up from a Recording as it grows.
+"""A run as people think of it (spans, tokens, rounds, caches), built up from its rows as they come.
 
-The window, the metrics and the exports all read these; it knows no toolkit, file or unit but ns, bytes and positions.
+The window, the metrics and the exports all read it; it knows no toolkit, file or unit but ns, bytes and positions.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
-from evprof.core.listed_runs import ListedRuns
-from evprof.core.messages import Message, RunStarted, apply_to_info
-from evprof.core.recording import RecordLog, Stream, Texts
+from evprof.core.recording import Stream
 from evprof.core.records import (
     BEGIN,
-    COVERS,
     ORIGIN_REJECTED,
     STAGES,
     STREAM_OF,
@@ -34,88 +29,15 @@ from evprof.core.records import (
     TokenRecord,
 )
 from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.row_block import RowBlock
+from evprof.core.rows.span import Span
 from evprof.core.rows.span_columns import RUNNING as SPAN_RUNNING
 from evprof.core.rows.span_columns import SETTLED as SPAN_SETTLED
-from evprof.core.rows.span_columns import IntTable, SpanColumns, SpanRows, is_stage_name
+from evprof.core.rows.span_columns import IntTable, SpanColumns, SpanRows
 from evprof.core.run_info import RunInfo
 
 AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
-
-
-@dataclass
-class Span:
-    """A measured interval as known so far. Provisional until settled: then start and end are device times."""
-
-    span_id: int
-    parent_id: int
-    role: str
-    name: str
-    start_ns: int
-    end_ns: int | None = None
-    is_settled: bool = False
-    host_start_ns: int = 0
-    host_end_ns: int | None = None
-    tensors: list[TensorRecord] = field(default_factory=list)
-
-    @property
-    def duration_ns(self) -> int | None:
-        """Length in ns, None while it runs."""
-        return None if self.end_ns is None else self.end_ns - self.start_ns
-
-    @property
-    def covers(self) -> tuple[str, ...]:
-        """The stages this one interval holds: itself, or several that imported data measured in one piece."""
-        return tuple(self.name.split(COVERS))
-
-    @property
-    def stage_name(self) -> str:
-        """The stage it is told under: the last one that it covers."""
-        return self.covers[-1]
-
-    @property
-    def is_stage(self) -> bool:
-        """Whether this is one or several of the five stages rather than a part of one."""
-        return self.parent_id < 0 and is_stage_name(self.name)
-
-
-class RowBlock(NamedTuple):
-    """Rows start…stop-1 of a stream."""
-
-    stream: Stream
-    start: int
-    stop: int
-
-    @property
-    def size(self) -> int:
-        """How many rows."""
-        return self.stop - self.start
-
-    def after(self, count: int) -> RowBlock:
-        """The same without the first rows."""
-        return RowBlock(self.stream, self.start + count, self.stop)
-
-    def column(self, name: str) -> Ints:
-        """One column of numbers."""
-        found: Ints = self.stream.column(name, self.start, self.stop)
-        return found
-
-    def texts(self, name: str) -> Texts:
-        """One column of text."""
-        return self.stream.texts(name, self.start, self.stop)
-
-    def rows(self) -> list[Record]:
-        """The rows as records."""
-        return self.stream.rows(self.start, self.stop)
-
-
-def blocks_by_run(stream: Stream, start: int, stop: int) -> Iterator[tuple[int, RowBlock]]:
-    """Rows of a stream by run: they come in blocks, for one run is recorded after the other."""
-    numbers = stream.column("run_id", start, stop)
-    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    for first, last in pairwise(edges):
-        if last > first:
-            yield int(numbers[first]), RowBlock(stream, start + first, start + last)
 
 
 _DRAINING = threading.RLock()
@@ -460,89 +382,3 @@ class RunLog:
         span.end_ns = None if state == SPAN_RUNNING else int(columns.ends[place])
         span.is_settled = state == SPAN_SETTLED
         span.host_start_ns, span.host_end_ns = columns.host_times(place)
-
-
-class RunBook:
-    """All runs of a Recording, kept up to date by `update`. One reader's own copy: not shared between threads.
-
-    `runs` are those that are there, in order of start; `deleted` those that somebody deleted.
-    """
-
-    def __init__(self, recording: RecordLog) -> None:
-        self.recording = recording
-        stored = recording.stored
-        self._stored: Mapping[int, RunLog] = {} if stored is None else stored.runs
-        self._own: dict[int, RunLog] = {}
-        self._hidden: set[int] = set() if stored is None else set(stored.deleted)
-        self.runs: Mapping[int, RunLog] = ListedRuns(self._stored, self._own, self._hidden)
-        self._is_new = True
-        self._cursor = recording.cursor()
-        self._orphans: dict[int, list[RowBlock]] = {}
-
-    def update(self) -> tuple[list[Message], set[int]]:
-        """Reads what is new. Returns the new messages in order and the ids of runs that changed."""
-        news = self._cursor.read()
-        changed: set[int] = set(self._stored) if self._is_new else set()
-        self._is_new = False
-        for message in news.messages:
-            if isinstance(message, RunStarted):
-                self._start(message, changed)
-        for name, (start, stop) in news.ranges.items():
-            for run_id, block in blocks_by_run(self.recording.streams[name], start, stop):
-                self._absorb(run_id, block, changed)
-        for message in news.messages:
-            self._apply(message, changed)
-        return news.messages, changed
-
-    def _start(self, message: RunStarted, changed: set[int]) -> None:
-        # A copy: the log's info changes with every message, the message must not.
-        run = self._own[message.run_id] = RunLog(message.info.copied())
-        if run.info.is_deleted:
-            self._hidden.add(message.run_id)
-        changed.add(message.run_id)
-        for block in self._orphans.pop(message.run_id, []):
-            self._absorb(message.run_id, block, changed)
-
-    def _absorb(self, run_id: int, block: RowBlock, changed: set[int]) -> None:
-        run = self._own.get(run_id)
-        if run is None:
-            # Rows may be read a moment before the message that starts their run.
-            self._orphans.setdefault(run_id, []).append(block)
-            return
-        run.take(*block)
-        changed.add(run_id)
-
-    def _apply(self, message: Message, changed: set[int]) -> None:
-        run = self._any(getattr(message, "run_id", -1))
-        if run is None:
-            return
-        if not apply_to_info(message, run.info):
-            return
-        run.version += 1
-        changed.add(run.run_id)
-        # A run that comes back stands where it stood.
-        (self._hidden.add if run.info.is_deleted else self._hidden.discard)(run.run_id)
-
-    def _any(self, run_id: int) -> RunLog | None:
-        """A run, deleted or not."""
-        found = self._own.get(run_id)
-        return found if found is not None or run_id not in self._stored else self._stored[run_id]
-
-    @property
-    def deleted(self) -> dict[int, RunLog]:
-        """Those that somebody deleted, by number."""
-        return {run_id: run for run_id in sorted(self._hidden) if (run := self._any(run_id)) is not None}
-
-    @property
-    def last_run_id(self) -> int:
-        """The highest number of a run, deleted or not; 0 without any."""
-        stored = self.recording.stored
-        return max(self._own, default=0 if stored is None else stored.last_run_id)
-
-    @property
-    def last_group_id(self) -> int:
-        """The highest number of a request, whether its runs are there or not; 0 without any."""
-        stored = self.recording.stored
-        return max(
-            (run.info.group_id for run in self._own.values()), default=0 if stored is None else stored.last_group_id
-        )

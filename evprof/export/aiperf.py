@@ -22,7 +22,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import evprof
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_file
 from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
@@ -34,7 +33,8 @@ from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import configuration_key
 from evprof.metrics.figures import decoding, stages
 from evprof.metrics.figures.stages import WITHOUT_LOAD
-from evprof.metrics.speculation.outcome import Acceptance, acceptance
+from evprof.metrics.speculation.outcome import Acceptance, acceptance, accepted_histogram
+from evprof.version import __version__
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source
@@ -69,9 +69,7 @@ def _first_token_ms(run: RunLog) -> float | None:
 
 def _chunk_gaps_ms(run: RunLog) -> list[float] | None:
     """Times between chunks: the tokens that one round of speculation brought came together."""
-    if run.info.imported is not None:
-        return None
-    times = dict.fromkeys(token.t_ns for token in run.tokens)
+    times = dict.fromkeys(token.t_ns for token in decoding.timed_tokens(run))
     return [ms_from_ns(after - before) for before, after in pairwise(times)] or None
 
 
@@ -204,7 +202,7 @@ class _Phase:
 
     def take(self, measured: dict[str, Value], run: RunLog) -> None:
         self.requests += 1
-        self.histogram.update(entry.accepted for entry in run.rounds)
+        self.histogram.update(accepted_histogram(run))
         for name, value in measured.items():
             self.values[name].extend(value if isinstance(value, list) else [value])
 
@@ -290,7 +288,7 @@ class _Benchmark:
         seed = self._info.given_settings.get("seed")
         found: dict[str, Any] = {
             "schema_version": SCHEMA,
-            "evprof_version": evprof.__version__,
+            "evprof_version": __version__,
             "benchmark_id": f"{self._session}#{self._info.run_id}",
             "request_count": {"unit": "requests", "avg": float(kept.requests)},
             **({"error_request_count": {"unit": "requests", "avg": float(failed)}} if failed else {}),
@@ -328,7 +326,7 @@ def _speculation(run: RunLog) -> dict[str, Any]:
         "engine": "evprof",
         "mean_acceptance_length": counts.mean_acceptance_length,
         "draft_acceptance_rate": counts.draft_acceptance_rate or 0.0,
-        "acceptance_histogram": _histogram(Counter(entry.accepted for entry in run.rounds)),
+        "acceptance_histogram": _histogram(accepted_histogram(run)),
         "num_accepted_draft_tokens": counts.accepted,
         "num_draft_tokens": counts.drafted,
         "num_spec_steps": counts.rounds,

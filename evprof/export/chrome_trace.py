@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import evprof
 from evprof.core.run_log import RunLog
 from evprof.export.trace_entries import Entry, TracePlace, run_entries
 from evprof.export.trace_slices import BEFORE_ZERO, THREADS, UNSETTLED
+from evprof.version import __version__
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source
@@ -100,7 +100,7 @@ class ChromeTrace:
         """What is known once every entry was taken."""
         clock = "runs are laid end to end, 1 ms apart" if self._as_steps else "each run begins at its own zero"
         other = {
-            "producer": f"evprof {evprof.__version__}",
+            "producer": f"evprof {__version__}",
             "clock": clock,
             "runs": self._runs,
             **{kind: self._counts[kind] for kind in ("slices", "counters", "instants", "flows")},
@@ -124,7 +124,7 @@ class ChromeTrace:
         self._runs += 1
         self._started_at = self._started_at or run.info.started_at
         self._environment = self._environment or run.info.environment
-        if run.info.imported is not None:
+        if not run.info.has_token_times:
             self._left_out[_UNTIMED] += len(run.tokens) + len(run.rejected)
 
 

@@ -11,30 +11,21 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import evprof
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_binary, whole_file
 from evprof.core.vocabulary.modes import mode_of
+from evprof.export.formats import FORMATS
+from evprof.version import __version__
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
     from evprof.export.chrome_trace import ChromeTrace
     from evprof.export.report.data import Source
 
-FORMATS = ("chrome", "perfetto", "csv", "json", "aiperf", "parquet")
-
 STEPS_NAME = re.compile(r"\.pt\.trace\.json(?:\.gz)?$")
 """The names of PyTorch's traces: tools that know those find steps and operators in ours too."""
 
 Tell = Callable[[str], object]
-
-_ENDINGS = {
-    "chrome": (".json", ".json.gz"),
-    "perfetto": (".pftrace", ".perfetto-trace"),
-    "json": (".json",),
-    "csv": (".csv",),
-}
-"""Names of files; the other formats are folders."""
 
 _FILE_ENDINGS = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 """What a folder should not be called."""
@@ -42,8 +33,8 @@ _FILE_ENDINGS = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
 def check_name(kind: str, path: Path) -> None:
     """Raises UserError (exit code 2) for a name that promises another format; names without an ending promise none."""
-    endings = _ENDINGS.get(kind)
-    if endings is None:
+    endings = FORMATS[kind].endings
+    if not endings:
         if path.suffix.lower() in _FILE_ENDINGS and not path.is_dir():
             raise UserError(
                 f"--format {kind} writes a folder of files, so '{path.name}' would mislead; name it '{path.stem}'.",
@@ -51,7 +42,7 @@ def check_name(kind: str, path: Path) -> None:
             )
         return
     if path.suffix and not path.is_dir() and not path.name.lower().endswith(endings):
-        folder = ", or a folder" if kind == "csv" else ""
+        folder = ", or a folder" if FORMATS[kind].is_folder else ""
         raise UserError(
             f"--format {kind} writes {' or '.join(endings)} files, so '{path.name}' would mislead; name it "
             f"'{path.stem}{endings[0]}'{folder}.",
@@ -69,25 +60,40 @@ def write_export(
     """
     refuse_session(path)
     try:
-        if kind == "csv":
+        return _written(sources, kind, path, many, tell)
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
+
+
+def _written(  # noqa: PLR0911 - a format a line
+    sources: Iterable[Source], kind: str, path: Path, many: bool, tell: Tell | None
+) -> list[Path]:
+    match kind:
+        case "csv":
             from evprof.export.tables import write_tables
 
             return write_tables(sources, path)
-        if kind == "aiperf":
+        case "aiperf":
             from evprof.export.aiperf import write_aiperf
 
             return write_aiperf(sources, path, many=many, tell=tell)
-        if kind == "parquet":
+        case "parquet":
             from evprof.export.parquet import write_parquet
 
             return write_parquet(sources, path)
-        if kind == "chrome":
+        case "rerun":
+            from evprof.export.rerun_recording import write_rerun
+
+            return write_rerun(sources, path, many=many, tell=tell)
+        case "otlp":
+            from evprof.export.otlp import write_otlp
+
+            return write_otlp(sources, path, tell=tell)
+        case "chrome":
             return [_write_trace(sources, path, many, tell)]
-        if kind == "perfetto":
+        case "perfetto":
             return [_write_perfetto(sources, path, many, tell)]
-        return [_write_document(sources, path, many)]
-    except OSError as error:
-        raise UserError(f"'{path}' cannot be written ({error.strerror or error}); name another place.") from error
+    return [_write_document(sources, path, many)]
 
 
 def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
@@ -122,9 +128,11 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     from evprof.core.plain import SCHEMA_VERSION
     from evprof.metrics.document import run_document
     from evprof.session.batches import read_batches
+    from evprof.session.marks import mark_documents
 
     sessions: list[dict[str, Any]] = []
     batches: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
 
     def documents(source: Source, others: Iterator[Source]) -> Iterator[dict[str, Any]]:
         for each in (source, *others):
@@ -132,14 +140,17 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
             named = {"session": each.name} if many else {}
             batches.extend(named | row.to_json() for row in read_batches(each.facts))
             related = _related(each)
+            told: set[int] = set()
             for run in each.runs:
+                told.add(run.run_id)
                 yield named | run_document(run, related(run))
+            marks.extend(named | mark for mark in mark_documents(each.facts, told))
 
     remaining = iter(sources)
     first = next(remaining)
     head = {
         "schema_version": SCHEMA_VERSION,
-        "evprof_version": evprof.__version__,
+        "evprof_version": __version__,
         "environment": environment_of(first),
     }
     with whole_file(path) as stream:
@@ -148,7 +159,7 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
             head,
             "runs",
             documents(first, remaining),
-            lambda: {"batches": batches} | ({"sessions": sessions} if many else {}),
+            lambda: {"batches": batches, "marks": marks} | ({"sessions": sessions} if many else {}),
         )
     return path
 

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_path
-from evprof.core.installation import how_to_add
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.run_log import RowBlock
+from evprof.core.rows.row_block import RowBlock
+from evprof.export.arrow_tables import arrow_for, common_type, plain_array, stream_schema, stream_table, stream_values
 from evprof.export.tables import COLUMNS, table_rows
 
 if TYPE_CHECKING:
@@ -37,18 +33,14 @@ def write_parquet(sources: Iterable[Source], folder: Path) -> list[Path]:
 
     Raises OSError, and UserError where pyarrow is not installed; then nothing of what was there has changed.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UserError(f"Parquet files need pyarrow; {how_to_add('evprof[parquet]')}.") from None
+    arrow = arrow_for("Parquet files")
     folder.mkdir(parents=True, exist_ok=True)
     places = {name: folder / f"{name}.parquet" for name in (RUNS, *STREAMS)}
     with ExitStack() as stack:
         parts = {name: stack.enter_context(whole_path(place)) for name, place in places.items()}
         # Entered later, closed earlier: a file is whole before it takes its place.
-        streams = {name: stack.enter_context(_StreamFile(pyarrow, name, parts[name])) for name in STREAMS}
-        runs = stack.enter_context(_RunsFile(pyarrow, parts[RUNS]))
+        streams = {name: stack.enter_context(_StreamFile(arrow, name, parts[name])) for name in STREAMS}
+        runs = stack.enter_context(_RunsFile(arrow, parts[RUNS]))
         for source in sources:
             for run in source.runs:
                 runs.take(table_rows(RUNS, run, source.name))
@@ -66,13 +58,11 @@ class _StreamFile:
 
     def __init__(self, arrow: Any, stream: str, path: Path) -> None:
         self._arrow = arrow
-        self._kinds = column_kinds(stream)
-        types = {"int": arrow.int64(), "str": arrow.string(), "bytes": arrow.binary()}
-        fields = [("session", arrow.string()), *((name, types[kind]) for name, kind in self._kinds.items())]
-        self._schema = arrow.schema(fields)
+        self._stream = stream
+        self._blobs = [name for name, kind in column_kinds(stream).items() if kind == "bytes"]
         self._waiting: list[RowBlock] = []
         self._rows = self._bytes = 0
-        self._writer = arrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
+        self._writer = arrow.parquet.ParquetWriter(path, stream_schema(arrow, stream), compression="zstd")
 
     def __enter__(self) -> _StreamFile:
         return self
@@ -87,9 +77,7 @@ class _StreamFile:
             block = block.after(piece.size)
             self._waiting.append(piece)
             self._rows += piece.size
-            self._bytes += sum(
-                sum(map(len, _values(piece, name))) for name, kind in self._kinds.items() if kind == "bytes"
-            )
+            self._bytes += sum(sum(map(len, stream_values([piece], name, "bytes"))) for name in self._blobs)
             if self._rows >= _MOST_ROWS or self._bytes >= _MOST_BYTES:
                 self.write(session)
 
@@ -97,20 +85,8 @@ class _StreamFile:
         """Writes what waits as a row group."""
         if not self._waiting:
             return
-        arrow = self._arrow
-        columns = [arrow.repeat(arrow.scalar(_text(session)), self._rows)]
-        for name, kind in self._kinds.items():
-            parts = [_values(block, name) for block in self._waiting]
-            values: Any = np.concatenate(parts) if kind == "int" else chain.from_iterable(parts)
-            columns.append(
-                arrow.array(list(map(_text, values)) if kind == "str" else values, self._schema.field(name).type)
-            )
-        self._writer.write_table(arrow.table(columns, schema=self._schema))
+        self._writer.write_table(stream_table(self._arrow, self._stream, session, self._waiting))
         self._waiting, self._rows, self._bytes = [], 0, 0
-
-
-def _values(block: RowBlock, column: str) -> Any:
-    return block.stream.column(column, block.start, block.stop)
 
 
 class _RunsFile:
@@ -131,7 +107,7 @@ class _RunsFile:
         self._pack()
         arrow = self._arrow
         types = [
-            _common_type(arrow, [table.schema.field(name).type for table in self._tables]) for name in COLUMNS[RUNS]
+            common_type(arrow, [table.schema.field(name).type for table in self._tables]) for name in COLUMNS[RUNS]
         ]
         schema = arrow.schema(list(zip(COLUMNS[RUNS], types, strict=True)))
         tables = [table.cast(schema) for table in self._tables]
@@ -144,28 +120,6 @@ class _RunsFile:
             self._pack()
 
     def _pack(self) -> None:
-        columns = [_array(self._arrow, [row.get(name) for row in self._rows]) for name in COLUMNS[RUNS]]
+        columns = [plain_array(self._arrow, [row.get(name) for row in self._rows]) for name in COLUMNS[RUNS]]
         self._tables.append(self._arrow.table(columns, names=COLUMNS[RUNS]))
         self._rows = []
-
-
-def _array(arrow: Any, values: list[Any]) -> Any:
-    """A column of plain values; of several kinds, as imported files may bring them, as text."""
-    try:
-        return arrow.array([_text(value) if isinstance(value, str) else value for value in values])
-    except (arrow.ArrowException, OverflowError, TypeError):
-        return arrow.array([None if value is None else _text(str(value)) for value in values], arrow.string())
-
-
-def _common_type(arrow: Any, types: list[Any]) -> Any:
-    """What holds all values; a column without any is taken for text."""
-    told = list(dict.fromkeys(kind for kind in types if kind != arrow.null()))
-    if not told:
-        return arrow.string()
-    numbers = {arrow.int64(), arrow.float64()}
-    return told[0] if len(told) == 1 else arrow.float64() if numbers.issuperset(told) else arrow.string()
-
-
-def _text(value: str) -> str:
-    """Text as UTF-8 can hold it: what is none is written as escapes."""
-    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, overload
 
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog, Stream
+from evprof.core.rows.row_block import RowBlock, blocks_by_run
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RowBlock, RunLog, blocks_by_run
+from evprof.core.run_log import RunLog
 
 if TYPE_CHECKING:
     from evprof.export.report.data import Source
 
 
 class StoredRuns(Sequence[RunLog]):
-    """Runs of a complete recording in order of their numbers; each is put together anew whenever it is asked for."""
+    """Runs of a complete recording in order of their numbers, without those that somebody deleted; each is put together
+    anew whenever it is asked for."""
 
     def __init__(self, recording: RecordLog) -> None:
         self.infos = _infos(recording)
@@ -94,7 +96,7 @@ def _infos(recording: RecordLog) -> list[RunInfo]:
         infos[run_id] = RunInfo.from_json(infos[run_id].to_json())
         for message in messages:
             apply_to_info(message, infos[run_id])
-    return [infos[run_id] for run_id in sorted(infos)]
+    return [infos[run_id] for run_id in sorted(infos) if not infos[run_id].is_deleted]
 
 
 def _blocks(stream: Stream) -> dict[int, list[RowBlock]]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.files.whole_file import whole_file
 from evprof.core.records import COVERS, STAGES, PowerRecord
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
-from evprof.core.vocabulary.figures import ENERGY, FIGURES
+from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.document import SETTINGS_KEYS, metrics_document
 from evprof.metrics.figures import kv_cache, stages
@@ -166,9 +167,23 @@ def _ms(time_us: int | None) -> float | None:
 
 
 def _figure_rows(run: RunLog) -> list[Row]:
-    """What an imported file says of a run besides its stages, under our names with our units."""
-    imported = run.info.imported
-    return [{"figure": name, "value": value} for name, value in imported.figures.items()] if imported else []
+    """Every figure that is known of the run, of each model its own; and what an imported file says besides.
+
+    The file's numbers come last, under our names with our units.
+    """
+    role, imported = run.info.role, run.info.imported
+    found = [
+        (owner, figure.key, value)
+        for owner in dict.fromkeys((role, *run.info.models))
+        for figure in FIGURES.values()
+        if owner == role or not figure.is_of_answer
+        if (value := READERS[figure.key](run, owner, stages.END_TO_END)) is not None
+    ]
+    found += [(role, name, value) for name, value in imported.figures.items()] if imported else []
+    return [
+        {"role": owner, "figure": key, "value": value, "unit": figure_of(key).unit or None}
+        for owner, key, value in found
+    ]
 
 
 def _stage_rows(run: RunLog) -> list[Row]:
@@ -216,11 +231,11 @@ def _token_rows(run: RunLog) -> list[Row]:
         {
             "role": token.role,
             "position": token.position,
-            "token_id": token.token_id,
+            "token_id": token.known_id,
             "piece": token.piece,
             "origin": token.origin,
             "round": token.round_index if token.round_index >= 0 else None,
-            "time_ms": stages.start_ms(run, token.t_ns) if run.info.imported is None else None,
+            "time_ms": stages.start_ms(run, token.t_ns) if run.info.has_token_times else None,
             "chance": None if odds is None else odds.chance_of(token.token_id),
             "entropy_bits": None if odds is None else odds.entropy_bits,
         }
@@ -396,7 +411,7 @@ _OWN_COLUMNS: dict[str, tuple[str, ...]] = {
     "kv_cache": ("role", "time_ms", "positions", "bytes"),
     "memory": ("time_ms", "resident_bytes", "gpu_bytes"),
     "power": ("device", "time_ms", *_POWER),
-    "figures": ("figure", "value"),
+    "figures": ("role", "figure", "value", "unit"),
 }
 
 COLUMNS = {name: (*IDENTITY, *columns) for name, columns in _OWN_COLUMNS.items()}

@@ -229,8 +229,8 @@ def _instants(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
 
 
 def _tokens(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
-    """Tokens at the times they were known. Those of imported runs have none of their own."""
-    if run.info.imported is not None:
+    """Tokens at the times they were known. Those of most imported runs have none of their own."""
+    if not run.info.has_token_times:
         return
     for track, tokens in (("tokens", run.tokens), ("rejected tokens", run.rejected)):
         for token in sorted(tokens, key=lambda token: token.t_ns):
@@ -242,7 +242,7 @@ def _tokens(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
 def _token_arguments(token: TokenRecord) -> Entry:
     return {
         "piece": token.piece,
-        "id": token.token_id,
+        "id": token.known_id,
         "position": token.position,
         "origin": token.origin,
         "role": token.role,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TensorRecord
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.export.nesting import nested_tracks
 from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.stages import is_measured

@@ -24,7 +24,7 @@ def content_hash(path: str | Path, *, most_bytes: int | None = None) -> str:
     """
     found = Path(path)
     try:
-        files = _files_of(found)
+        files = content_files(found)
         if most_bytes is not None and sum(file.stat().st_size for file in files.values()) > most_bytes:
             raise UserError(f"{path}: is larger than the {most_bytes >> 20:,} MiB that are read for a hash.")
         return f"sha256:{_file_digest(found) if found.is_file() else _files_digest(files)}"
@@ -32,13 +32,14 @@ def content_hash(path: str | Path, *, most_bytes: int | None = None) -> str:
         raise UserError(f"{path}: cannot be read ({reason(error)}); check the path and its permissions.") from None
 
 
-def _files_of(path: Path) -> dict[str, Path]:
-    """The files of a folder or set by relative name; of a file itself alone."""
-    if path.is_dir():
-        return {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
-    if is_frame_set(path):
-        return {entry.name: entry for entry in frame_paths(path)}
-    return {path.name: path}
+def content_files(path: str | Path) -> dict[str, Path]:
+    """The files of a folder or set of frames by relative name; of a file itself alone. Raises OSError."""
+    found = Path(path)
+    if found.is_dir():
+        return {entry.relative_to(found).as_posix(): entry for entry in found.rglob("*") if entry.is_file()}
+    if is_frame_set(found):
+        return {entry.name: entry for entry in frame_paths(found)}
+    return {found.name: found}
 
 
 def _files_digest(files: Mapping[str, Path]) -> str:

@@ -5,15 +5,15 @@ Everything is read from a RunLog, finished or not; what was not measured is None
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-import evprof
 from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, TensorRecord
+from evprof.core.rows.span import Span
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.core.streamed_list import StreamedList
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
@@ -26,6 +26,7 @@ from evprof.metrics.figures.loading import loading_document
 from evprof.metrics.figures.throttling import is_throttled, throttled_devices
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
+from evprof.version import __version__
 
 _T = TypeVar("_T")
 
@@ -60,12 +61,13 @@ def session_document(
     batches: Iterable[BatchRow] = (),
     processes: ProcessSpread | None = None,
     *,
+    marks: Sequence[Mapping[str, Any]] = (),
     is_streamed: bool = False,
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
     `others` are the runs that speculation is weighed against, the listed ones by default;
-    `processes` tells how much engine processes differ on the machine.
+    `processes` tells how much engine processes differ on the machine; `marks` are the session's, as plain values.
 
     `is_streamed`: its `runs` are made while they are written.
     """
@@ -79,10 +81,11 @@ def session_document(
         environment = next((run.info.environment for run in reversed(listed) if run.info.environment), {})
     return {
         "schema_version": SCHEMA_VERSION,
-        "evprof_version": evprof.__version__,
+        "evprof_version": __version__,
         "environment": environment,
         "runs": StreamedList(len(listed), documents) if is_streamed else list(documents()),
         "batches": [row.to_json() for row in batches],
+        "marks": list(marks),
     }
 
 
@@ -92,6 +95,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
     Speculation is weighed against the plain runs among `others`.
     """
     info = run.info
+    named = [token for token in run.tokens if token.known_id is not None]
     return {
         "run_id": info.run_id,
         "group_id": info.group_id,
@@ -134,9 +138,9 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "draft": _draft(run),
         "speculation": speculation_document(run, others, processes),
         "text": decoding.answer_text(run),
-        "token_ids": [token.token_id for token in run.tokens],
-        "token_pieces": [token.piece for token in run.tokens],
-        "token_origin": [token.origin for token in run.tokens],
+        "token_ids": [token.token_id for token in named],
+        "token_pieces": [token.piece for token in named],
+        "token_origin": [token.origin for token in named],
         "token_entropy_bits": _of_tokens(run, lambda record: record.entropy_bits),
         "token_alternatives": _of_tokens(run, _alternatives),
     }
@@ -170,7 +174,10 @@ def metrics_document(run: RunLog) -> dict[str, float | int | None]:
 
 
 def _model(facts: ModelFacts | None) -> dict[str, Any] | None:
-    return {key: getattr(facts, key) for key in _MODEL_KEYS} if facts else None
+    if facts is None:
+        return None
+    # What is not told of a model behind a server is "" or 0.
+    return {key: None if (value := getattr(facts, key)) in ("", 0) else value for key in _MODEL_KEYS}
 
 
 def _settings(run: RunLog) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
+from evprof.core.rows.span import Span
 from evprof.core.run_info import FINISHED
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures import decoding, kv_cache

@@ -1,4 +1,4 @@
-"""Result files of earlier scripts as runs of a session: every row one run, named by its configuration and its file.
+"""Result files of other programs as runs of a session: every row one run, named by its configuration and its file.
 
 Their clock is made up: stages laid end to end from 0, intervals that cover several stages never split. It knows no
 family; what rows mean is `evprof.loaders.legacy`'s business.
@@ -20,8 +20,9 @@ from typing import Any
 from evprof.core.errors import UserError
 from evprof.core.files.new_file import hidden_name, put_new
 from evprof.core.recording import RecordLog
-from evprof.core.records import COVERS, END, ORIGIN_TARGET, SETTLED, SpanRecord, TokenRecord
+from evprof.core.records import COVERS, END, NO_TOKEN_ID, ORIGIN_TARGET, SETTLED, SpanRecord, TokenRecord
 from evprof.core.run_info import (
+    CANCELLED,
     FAILED,
     FINISHED,
     ImportedFacts,
@@ -57,6 +58,12 @@ IMPORTS = "imports"
 """The fact of a session that holds what is known of its imported files."""
 
 ROWS_PER_COMMIT = 2000
+
+RECORDS_PER_COMMIT = 100_000
+"""Tokens that are written at once, and characters of texts divided by ten."""
+
+MOST_TIMED_TOKENS, MOST_TEXT = 2_000_000, 64 << 20
+"""Tokens whose times are kept of one file, and characters of its answers: a session of more could not be opened."""
 
 LONGEST_ERROR, LONGEST_NAME = 2000, 200
 """Characters kept of an error and of a sample's name."""
@@ -196,20 +203,21 @@ class _Import:
         self._next_run_id, self._next_group_id = writer.next_run_id, writer.next_group_id
         self._groups: dict[tuple[int, bool], int] = {}
         self._models: dict[LegacyModel, ModelFacts] = {}
+        self._timed_tokens = self._text = 0
         self._started_at = _started_at(file.preview.head)
 
     def run(self) -> ImportedFile:
         """Reads all rows and writes their runs. Raises UserError."""
         began = time.perf_counter()
-        found = ImportedFile(
-            self._file.path, self._file.family.name, self._file.preview.rows, first_run_id=self._next_run_id
-        )
+        found = ImportedFile(self._file.path, self._file.family.name, self._file.rows, first_run_id=self._next_run_id)
         batch: list[LegacyRow] = []
-        for row in self._rows:
+        waiting = 0
+        for row in map(self._shortened, self._rows):
             batch.append(row)
-            if len(batch) >= ROWS_PER_COMMIT:
+            waiting += len(row.token_ids) + len(row.token_times_ms) + len(row.text or "") // 10
+            if len(batch) >= ROWS_PER_COMMIT or waiting >= RECORDS_PER_COMMIT:
                 self._write(batch, found)
-                batch = []
+                batch, waiting = [], 0
         self._write(batch, found)
         self._leave_out_what_counts_nothing()
         self._recomputed.compare(self._told, self._problems)
@@ -217,6 +225,18 @@ class _Import:
         found.problems = self._problems.sentences(found.rows)
         found.duration_ms = (time.perf_counter() - began) * 1000
         return found
+
+    def _shortened(self, row: LegacyRow) -> LegacyRow:
+        """The row without times of tokens or a text where the file's would be more than a session can hold."""
+        if row.token_times_ms and self._timed_tokens + len(row.token_times_ms) > MOST_TIMED_TOKENS:
+            self._problems.of_row("times of single tokens were left out: a session holds no more", row.row)
+            row = replace(row, token_times_ms=())
+        if row.text and self._text + len(row.text) > MOST_TEXT:
+            self._problems.of_row("texts were left out: a session holds no more", row.row)
+            row = replace(row, text=None)
+        self._timed_tokens += len(row.token_times_ms)
+        self._text += len(row.text or "")
+        return row
 
     def _leave_out_what_counts_nothing(self) -> None:
         """Takes statistics over no rows out, and says which."""
@@ -242,14 +262,11 @@ class _Import:
             info = self._info(kept)
             infos.append(info)
             end_ns = _add_spans(kept, info.run_id, spans)
-            tokens += [
-                TokenRecord(info.run_id, kept.role, place, token, ORIGIN_TARGET, -1, end_ns, "")
-                for place, token in enumerate(kept.token_ids)
-            ]
+            tokens += _tokens(kept, info.run_id, end_ns)
             self._recomputed.add(kept)
             found.runs += 1
             found.failed += kept.error is not None
-            found.warmups += is_warm
+            found.warmups += kept.is_warmup and kept.error is None
             found.cells[info.cell] = found.cells.get(info.cell, 0) + 1
         recording.extend("spans", spans)
         recording.extend("tokens", tokens)
@@ -271,8 +288,8 @@ class _Import:
             settings=settings,
             given=given,
             sample=Sample(row.events_path, row.video_path, row.prompt, shortened(row.sample, LONGEST_NAME)),
-            started_at=self._started_at,
-            status=FINISHED if row.error is None else FAILED,
+            started_at=row.started_at or self._started_at,
+            status=FINISHED if row.error is None else CANCELLED if row.is_cancelled else FAILED,
             error=None if row.error is None else shortened(row.error, LONGEST_ERROR),
             warmup=row.is_warmup,
             start_ns=0 if row.intervals else None,
@@ -295,6 +312,9 @@ class _Import:
                 row.decode_steps,
                 row.figures,
                 list(row.notes),
+                row.has_first_token_time,
+                bool(row.token_times_ms),
+                {str(accepted): count for accepted, count in row.accepted_histogram.items()},
             ),
         )
 
@@ -311,15 +331,17 @@ class _Import:
 
     def facts(self, found: ImportedFile) -> dict[str, Any]:
         """What a session keeps of the file: see `docs/json.md`."""
-        config, series = self._file.preview.config, self._reader.published.series
+        published = self._reader.published
+        config = self._file.preview.config if published.config is None else published.config
+        series = published.series
         return found.to_json() | {
             "path": self._path,
             "statistics": self._told,
             "config": {key: value for key, value in config.items() if isinstance(value, str | int | float | bool)},
             "covers": self._reader.covers,
             **({} if series is None else {"series": {"axis": series.axis, "values": series.values}}),
-            "totals": self._reader.published.totals,
-            "names": self._reader.published.names,
+            "totals": published.totals,
+            "names": published.names,
             "recomputed": self._recomputed.values(is_steady=False),
             "without_warmup": self._recomputed.values(is_steady=True),
             "written_at": self._started_at,
@@ -352,23 +374,39 @@ def _add_spans(row: LegacyRow, run_id: int, spans: list[SpanRecord]) -> int:
     return reach
 
 
+def _tokens(row: LegacyRow, run_id: int, end_ns: int) -> list[TokenRecord]:
+    """The row's tokens: by their ids, with times that are made up, or by their times, whose ids nobody told."""
+    if row.token_times_ms:
+        told = [(NO_TOKEN_ID, min(round(time_ms * NS_PER_MS), end_ns)) for time_ms in row.token_times_ms]
+    else:
+        told = [(token, end_ns) for token in row.token_ids]
+    return [
+        TokenRecord(run_id, row.role, place, token, ORIGIN_TARGET, -1, t_ns, "")
+        for place, (token, t_ns) in enumerate(told)
+    ]
+
+
 def _model_facts(model: LegacyModel) -> ModelFacts:
+    """A model of the scripts, both of whose language models are Vicuna-7B; of one behind a server its name alone."""
+    is_known = model.family in MODEL_TYPES
+    shape = (LAYERS, KV_HEADS, HEAD_DIM, ELEMENT_BYTES, CONTEXT_LIMIT) if is_known else (0,) * 5
+    layers, kv_heads, head_dim, element_bytes, context_limit = shape
     return ModelFacts(
         name=model.name,
         family=model.family,
-        model_type=MODEL_TYPES[model.family],
-        parameters=PARAMETERS[model.family],
+        model_type=MODEL_TYPES.get(model.family, ""),
+        parameters=PARAMETERS.get(model.family, 0),
         weight_bytes=model.weight_bytes,
         dtype=model.dtype,
-        device="cuda",
+        device="cuda" if is_known else "",
         quantization=model.quantization,
-        layers=LAYERS,
-        kv_heads=KV_HEADS,
-        head_dim=HEAD_DIM,
-        kv_element_bytes=ELEMENT_BYTES,
-        context_limit=CONTEXT_LIMIT,
+        layers=layers,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        kv_element_bytes=element_bytes,
+        context_limit=context_limit,
         attention="",
-        cache="dynamic",
+        cache="dynamic" if is_known else "",
         prompt_template="",
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.plain import Plain
 from evprof.core.safe_text import one_line
+from evprof.core.units import ms_from_ns
 
 MARKS = "marks"
 """The fact that holds them."""
@@ -31,6 +32,20 @@ def marks_of(facts: Mapping[str, Any]) -> list[Mark]:
     found = facts.get(MARKS)
     listed = [Mark.if_fitting(entry) for entry in found[:MOST_MARKS]] if isinstance(found, list) else []
     return sorted((_safe(mark) for mark in listed if mark is not None and _is_possible(mark)), key=_order)
+
+
+def mark_documents(facts: Mapping[str, Any], run_ids: Collection[int]) -> list[dict[str, Any]]:
+    """The marks of these runs as JSON (keys are a contract; see docs/json.md); a moment has the length 0."""
+    return [
+        {
+            "run_id": mark.run_id,
+            "at_ms": ms_from_ns(mark.start_ns),
+            "length_ms": ms_from_ns(mark.end_ns - mark.start_ns),
+            "note": mark.note,
+        }
+        for mark in marks_of(facts)
+        if mark.run_id in run_ids
+    ]
 
 
 def _is_possible(mark: Mark) -> bool:

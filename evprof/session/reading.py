@@ -46,7 +46,7 @@ _MOST_LEVELS = 64
 
 
 @dataclass
-class Session:
+class StoredSession:
     """A session as read: its recording, and what is known of it apart from its runs (`facts`, as JSON gives them)."""
 
     path: Path
@@ -66,7 +66,7 @@ def read_session(path: Path) -> RecordLog:
     return load_session(path).recording
 
 
-def load_session(path: Path) -> Session:
+def load_session(path: Path) -> StoredSession:
     """Like `read_session`, with the facts of the session itself."""
     path = Path(path)
     check_header(path)
@@ -123,7 +123,7 @@ class Reading:
         self._recording = RecordLog()
         self._infos: dict[int, RunInfo] = {}
 
-    def session(self) -> Session:
+    def session(self) -> StoredSession:
         found = format_of(self.connection)
         if found == FORMAT:
             return self._read()
@@ -142,7 +142,7 @@ class Reading:
         self._rows = CheckedRows(self.connection, tally, self._file_bytes)
         return {key: self.json(value) for key, value in self._rows.whole("session")}, tally
 
-    def _read(self) -> Session:
+    def _read(self) -> StoredSession:
         facts, _ = self.facts()
         self._read_runs(facts.get("writer"))
         self._read_row_streams()
@@ -314,10 +314,10 @@ def spoil(info: RunInfo, sentence: str) -> None:
         info.status, info.error = FAILED, sentence
 
 
-def session_of(path: Path, recording: RecordLog, facts: Mapping[str, Any]) -> Session:
+def session_of(path: Path, recording: RecordLog, facts: Mapping[str, Any]) -> StoredSession:
     """A recording with what the table `session` tells of it."""
     environment, created_at, version = (facts.get(key) for key in ("environment", "created_at", "evprof_version"))
-    return Session(
+    return StoredSession(
         path,
         recording,
         environment if isinstance(environment, dict) else {},

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from evprof import __version__
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import name_tag
 from evprof.core.files.new_file import put_new
@@ -33,6 +32,7 @@ from evprof.session.presence import Hold, hold, is_elsewhere
 from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
 from evprof.session.summary_writing import KeptFigures, SummaryWriter
 from evprof.session.validation import fitting, run_info_from
+from evprof.version import __version__
 
 WRITER_GONE = "The program ended during this run."
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 
 START, FIRST_TOKEN, LANDMARK, BY_HAND = "start", "first token", "span", "by hand"
 """Kinds of alignment."""
@@ -67,12 +68,13 @@ def span_at(run: RunLog, landmark: Landmark) -> Span | None:
 def moment_of(run: RunLog, zero_ns: int, alignment: RunAlignment) -> int | None:
     """When a run comes to what is aligned, in ns from its zero (`zero_ns` on the clock); None as long as it has not.
 
-    Imported runs have no times of tokens: their first one comes with the end of prefill.
+    Of most imported runs tokens have no times: their first one comes with the end of prefill.
     """
     if alignment.kind == FIRST_TOKEN:
-        if run.info.imported is None:
+        if run.info.has_token_times:
             return run.tokens[0].t_ns - zero_ns if run.tokens else None
-        prefill = run.stage("prefill", run.info.role)
+        # By itself or in one piece with what comes before it.
+        prefill = next((span for span in run.stages(run.info.role) if span.stage_name == "prefill"), None)
         return None if prefill is None or prefill.end_ns is None else prefill.end_ns - zero_ns
     if alignment.landmark is not None:
         span = span_at(run, alignment.landmark)

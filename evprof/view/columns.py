@@ -90,9 +90,12 @@ def pair_for(runs: Mapping[int, RunLog], run_id: int) -> RunPair:
 
 
 def takes_draft_model(run: RunLog) -> bool:
-    """Whether a run of a mode with two roles has two models: some drafters need none of their own."""
+    """Whether a run of a mode with two roles has two models: some drafters need none of their own, and of what drafts
+    behind a server a file tells nothing."""
     if DRAFT in run.info.models or not mode_of(run.info.mode).is_paired:
         return mode_of(run.info.mode).is_paired
-    if run.info.mode != SPECULATIVE or run.info.imported is not None:
+    if run.info.imported is not None:
+        return False
+    if run.info.mode != SPECULATIVE:
         return True
     return run.info.settings.speculation.needs_draft_model

@@ -6,6 +6,7 @@ Arrays in, arrays out; times in ns relative to the run's zero, positions in px. 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +100,17 @@ def _first_rows(times: Ints, window: slice, scale: Timescale, reach: tuple[float
 
     What lies left of `reach` (px), and right of it, is one column each.
     """
+    rows = window.start + times[window].searchsorted(_column_moments(scale, reach, per_px))
+    # Where a column is empty, the next one begins with the same row.
+    is_first = np.empty(len(rows), dtype=bool)
+    np.not_equal(rows[:-1], rows[1:], out=is_first[:-1])
+    is_first[-1] = rows[-1] < window.stop
+    return np.asarray(rows[is_first], dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def _column_moments(scale: Timescale, reach: tuple[float, float], per_px: float) -> Ints:
+    """When each of the columns begins, after a moment before all of them: the same for every lane of a picture."""
     columns = np.arange(math.floor(reach[0] * per_px), math.floor(reach[1] * per_px) + 2)
     moments = scale.start_ns + np.ceil(columns / per_px * scale.ns_per_px).astype(np.int64)
 
@@ -110,9 +122,7 @@ def _first_rows(times: Ints, window: slice, scale: Timescale, reach: tuple[float
         moments -= is_late
     while bool((is_early := column(moments) < columns).any()):
         moments += is_early
-    rows = window.start + np.searchsorted(times[window], np.append(np.iinfo(np.int64).min, moments))
-    # Where a column is empty, the next one begins with the same row.
-    return np.asarray(rows[np.append(rows[:-1] != rows[1:], rows[-1] < window.stop)], dtype=np.int64)
+    return np.concatenate([[np.iinfo(np.int64).min], moments])
 
 
 def joined_bars(bars: Bars, kinds: Ints) -> Bars:
@@ -193,7 +203,9 @@ def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Fl
 
 def _clipped(times: Ints, scale: Timescale) -> Floats:
     """Positions, at most one view width beyond the edges."""
-    return np.clip((times - scale.start_ns) / scale.ns_per_px, -scale.width_px, 2 * scale.width_px)
+    x = (times - scale.start_ns) / scale.ns_per_px
+    np.maximum(x, -scale.width_px, out=x)
+    return np.minimum(x, 2 * scale.width_px, out=x)
 
 
 def _two_per_pixel(times: Ints, values: Floats, window: slice, scale: Timescale) -> tuple[Floats, Floats]:
@@ -203,8 +215,9 @@ def _two_per_pixel(times: Ints, values: Floats, window: slice, scale: Timescale)
     lowest, highest = np.minimum.reduceat(level, places), np.maximum.reduceat(level, places)
     # Rising pixels go up and falling ones down, so that the line does not zigzag.
     rises = values[lasts] >= values[groups]
-    levels = np.stack([np.where(rises, lowest, highest), np.where(rises, highest, lowest)], axis=1).ravel()
-    return np.repeat(np.floor(_clipped(times[groups], scale)), 2), levels
+    levels = np.empty((len(groups), 2))
+    levels[:, 0], levels[:, 1] = np.where(rises, lowest, highest), np.where(rises, highest, lowest)
+    return np.floor(_clipped(times[groups], scale)).repeat(2), levels.ravel()
 
 
 def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:

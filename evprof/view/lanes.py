@@ -16,8 +16,9 @@ import numpy.typing as npt
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED, ORIGIN_TARGET
 from evprof.core.rows import span_columns
 from evprof.core.rows.distinct import distinct
+from evprof.core.rows.row_block import RowBlock
 from evprof.core.rows.span_columns import IntTable, SpanColumns
-from evprof.core.run_log import RowBlock, RunLog
+from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from evprof.view.decimate import Bars, merged_bars
 from evprof.view.peaks import Peaks
@@ -227,8 +228,8 @@ class Track:
         return self._take("rounds", self._rounds, row)
 
     def _take_tokens(self) -> bool:
-        # An imported file gives token ids at most; the moments on their records are made up.
-        if not self.is_answer or self.run.info.imported is not None:
+        # Most imported files give token ids at most; the moments on their records are made up.
+        if not self.is_answer or not self.run.info.has_token_times:
             return False
 
         def row(block: RowBlock) -> tuple[Ints, ...]:

@@ -1,7 +1,8 @@
 """The largest value of any stretch of a long column, without looking at the whole stretch.
 
-Blocks of sixteen rows know the row of their largest value, pairs of blocks that of theirs, and so on: a stretch is at
-most two blocks of each size and thirty rows at its ends. A picture of a million rows costs its pixels, not its rows.
+Every row knows the largest value from it to the end of its block of sixteen, and the one from the block's beginning to
+it; of blocks, every run of 1, 2, 4, 8 … knows its largest. A stretch is an end, two runs that overlap, and an end: a
+picture of a million rows costs its pixels, not its rows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from evprof.core.rows.distinct import Ints
 
 Floats = npt.NDArray[np.float64]
+_Steps = npt.NDArray[np.int8]
 
 _BLOCK = 16
 
@@ -21,58 +23,80 @@ class Peaks:
 
     def __init__(self) -> None:
         self.values: Floats = np.empty(0)
-        self._levels: list[Ints] = []
+        self._ahead: _Steps = np.empty(0, dtype=np.int8)
+        """Rows from each one to the largest of the rest of its block."""
+
+        self._back: _Steps = np.empty(0, dtype=np.int8)
+        """Rows from each one back to the largest of its block so far."""
+
+        self._runs: Ints = np.empty((0, 0), dtype=np.int64)
+        """The row of the largest value of 2 ** i blocks from j on."""
 
     def update(self, values: Floats, changed_from: int | None = None) -> Peaks:
         """Takes in a longer column, whose rows before `changed_from` (None: before its old end) are as they were."""
         since = len(self.values) if changed_from is None else min(changed_from, len(self.values))
         self.values = values
-        size, level = _BLOCK, 0
-        while size <= len(values):
-            kept, count = since // size, len(values) // size
-            below = self._below(level, kept, count)
-            taller = below[np.arange(len(below)), np.argmax(values[below], axis=1)] if len(below) else below[:, 0]
-            if level == len(self._levels):
-                self._levels.append(np.empty(0, dtype=np.int64))
-            self._levels[level] = np.concatenate([self._levels[level][:kept], taller])
-            size, level = 2 * size, level + 1
-        del self._levels[level:]
+        kept = since // _BLOCK
+        rest = values[kept * _BLOCK :]
+        blocks = np.full(-(-len(rest) // _BLOCK) * _BLOCK, -np.inf)
+        blocks[: len(rest)] = rest
+        blocks = blocks.reshape(-1, _BLOCK)
+        ahead = _steps_back(blocks[:, ::-1], takes_equal=True)[:, ::-1].ravel()[: len(rest)]
+        back = _steps_back(blocks, takes_equal=False).ravel()[: len(rest)]
+        self._ahead = np.concatenate([self._ahead[: kept * _BLOCK], ahead])
+        self._back = np.concatenate([self._back[: kept * _BLOCK], back])
+        self._update_runs(kept, len(values) // _BLOCK)
         return self
 
-    def _below(self, level: int, first: int, last: int) -> Ints:
-        """The candidates of blocks first…last-1 of a level, a row for each."""
-        if level == 0:
-            return np.arange(first * _BLOCK, last * _BLOCK, dtype=np.int64).reshape(-1, _BLOCK)
-        return self._levels[level - 1][2 * first : 2 * last].reshape(-1, 2)
+    def _update_runs(self, kept: int, count: int) -> None:
+        """Of `count` whole blocks, all but `kept` are new."""
+        levels = count.bit_length()
+        if self._runs.shape[0] < levels or self._runs.shape[1] < count:
+            grown = np.zeros((levels, max(count, 2 * self._runs.shape[1])), dtype=np.int64)
+            grown[: self._runs.shape[0], : self._runs.shape[1]] = self._runs
+            self._runs = grown
+        firsts = np.arange(kept, count) * _BLOCK
+        self._runs[:1, kept:count] = firsts + self._ahead[firsts]
+        for level in range(1, levels):
+            half = 1 << level - 1
+            low, high = max(0, kept - 2 * half + 1), count - 2 * half + 1
+            below = self._runs[level - 1]
+            one, other = below[low:high], below[low + half : high + half]
+            self._runs[level, low:high] = np.where(self.values[other] > self.values[one], other, one)
 
     def rows(self, firsts: Ints, counts: Ints) -> Ints:
         """Of each stretch (`counts` rows from `firsts` on, at least one), the first row with its largest value."""
-        ends = firsts + counts
-        low, high = -(-firsts // _BLOCK), ends // _BLOCK
-        is_short = low >= high
-        best = self._at_ends(firsts, np.where(is_short, ends, low * _BLOCK))
-        low, high = np.where(is_short, 0, low), np.where(is_short, 0, high)
-        for level in self._levels:
-            odd = np.flatnonzero((low < high) & (low & 1 == 1))
-            best[odd] = self._better(best[odd], level[low[odd]])
-            odd = np.flatnonzero((low < high) & (high & 1 == 1))
-            best[odd] = self._better(best[odd], level[high[odd] - 1])
-            low, high = (low + 1) >> 1, high >> 1
-            if not (low < high).any():
-                break
-        rest = np.flatnonzero(~is_short & (ends % _BLOCK > 0))
-        best[rest] = self._better(best[rest], self._at_ends(ends[rest] // _BLOCK * _BLOCK, ends[rest]))
-        return best
+        lasts = firsts + counts - 1
+        head, tail = firsts + self._ahead[firsts], lasts - self._back[lasts]
+        low, high = firsts // _BLOCK + 1, lasts // _BLOCK
+        whole = high - low
+        left = right = head
+        if len(self._runs) and (is_long := whole > 0).any():
+            low = np.where(is_long, low, 0)
+            level = np.where(is_long, np.frexp(whole)[1] - 1, 0)
+            at = level * self._runs.shape[1] + low
+            left = np.where(is_long, self._runs.take(at), head)
+            right = np.where(is_long, self._runs.take(at + whole - (1 << level), mode="clip"), head)
+        # In order of their rows: of equal values the first counts.
+        found = np.stack([head, left, right, tail])
+        best = found[np.argmax(self.values[found], axis=0), np.arange(len(firsts))]
+        if (is_short := whole < 0).any():
+            best = np.where(is_short, np.where(head <= lasts, head, tail), best)
+            rest = np.flatnonzero((head > lasts) & (tail < firsts))
+            best[rest] = self._looked_up(firsts[rest], lasts[rest])
+        return np.asarray(best, dtype=np.int64)
 
-    def _at_ends(self, firsts: Ints, ends: Ints) -> Ints:
-        """The same of stretches of at most 2 * _BLOCK rows; of empty ones the row they would begin with."""
-        width = int((ends - firsts).max(initial=1))
-        rows = np.minimum(firsts[:, None] + np.arange(max(width, 1)), np.maximum(ends - 1, firsts)[:, None])
-        rows = np.minimum(rows, len(self.values) - 1)
-        # A row that stands for the rest is the last one, and the first of equal values counts.
-        return np.asarray(rows[np.arange(len(rows)), np.argmax(self.values[rows], axis=1)])
+    def _looked_up(self, firsts: Ints, lasts: Ints) -> Ints:
+        """The same of stretches within one block, row by row."""
+        rows = np.minimum(firsts[:, None] + np.arange(_BLOCK), lasts[:, None])
+        return np.asarray(rows[np.arange(len(rows)), np.argmax(self.values[rows], axis=1)], dtype=np.int64)
 
-    def _better(self, one: Ints, other: Ints) -> Ints:
-        ahead, behind = self.values[one], self.values[other]
-        is_other = (behind > ahead) | ((behind == ahead) & (other < one))
-        return np.where(is_other, other, one)
+
+def _steps_back(blocks: Floats, *, takes_equal: bool) -> _Steps:
+    """From each place of a block back to the largest value so far; of equal ones the first, or the last."""
+    so_far = np.maximum.accumulate(blocks, axis=1)
+    is_new = np.ones(blocks.shape, dtype=bool)
+    is_new[:, 1:] = blocks[:, 1:] >= so_far[:, :-1] if takes_equal else blocks[:, 1:] > so_far[:, :-1]
+    places = np.arange(_BLOCK, dtype=np.int8)
+    steps: _Steps = places - np.maximum.accumulate(np.where(is_new, places, 0), axis=1, dtype=np.int8)
+    return steps

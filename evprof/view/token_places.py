@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from evprof.core.records import DRAFT, ORIGIN_REJECTED, RoundRecord, TokenRecord
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.view.lanes import VERIFY
 
 DRAFTING = "draft"

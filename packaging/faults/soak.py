@@ -115,6 +115,8 @@ class _Watcher:
     def end(self, row: Any, runs: Any, duration_s: float, warmup: int) -> None:
         self.found.append(sample(len(self.found)))
 
+    def lose(self, row: Any, sentence: str) -> None: ...
+
     def skip(self, row: Any) -> None: ...
 
     def say(self, sentence: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from evprof.core.events import EventArray
+from made_traces import MadeTrace
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -232,6 +233,13 @@ def results() -> list[bytes]:
     return [content for content in found if _is_result(content)]
 
 
+def serving(program: str) -> list[bytes]:
+    """Result files of a serving benchmark: AIPerf names its files `profile_export`."""
+    start = {"aiperf": "profile_export"}.get(program, program)
+    files = helpers("serving_shapes").FILES
+    return [make().encode() for name, make in files.items() if name.startswith(start)]
+
+
 def _is_result(content: bytes) -> bool:
     from evprof.core.errors import UserError
     from evprof.loaders.legacy.family import open_legacy
@@ -247,13 +255,26 @@ def _is_result(content: bytes) -> bool:
 
 
 def traces() -> list[bytes]:
-    """Plain and packed."""
+    """Plain and packed; one with all that Kineto writes; one with numbers that are none."""
     entries = [
         {"ph": "M", "name": "process_name"},
         {"ph": "X", "cat": "cpu_op", "name": "ProfilerStep#1", "ts": 1.5, "dur": 2, "args": {"a": [1, {"ts": 3}]}},
     ]
     content = json.dumps({"schemaVersion": 1, "traceEvents": entries * 3}).encode()
-    return [content, gzip.compress(content), json.dumps(entries).encode()]
+    text = io.StringIO()
+    trace = MadeTrace(text, is_pretty=False)
+    with trace.annotation("decode"), trace.annotation("ProfilerStep#0"), trace.module("Linear_0", 1) as outer:
+        with trace.module("Act_0", 2, outer), trace.operator("aten::mm", [[2, 3], [3]], stack="a.py(1): f") as own:
+            trace.memory(512, 0xABC)
+            trace.launch("gemm", 2_500, own)
+            trace.launch("gemm", 2_500, own, call="cudaGraphLaunch", kernels=2)
+        trace.copy("DtoH", 4_096, 1_000)
+        trace.memory(-512, 0xABC)
+        trace.synchronize()
+    trace.close()
+    whole = text.getvalue().encode()
+    odd = whole.replace(b'"blocks per SM": 1.0', b'"blocks per SM": -nan').replace(b'"Ev Idx": 1', b'"Ev Idx": N/A')
+    return [content, gzip.compress(content), json.dumps(entries).encode(), whole, odd]
 
 
 def sessions() -> list[bytes]:

@@ -94,7 +94,7 @@ def read_manifest(path: Path) -> None:
 
 
 def read_results(path: Path) -> None:
-    """Every row of a result file of an earlier script."""
+    """Every row of a result file of another program."""
     from evprof.loaders.legacy.checks import FileProblems
     from evprof.loaders.legacy.family import open_legacy
 
@@ -103,14 +103,23 @@ def read_results(path: Path) -> None:
     _, rows = file.read(problems)
     for _ in rows:
         pass
-    problems.sentences(file.preview.rows)
+    problems.sentences(file.rows)
 
 
 def read_trace(path: Path) -> None:
-    """A torch trace."""
-    from evprof.loaders.trace import read_trace as read
+    """A torch trace with all its figures, and its difference from itself."""
+    from evprof.loaders.traces.reading import read_trace as read
+    from evprof.loaders.traces.reading import trace_size
+    from evprof.metrics.traces.analysis import TraceAnalysis
+    from evprof.metrics.traces.difference import trace_difference
+    from evprof.metrics.traces.document import trace_document
+    from evprof.metrics.traces.summary import trace_summary
 
-    read(path)
+    trace_size(path)
+    analysis = TraceAnalysis(read(path, lambda progress: progress.so_far()))
+    trace_summary(analysis)
+    document = trace_document("fuzzed", analysis, trace_difference(analysis, analysis))
+    json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
 
 
 def read_session(path: Path) -> None:
@@ -208,6 +217,10 @@ TARGETS: dict[str, Target] = {
         ),
         Target("list-json", ".json", read_manifest, partial(seeds.manifests, "json")),
         Target("results", ".json", read_results, seeds.results),
+        *(
+            Target(f"results-{program}", ".jsonl", read_results, partial(seeds.serving, program))
+            for program in ("vllm", "sglang", "aiperf")
+        ),
         Target("trace", ".json", read_trace, seeds.traces),
         Target("session", ".evprof", read_session, seeds.sessions),
         Target("times", ".txt", read_times, lambda: [b"0\n33000\n66000.5\n", b"1.5\n2.5\n"]),

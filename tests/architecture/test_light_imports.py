@@ -24,6 +24,7 @@ LIGHT = (
         "evprof.cli",
         "evprof.cli.commands",
         "evprof.__main__",
+        "evprof.core.run_book",
         "evprof.core.run_log",
         "evprof.run.processes.runner",
     ),
@@ -32,6 +33,8 @@ LIGHT = (
         "evprof.session.reading",
         "evprof.metrics.document",
         "evprof.metrics.comparison.document",
+        "evprof.notebook.session",
+        "evprof.notebook.profiling",
     ),
     *("evprof.export.chrome_trace", "evprof.loaders.probe", "evprof.loaders.bundled", "evprof.view.lanes", "engines"),
 )
@@ -52,6 +55,17 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
 
 def test_the_check_itself_sees_what_is_loaded() -> None:
     assert "psutil" in loaded_by("import psutil")
+
+
+def test_importing_evprof_loads_nothing_but_itself() -> None:
+    """A script pays for what it asks for: what stands behind `open` and `profile` comes with the first call."""
+    code = "import sys\nbefore = set(sys.modules)\nimport evprof\nprint(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
+    )
+    new = set(done.stdout.split()) - {"__future__", "typing", "collections", "re"}
+    assert {name for name in new if name.split(".")[0] == "evprof"} == {"evprof", "evprof.version"}
+    assert {name.split(".")[0] for name in new} - sys.stdlib_module_names == {"evprof"}
 
 
 def test_building_every_command_loads_no_numpy() -> None:

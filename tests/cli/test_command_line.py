@@ -16,7 +16,7 @@ from evprof.cli import main
 from evprof.cli.commands import COMMANDS
 from evprof.cli.sessions.show import ShowCommand
 
-NOT_BUILT = ("trace",)
+NOT_BUILT = ("serve",)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

@@ -15,7 +15,8 @@ def test_a_pair_on_a_card_that_is_not_here(evprof) -> None:
     assert fit["is_assumed"] is True
     assert {model["role"]: model["device"] for model in fit["models"]} == {"draft": "cuda:0", "target": "cuda:0"}
     for model in fit["models"]:
-        parts = model["weight_bytes"] + model["kv_bytes"] + model["activation_bytes"]
+        parts = model["weight_bytes"] + model["kv_bytes"] + model["activation_bytes"] + model["alternatives_bytes"]
+        assert 0 < model["alternatives_bytes"] <= 64 << 20, "128 tokens of 32,000 pieces"
         assert model["total_bytes"] == parts
         assert set(model["batch_capacity"]) >= {"naive", "real"}
     quantized = evprof("inspect", *PAIR, "--memory", "24GB", "--with-quant", "int8", "--quant", "int8", "--json")

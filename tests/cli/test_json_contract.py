@@ -99,8 +99,25 @@ SWEEP = {
         }
     ],
     "slopes": [
-        {"stage": str, "ms_per_step": Number, "ci95": Maybe([Number]), "verdict": str, "sentence": str},
+        {
+            "stage": str,
+            "ms_per_step": Number,
+            "ci95": Maybe([Number]),
+            "runs": int,
+            "amounts": int,
+            "fewest_runs": int,
+            "verdict": str,
+            "sentence": str,
+        },
     ],
+}
+SECOND = {"tokens": Number, "ms": Maybe(Number), "kv_bytes": Number}
+PER_SECOND = {
+    "run_id": int,
+    "role": one_of("draft target"),
+    "reads": one_of("events video"),
+    **SECOND,
+    "frames": [{"frame": int, "motion_percent": Maybe(Number), **SECOND}],
 }
 KV_CACHE = {
     "measured_bytes": Maybe(int),
@@ -219,6 +236,7 @@ BATCH = {
 SESSION: dict[str, Any] = {
     "schema_version": int,
     "batches": [BATCH],
+    "marks": [{"run_id": int, "at_ms": Number, "length_ms": Number, "note": str}],
     "evprof_version": str,
     "environment": {
         "device": str,
@@ -390,13 +408,19 @@ def test_show_prints_what_was_run(recorded) -> None:
 
 
 def test_costs_add_the_sweeps(recorded, tmp_path) -> None:
-    assert recorded.ask("show", recorded.path, "--costs") == recorded.demo | {"scaling": []}, "one number of frames"
+    document = recorded.ask("show", recorded.path, "--costs")
+    seconds = document.pop("per_second")
+    assert document == recorded.demo | {"scaling": []}, "one number of frames"
+    assert {(entry["role"], entry["reads"]) for entry in seconds} == {("draft", "events"), ("target", "video")}
+    rates = [frame["events_per_s"] for entry in seconds if entry["reads"] == "events" for frame in entry["frames"]]
+    assert rates
+    assert min(rates) > 0
     path = tmp_path / "sweep.evprof"
     for frames in (2, 4):
         recorded.ask("run", "--mode", "target", "--frames", frames, "--max-new-tokens", 3, "-o", path)
     document = recorded.ask("show", path, "--costs")
     (sweep,) = document["scaling"]
-    assert differences(document, SESSION | {"scaling": [SWEEP]}) == []
+    assert differences(document, SESSION | {"scaling": [SWEEP], "per_second": [PER_SECOND]}) == []
     assert [point["at"] for point in sweep["points"]] == [2, 4]
     slopes = {slope["stage"]: slope for slope in sweep["slopes"]}
     assert slopes["prefill"]["verdict"] == "too few runs"

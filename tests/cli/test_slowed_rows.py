@@ -8,7 +8,8 @@ from pathlib import Path
 from evprof.cli.suite.progress import SuiteProgress
 from evprof.cli.suite.table import cell_rows, print_table, suite_document
 from evprof.cli.terminal.console import Console
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.export.report.data import Source
 from evprof.run.suites.plan import plan_suite

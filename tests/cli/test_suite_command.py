@@ -278,12 +278,12 @@ def test_wrong_usage_is_one_sentence(evprof: Evprof, slips: None, words: list[st
 
 def test_time_left_is_that_of_the_cells_left() -> None:
     pace = SuitePace()
-    assert pace.left_s(["a"]) is None
+    assert pace.left_s({"a": 1}) is None
     pace.note("a", 10.0, is_plain=False)
-    assert pace.left_s(["a", "b"]) == 20.0
+    assert pace.left_s({"a": 1, "b": 1}) == 20.0
     pace.note("a", 2.0, is_plain=True)
     pace.note("b", 4.0, is_plain=True)
-    assert pace.left_s(["a", "a", "b", "c"]) == 2 + 2 + 4 + 3
+    assert pace.left_s({"a": 2, "b": 1, "c": 1}) == 2 + 2 + 4 + 3
     assert pace.rate_text() == "5.3 s/row"
     assert [time_text(seconds) for seconds in (0, 59.4, 200, 7500)] == ["0 s", "59 s", "3 min 20 s", "2 h 05 min"]
 
@@ -365,7 +365,7 @@ def test_a_folder_is_cut_into_clips(evprof: Evprof, room: FakeRoom, tmp_path: Pa
     found = evprof("suite", grid, *words, "-o", tmp_path / "out")
     assert found.code == 0, found.errors
     runs = load_session(tmp_path / "out" / "suite.evprof").recording
-    from evprof.core.run_log import RunBook
+    from evprof.core.run_book import RunBook
 
     book = RunBook(runs)
     book.update()

@@ -21,8 +21,9 @@ from typing import Any
 
 import pytest
 
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RUNNING, MemoryFacts, SetupFacts
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown

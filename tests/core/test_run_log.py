@@ -21,8 +21,9 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import LengthFacts, RunInfo
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 
 
 def info(run_id: int = 1) -> RunInfo:

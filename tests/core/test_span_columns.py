@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
+from evprof.core.rows.span import Span
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook, RunLog, Span
+from evprof.core.run_log import RunLog
 
 NAMES = ["load", "vision", "vision+prefill", "step", "tower"]
 RECORDS = st.builds(

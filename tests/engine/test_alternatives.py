@@ -19,7 +19,8 @@ from engines.tokens.alternatives import AlternativesLog
 from evprof.core.recording import RecordLog
 from evprof.core.records import AlternativesRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches

@@ -6,7 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-_MISSING = ("PySide6", "pyqtgraph", "av", "platformdirs", "ijson", "aedat", "hdf5plugin", "faery", "rosbags", "lz4")
+_MISSING = (
+    "PySide6",
+    "pyqtgraph",
+    "av",
+    "platformdirs",
+    "ijson",
+    "msgspec",
+    "aedat",
+    "hdf5plugin",
+    "faery",
+    "rosbags",
+    "lz4",
+)
 
 _PROGRAM = f"""
 import sys

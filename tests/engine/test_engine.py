@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import pickle
+import pickletools
 import threading
 from dataclasses import replace
 from typing import Any
@@ -19,7 +21,8 @@ from evprof.core.messages import RequestEnded, RunDescribed, RunEnded, RunStarte
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest, TraceSettings
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.figures.kv_cache import formula_bytes
@@ -317,6 +320,13 @@ def test_describe_names_the_machine(engine: Any) -> None:
     assert block["evprof"] == evprof.__version__
     # Without a GPU the processor is the device.
     assert torch.cuda.is_available() or block["processor"] == block["device"] != ""
+
+
+def test_what_an_engine_process_says_of_itself_loads_no_library_where_it_is_read(engine: Any) -> None:
+    """The window and notebooks read it, and must not hold torch."""
+    named = {word for _, word, _ in pickletools.genops(pickle.dumps(engine.describe())) if isinstance(word, str)}
+    assert "torch" in named  # a key
+    assert not [word for word in named if word.startswith(("torch.", "numpy", "transformers."))]
 
 
 def test_runs_made_only_to_be_looked_into_come_last_and_are_marked(sample: Any) -> None:

@@ -189,7 +189,7 @@ def test_a_gpu_of_this_machine_by_what_is_free_on_it(monkeypatch: pytest.MonkeyP
     found = describe_fit(FitQuestion(first, second))
     assert found["free_bytes"] == {"cuda:0": 20 * GIB, "cuda:1": 14 * GIB}
     assert found["placement"] == REFUSED
-    assert found["sentence"].startswith("random:7b-video-llava needs 15.79 GiB on cuda:1")
+    assert found["sentence"].startswith("random:7b-video-llava needs 15.80 GiB on cuda:1")
     assert found["advice"][0]["change"] == "--target-device cuda:0"
 
 
@@ -208,7 +208,7 @@ def test_the_longest_run_is_reckoned_as_the_need_is(name: str, cache: str) -> No
     shape = model_shape(ModelChoice(name))
     need = memory_need(ModelChoice(name), "target", settings, shape=shape)
     longest = context_capacity(need, shape, settings, 1 << 30)
-    assert longest.needed_bytes == need.weight_bytes + need.kv_bytes + need.activation_bytes
+    assert longest.needed_bytes == need.total_bytes
     assert longest.model.positions(longest.model.frames) == need.positions.total
     exact = context_capacity(need, shape, settings, longest.needed_bytes)
     assert (exact.most_positions, exact.most_frames) == (need.positions.total, longest.model.frames)

@@ -13,7 +13,7 @@ from engines.families.video_model import VideoLanguageModel
 from evprof.core.errors import GPU_LOST, EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 

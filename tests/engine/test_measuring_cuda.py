@@ -21,7 +21,7 @@ from evprof.core.clock import monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 pytestmark = [

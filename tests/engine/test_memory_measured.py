@@ -24,7 +24,7 @@ from engines.loading.random_weights import build_random
 from engines.loading.weights import load_model
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
 

@@ -20,7 +20,8 @@ from engines.modes.memory_failure import is_memory_failure, memory_sentence
 from evprof.core.errors import EngineLost
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 

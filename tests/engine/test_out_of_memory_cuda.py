@@ -12,7 +12,8 @@ import torch
 from engines.engine import LocalEngine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches

@@ -18,7 +18,8 @@ from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, STAGES
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.metrics.figures.stages import unattributed_ms, wall_ms

@@ -11,7 +11,8 @@ from engines.engine import LocalEngine
 from engines.loading.weights import load_model
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.figures.kv_cache import bytes_by_origin, formula_bytes

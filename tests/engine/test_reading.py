@@ -141,7 +141,7 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
     from engines.modes import measured_run
     from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
-    from evprof.core.run_log import RunBook
+    from evprof.core.run_book import RunBook
     from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
     events = tmp_path / "events.npy"
@@ -185,7 +185,7 @@ def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(eng
     from evprof.core.events import EventArray
     from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
-    from evprof.core.run_log import RunBook
+    from evprof.core.run_book import RunBook
     from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
     from evprof.loaders.writers.raw import write_evt2
 

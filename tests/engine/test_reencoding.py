@@ -25,7 +25,7 @@ from evprof.core.errors import Cancelled
 from evprof.core.recording import RecordLog
 from evprof.core.records import RoundRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.core.speculation import REENCODED, SHARED
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET

@@ -13,7 +13,7 @@ from engines.measuring.timing import StageClock
 from evprof.core.recording import RecordLog
 from evprof.core.records import STAGES
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 

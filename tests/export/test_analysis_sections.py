@@ -203,7 +203,7 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     assert found["KV cache"][0] == "288.0 MiB"
     assert found["vision"][0].startswith("3.700 ms [")
     assert found["vision"][2].startswith("1.00")
-    assert found["decode per token"][3] == "flat"
+    assert found["decode per token"][3].startswith("flat; ")
     assert "From 8 frames on the prompt is longer than the 4096 positions" in said(section)
     assert "Document 002: 576 per frame" in said(section)
     assert len([block for block in section.blocks if isinstance(block, ReportPlot)]) == 5
@@ -212,9 +212,9 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
 def test_scaling_of_two_numbers_of_frames_claims_no_interval(report_data: MakeData, cell_runs: ModuleType) -> None:
     cells = [cell.with_(samples=1) for cell in _sweep(cell_runs.Cell(), 10.0, 70.0, (1, 8), "frames")]
     found = rows_of(tables(scaling.section(report_data(*cells)))[1])
-    assert found["prefill"][0].endswith("(two points)")
+    assert found["prefill"][0].endswith("(no interval)")
     assert found["prefill"][2].startswith("n/a")
-    assert found["prefill"][3] == "two numbers of frames: no interval"
+    assert found["prefill"][3] == "too few runs; 2 runs at 2 numbers of frames"
 
 
 def test_scaling_warns_where_positions_are_not_the_layouts(report_data: MakeData, cell_runs: ModuleType) -> None:

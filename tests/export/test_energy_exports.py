@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source, gather
 from evprof.export.report.parts import Bullets, Table
 from evprof.export.report.sections.runs import energy

@@ -69,7 +69,7 @@ def played_pair() -> list[RunLog]:
     """The scripted engine's two runs of the bundled sample, side by side."""
     from evprof.core.recording import RecordLog
     from evprof.core.request import RunRequest
-    from evprof.core.run_log import RunBook
+    from evprof.core.run_book import RunBook
     from evprof.core.vocabulary.generation import ModelChoice
     from scripted_engine import ScriptedEngine
 

@@ -11,8 +11,8 @@ import pytest
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts, RunInfo
-from evprof.core.run_log import RunBook
 from evprof.export.report import contents
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table

@@ -12,8 +12,8 @@ import pytest
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.export.stored_runs import StoredRuns
@@ -47,6 +47,13 @@ def test_they_are_those_of_a_book_in_order_of_their_numbers(recording: RecordLog
         assert run_document(run) == run_document(known)
     assert [run.run_id for run in reversed(stored)] == [5, 3, 2]
     assert [run.run_id for run in stored[1:]] == [3, 5]
+
+
+def test_a_deleted_run_is_shown_to_no_reader() -> None:
+    found = RecordLog()
+    for run_id in (1, 2):
+        found.post(RunStarted(run_id, RunInfo(run_id, 1, 0, "target", "target", is_deleted=run_id == 1)))
+    assert [run.run_id for run in StoredRuns(found)] == [2]
 
 
 def test_rows_of_runs_that_took_turns(build_span: Callable[..., object]) -> None:

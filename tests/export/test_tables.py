@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.report.data import Source
 from evprof.export.tables import COLUMNS, write_tables
+from evprof.metrics.comparison.figures import READERS
+from evprof.metrics.figures.stages import END_TO_END
 from exported import tables
 
 
@@ -16,7 +19,7 @@ from exported import tables
 def test_rows_have_exactly_the_columns(runs, name) -> None:
     rows = tables(runs)[name]
     # Memory and power are sampled by the host of an engine process; here there is none.
-    assert rows or name in ("memory", "power", "figures")
+    assert rows or name in ("memory", "power")
     assert all(tuple(row) == COLUMNS[name] for row in rows)
     assert all(row["run_id"] in (1, 2, 3) for row in rows)
 
@@ -50,3 +53,15 @@ def test_a_csv_name_means_the_runs_alone(runs, tmp_path: Path) -> None:
 def test_tables_of_nothing_still_have_headings(tmp_path: Path) -> None:
     write_tables([], tmp_path)
     assert (tmp_path / "rounds.csv").read_text().strip() == ",".join(COLUMNS["rounds"])
+
+
+def test_figures_are_those_of_the_vocabulary_each_with_its_unit_and_model(runs) -> None:
+    speculative = tables(runs)["figures"]
+    mine = [row for row in speculative if row["run_id"] == 3]
+    assert {row["role"] for row in mine} == {"draft", "target"}
+    for row in mine:
+        figure = FIGURES[row["figure"]]
+        assert row["value"] == READERS[figure.key](runs[2], row["role"], END_TO_END)
+        assert row["unit"] == (figure.unit or None)
+        assert row["role"] == "target" or not figure.is_of_answer
+    assert next(row["value"] for row in mine if row["figure"] == "draft_acceptance_rate") == pytest.approx(0.56)

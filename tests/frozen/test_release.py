@@ -24,7 +24,7 @@ class Repository:
         self.root = root
         (root / "evprof").mkdir()
         (root / ".gitignore").write_text("/dist/\n", encoding="utf-8")
-        self.write("evprof/__init__.py", '__version__ = "1.1.0"\n')
+        self.write("evprof/version.py", '__version__ = "1.1.0"\n')
         self.write("CHANGELOG.md", CHANGELOG)
         self.made: list[str] = []
         self.fails = ""
@@ -126,11 +126,11 @@ def test_what_stands_in_the_way(repository: Repository) -> None:
     repository.carry_out()
     with pytest.raises(ReleaseError, match=r"The tag v1\.1\.0 exists"):
         repository.release().steps()
-    repository.write("evprof/__init__.py", '__version__ = "1.2.0"\n')
+    repository.write("evprof/version.py", '__version__ = "1.2.0"\n')
     repository.commit()
     with pytest.raises(ReleaseError, match="is empty"):
         repository.release().steps()
-    repository.write("evprof/__init__.py", "__version__ = something()\n")
+    repository.write("evprof/version.py", "__version__ = something()\n")
     with pytest.raises(ReleaseError, match="must say"):
         repository.release()
 

@@ -16,6 +16,8 @@ from evprof.core.recording import RecordLog
 from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
+from evprof.metrics.comparison.answers import SAME
+from evprof.view.columns import columns_of
 from ui.columns.answer_panel import AnswerPanel
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
@@ -143,6 +145,7 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
     timeline.show()
     marks = PartingMarks(controller, selection, pair, timeline, timeline)
     selection.set_runs(A, B)
+    pair.show_columns(*columns_of(controller.runs, (A, B)))
     timeline.aligning.drag(25.0)
     QApplication.processEvents()
     assert marks.comparison.diff is not None
@@ -152,6 +155,16 @@ def test_both_texts_and_the_timeline_are_marked_where_they_part(
         assert hit is not None
         found.append((hit.title, hit.facts))
     assert found == [("The answers part here", [("A", "50.000 ms"), ("B", "120.000 ms")])] * 2
+    for side, shown in enumerate((pair.left, pair.right)):
+        words = [(span.kind, word.text) for span in marks.comparison.diff.spans for word in (span.a, span.b)[side]]
+        flow = shown.text.flow
+        assert flow is not None
+        marked = "".join(flow.marks[index].text for index in shown.text.differing)
+        assert marked.split() == [text for kind, text in words if kind != SAME]
+    drawn = pair.left.text.grab().toImage()
+    pair.text_look.toggle_differences()
+    assert pair.left.text.differing == []
+    assert pair.left.text.grab().toImage() != drawn
     picture = timeline.stage_lane(0).grab().toImage()
     timeline.mark_partings(None, None)
     assert timeline.stage_lane(0).grab().toImage() != picture

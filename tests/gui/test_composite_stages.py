@@ -10,8 +10,9 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.settings_text import told_settings
 from evprof.view.columns import ShownModel
 from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in
@@ -21,6 +22,7 @@ from ui.columns.stage_strip import HEIGHT, StageStrip
 from ui.run_facts.figures import compare
 from ui.run_facts.provenance import lacking, provenance_lines
 from ui.run_facts.run_text import stage_now, stages_in_order
+from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_details import span_sections
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
@@ -216,3 +218,22 @@ def test_the_columns_show_the_text_or_that_there_is_none(
     pair.close_feeds()
     pair.close()
     pair.deleteLater()
+
+
+def test_the_comparison_takes_a_basis_that_the_file_has_a_total_on(
+    add_row: Callable[..., None], application: QApplication, themes: ThemeHolder
+) -> None:
+    recording = RecordLog()
+    for run_id in (1, 2):
+        served = {"preprocess+vision+prefill": 80.0, "decode": 30.0}
+        add_row(recording, run_id, served, cell="vLLM", role="target", mode="target", group=run_id, imported=FILE)
+    made = RunController(recording)
+    made.pull()
+    one, other = (ShownModel(made.runs[number], "target") for number in (1, 2))
+    panel = ComparisonPanel(themes)
+    panel.show_columns(None, one)
+    assert panel.basis.key == "without-load"
+    panel.basis.choose("model-only")
+    panel.show_columns(None, other)
+    assert panel.basis.key == "model-only"
+    made.close()

@@ -14,12 +14,12 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import SETTLED, KvRecord, SpanRecord, TokenRecord
+from evprof.core.records import SETTLED, FrameRecord, KvRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, KvFacts, LengthFacts, RunInfo
 from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.costs.cache_map import cache_map
 from evprof.metrics.figures.kv_cache import measured_bytes
-from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, ScriptedModel, picture_of
 from told import told
 from ui.costs.kv_panel import KvPanel
 from ui.costs.planner import SIZES_GIB
@@ -259,6 +259,41 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     controller.close()
 
 
+def test_a_second_of_input_is_drawn_over_what_happened_in_it(
+    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
+) -> None:
+    recording = RecordLog()
+    for run_id, frames in ((1, 4), (2, 8)):
+        add_run(recording, run_id, SCRIPTED_TARGET, frames, 100.0)
+        for index in range(frames):
+            png = picture_of("target", index, frames)
+            recording.append(FrameRecord(run_id, "target", index, 50_000 * index, 50_000 * index, "", png))
+    controller = RunController(recording)
+    controller.pull()
+    panel = make_panel(VisualPanel, controller)
+    selection.set_runs(1, 2)
+    panel.side.choose("seconds")
+    wait_until(panel.scatter.places)
+    assert panel.scatter.isVisible()
+    assert not panel.bars.isVisible()
+    dots = panel.scatter.places()
+    counts = [sum(dot.group.run_id == run_id for dot in dots) for run_id in (1, 2)]
+    assert counts == [3, 7], "of the first frame nobody knows a motion"
+    assert panel.told.text().count("a second of video") == 2
+    heights = [dot.box.center().y() for dot in dots]
+    panel.amount.choose("ms")
+    assert [dot.box.center().y() for dot in panel.scatter.places()] != heights
+    dot = panel.scatter.places()[-1]
+    click(panel.scatter, dot.box.center().toPoint())
+    assert selection.span is not None
+    assert controller.runs[2].spans[selection.span.span_id].name == "vision"
+    assert selection.moment_us == 50_000 * dot.frame.frame
+    panel.side.choose("frames")
+    assert panel.bars.isVisible()
+    assert not panel.told.isVisible()
+    controller.close()
+
+
 def test_keeping_fewer_tokens_saves_more(make_panel: MakePanel, selection: Selection) -> None:
     recording = RecordLog()
     add_run(recording, 1, SCRIPTED_TARGET, 8, 300.0)
@@ -315,12 +350,29 @@ def test_sweeps_appear_with_their_slopes(
     wait_until(lambda: panel.views)
     (view,) = panel.views
     assert row(view.slopes, "prefill")[0] == "+49"
-    assert row(view.slopes, "prefill")[2] == "grows"
-    assert row(view.slopes, "vision")[2] == "flat"
+    assert row(view.slopes, "prefill")[2:] == ("9 runs at 3", "grows")
+    assert row(view.slopes, "vision")[2:] == ("9 runs at 3", "flat")
     assert view.roof.isHidden(), "no ceiling was measured"
     part = next(part for part in view.chart.places() if part.stage == "prefill" and part.point.place == 8)
     click(view.chart, part.box.center().toPoint())
     assert selection.runs == (None, 7)
+    controller.close()
+
+
+def test_two_amounts_of_which_one_is_a_single_run_give_no_verdict(
+    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
+) -> None:
+    recording = RecordLog()
+    for run_id, frames in enumerate((8, 16, 16, 16), start=1):
+        add_run(recording, run_id, SCRIPTED_TARGET, frames, 500 - 10.0 * frames + run_id)
+    controller = RunController(recording)
+    controller.pull()
+    panel = make_panel(ScalingPanel, controller)
+    wait_until(lambda: panel.views)
+    (view,) = panel.views
+    assert row(view.slopes, "prefill")[1:] == ("–", "4 runs at 2", "too few runs")
+    tip = next(entry.tip for entry in view.slopes.rows if entry.name == "prefill")
+    assert "only 1 at one of them" in tip
     controller.close()
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, SpanRecord
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import LoadingFacts
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.loaders.bundled import bundled_sample

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, TARGET, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook
 from evprof.view.columns import ShownModel
 from evprof.view.lanes import Track
 from ui.runs.inspector import Inspector

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QApplication, QInputDialog
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED
-from evprof.core.run_log import RunBook
 from evprof.loaders.bundled import bundled_samples
 from evprof.metrics.document import run_document
 from evprof.metrics.speculation import payoff as payoffs_worked_out

@@ -68,6 +68,21 @@ def view(make_view: Callable[[RunController], TimelineView], controller: RunCont
     return made
 
 
+def test_lanes_fold_before_the_first_layout_as_they_do_after_it(
+    controller: RunController, selection: Selection, themes: ThemeHolder
+) -> None:
+    view = TimelineView(controller, selection, themes)
+    view.resize(1100, 620)
+    selection.set_runs(1, 2)
+    folded = [lane.key for lane in view.stack.in_sight() if lane.is_folded]
+    room_px = view.stack.room_px
+    view.show()
+    QApplication.processEvents()
+    assert view.stack.room_px == room_px
+    assert [lane.key for lane in view.stack.in_sight() if lane.is_folded] == folded
+    view.close()
+
+
 def _wheel(view: TimelineView, x: float, steps: QPoint, modifiers: Qt.KeyboardModifier) -> None:
     pos = QPointF(GUTTER_PX + x, 40)
     event = QWheelEvent(

@@ -98,6 +98,26 @@ def test_letters_are_written_where_a_person_writes(window: MainWindow) -> None:
     assert not window.controller.marks.marks
 
 
+def test_m_marks_the_middle_of_the_view_where_nothing_is_pointed_at(window: MainWindow) -> None:
+    window.timeline.scene.pointer_px = None
+    window.timeline.zoom_to(TimeRange(2 * MS, 6 * MS))
+    _press(window, "M")
+    (mark,) = window.controller.marks.marks
+    assert (mark.run_id, mark.start_ns, mark.end_ns) == (3, 4 * MS, 4 * MS)
+    _press(window, "M")
+    assert window.controller.marks.marks == [mark]
+    assert window.messages.shown is not None
+    assert "marked already" in window.messages.shown.sentence
+
+
+def test_m_without_a_run_says_what_a_mark_needs(window: MainWindow) -> None:
+    window.selection.set_runs(None, None)
+    _press(window, "M")
+    assert not window.controller.marks.marks
+    assert window.messages.shown is not None
+    assert "run a sample or choose a run" in window.messages.shown.sentence
+
+
 def test_every_key_of_the_timeline_stands_in_the_key_help(window: MainWindow) -> None:
     listed = dict(window.actions_by_name.gestures())[TIMELINE]
     assert {keys for keys, _ in listed} >= {"W", "A", "F", "Shift+F", ",", "[", "]", "R", "M", "Esc", "Alt+Left"}

@@ -31,6 +31,22 @@ def said(inspector: Inspector) -> dict[str, str]:
     return {detail.name: detail.text for one in inspector.sections for detail in one.details}
 
 
+def test_a_rejected_token_tells_of_itself_and_of_its_round(
+    inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
+) -> None:
+    run = runs[3]
+    token = run.rejected[0]
+    selection.select(RoundRef(3, token.round_index, token.position))
+    mine = {detail.name: detail.text for detail in section(inspector, "Drafted and rejected").details}
+    assert mine["id"] == str(token.token_id)
+    assert mine["for token"] == str(token.position)
+    standing = next(one for one in run.tokens if one.position == token.position)
+    assert standing.piece.strip() in mine["stands there instead"]
+    assert section(inspector, f"Round {token.round_index + 1}").details
+    selection.select(RoundRef(3, token.round_index))
+    assert all(one.head != "Drafted and rejected" for one in inspector.sections)
+
+
 def test_a_token_tells_five_likeliest_and_the_entropy(
     inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
 ) -> None:

@@ -260,6 +260,8 @@ def marked_words(view: TokenText) -> list[str]:
         (SpanRef(1, 1), ["red", "car", "near"], ["red", "car", "near", "bus"]),
         (SpanRef(1, 0), [], []),
         (RoundRef(1, 0), ["red", "car", "near"], ["red", "car", "near", "bus"]),
+        (RoundRef(1, 0, 3), ["near"], ["near"]),
+        (RoundRef(1, 0, 9), ["red", "car", "near"], ["red", "car", "near", "bus"]),
         (TokenRef(1, 1), ["red"], ["red"]),
         (TokenRef(1, 2), ["car"], ["bus"]),
         (TokenRef(1, 0), [], ["A"]),
@@ -277,6 +279,18 @@ def test_both_texts_mark_what_is_selected(
     selection.select(chosen)
     assert (marked_words(left), marked_words(right)) == (proposed, answered)
     assert (left.grab().toImage() != plain[0], right.grab().toImage() != plain[1]) == (bool(proposed), bool(answered))
+
+
+def test_a_click_on_a_rejected_token_selects_it_in_its_round(themes: ThemeHolder, selection: Selection) -> None:
+    """Its place in the answer is another token's: that one is not what was clicked."""
+    view = shown_text(speculated(), "target", selection, themes)
+    assert view.flow is not None
+    index = next(place for place, mark in enumerate(view.flow.marks) if mark.text.strip() == "near")
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=center_of(view, index))
+    assert selection.round == RoundRef(1, 0, 3)
+    assert marked_words(view) == ["near"]
+    QTest.keyClick(view, Qt.Key.Key_Left)
+    assert selection.token == (1, 2), "the arrow keys go on from its place"
 
 
 def test_a_token_that_comes_later_joins_what_is_selected(themes: ThemeHolder, selection: Selection) -> None:

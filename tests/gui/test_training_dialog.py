@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from evprof.session.training import TRAINING as FACT
 from evprof.session.training import TrainingEntry
@@ -59,7 +59,7 @@ def dialog(application: QApplication, session: WindowSession, themes: ThemeHolde
 def test_an_empty_session_teaches_what_fills_it(dialog: TrainingDialog) -> None:
     assert dialog.empty.isVisible()
     assert not dialog.body.isVisible()
-    assert any("evprof adapter train" in label.text() for label in dialog.empty.findChildren(QLabel))
+    assert any("A training writes" in label.text() for label in dialog.empty.findChildren(QLabel))
 
 
 def test_it_shows_the_newest_and_lets_others_be_chosen(dialog: TrainingDialog, session: WindowSession) -> None:
@@ -173,6 +173,23 @@ def test_a_session_with_trainings_says_so_and_opens_them(
         window.open_paths([str(path)], waits=True)
     gc.collect()
     assert [ref() for ref in kept if ref() is not None] == []
+    window.close()
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_an_empty_session_offers_a_training_as_the_menu_does(application: QApplication, themes: ThemeHolder) -> None:
+    window = MainWindow(themes)
+    asked: list[str] = []
+    window.actions_by_name["train_adapter"].triggered.connect(lambda *_: asked.append("train_adapter"))
+    window.dialogs.show_training()
+    dialog = window.findChild(TrainingDialog)
+    assert dialog is not None
+    button = dialog.empty.findChild(QPushButton)
+    assert button is not None
+    button.click()
+    assert asked == ["train_adapter"]
+    dialog.close()
     window.close()
     window.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)

@@ -14,13 +14,16 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.core.run_book import RunBook
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import SessionWriter
+from evprof.session.reading import read_session
 from scripted_process import engine_argv
 from ui.state.recent import Recent
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.welcome.recent_sessions import look_up
+from ui.welcome.session_card import SessionCard, content_lines
 from ui.welcome.thumbnails import KEPT, SIZE, keep_thumbnail, thumbnail, thumbnail_folder
 from ui.window.main_window import MainWindow
 
@@ -110,6 +113,30 @@ def test_a_session_that_was_open_stands_on_the_start_page_with_its_picture(
     QTest.mouseClick(wait_until(lambda: window.welcome.page.cards)[0], Qt.MouseButton.LeftButton)
     wait_until(lambda: window.controller.runs)
     assert not window.welcome.page.isVisible()
+
+
+def test_a_session_that_no_window_has_closed_tells_what_is_inside(
+    tmp_path: Path, session_file: Path, application: QApplication, themes: ThemeHolder
+) -> None:
+    recent = Recent(tmp_path / "recent.json")
+    (tmp_path / "letter.evprof").write_text("dear reader")
+    recent.note_session(tmp_path / "letter.evprof")
+    recent.note_session(session_file)
+    road, letter = look_up(recent)
+    book = RunBook(read_session(session_file))
+    book.update()
+    assert (road.picture, letter.picture, letter.summary) == (None, None, None)
+    head, *lines = content_lines(road.summary)
+    assert head == f"{len(book.runs)} runs"
+    told = " ".join(text for text, _ in lines)
+    assert "Side by side" in told
+    assert "Speculative" in told
+    assert content_lines(letter.summary) == ("no picture yet",)
+    cards = [SessionCard(session, themes) for session in (road, letter)]
+    pictures = [card.grab().toImage() for card in cards]
+    assert pictures[0] != pictures[1]
+    for card in cards:
+        card.deleteLater()
 
 
 def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(window: MainWindow) -> None:

@@ -249,3 +249,12 @@ def test_a_column_plays_what_its_model_read(
     column.show_column(ShownModel(RunLog(replace(info, run_id=79, sample=shown)), "target"))
     assert isinstance(column.player, VideoPlayer)
     column.close()
+
+
+def test_fewer_columns_keep_no_room_for_the_old_ones(application: QApplication, themes: ThemeHolder) -> None:
+    used, fresh = FigureTable(themes), FigureTable(themes)
+    used.show_rows([TableRow("weights", ("a very long figure", "another long one"))], ("A", "B"))
+    for table in (used, fresh):
+        table.resize(320, 48)
+        table.show_rows([TableRow("id", ("319",))])
+    assert used.grab().toImage() == fresh.grab().toImage()

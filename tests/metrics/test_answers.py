@@ -156,3 +156,30 @@ def test_of_an_endless_word_only_the_beginning_is_looked_at() -> None:
 def test_without_times_there_is_a_diff_and_no_lead() -> None:
     a, b = (RunLog(RunInfo(number, number, 0, TARGET, "target", text="one two")) for number in (1, 2))
     assert [span.to_json()["a_lead_ms"] for span in diff_of(a, b).spans] == [None]
+
+
+@given(st.lists(st.sampled_from([" a", " car", " bus", "s", " red"]), max_size=30), st.data())
+def test_what_differs_is_told_by_the_places_of_its_tokens(listed: list[str], data: st.DataObject) -> None:
+    """Tokens outside of the stretches are those of words that both say; all others lie in one."""
+    changed = data.draw(st.lists(st.sampled_from([" a", " car", " bus", "s", " red"]), max_size=30))
+    runs = _run(["one", *listed]), _run(["one", *changed], run_id=2)
+    diff = diff_of(*runs)
+    for side in (0, 1):
+        stretches = diff.differing(side)
+        same = {word.position for span in diff.spans if span.kind == SAME for word in (span.a, span.b)[side]}
+        other = {word.position for span in diff.spans if span.kind != SAME for word in (span.a, span.b)[side]}
+        inside = {
+            place
+            for place in range(len(runs[side].tokens))
+            if any(first <= place and (stop is None or place < stop) for first, stop in stretches)
+        }
+        assert not same & inside
+        assert other <= inside
+        assert all(before[1] is not None and before[1] < after[0] for before, after in pairwise(stretches))
+
+
+def test_what_one_has_not_said_yet_is_no_difference() -> None:
+    behind = _run([" a", " red"], run_id=2)
+    behind.info.status = RUNNING
+    diff = diff_of(_run([" a", " red", " bus"]), behind)
+    assert (diff.differing(0), diff.differing(1)) == ([], [])

@@ -18,7 +18,7 @@ from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
 from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import observe, ratio_of
+from evprof.metrics.estimates.estimates import OTHER_MACHINES, observe, ratio_of
 from evprof.metrics.figures.stages import total_ms
 
 H200 = {
@@ -271,6 +271,36 @@ def test_without_a_machine_in_common_all_samples_are_taken_and_it_is_said() -> N
     document = compare_document([before, after], before)
     assert document["pairs"][0]["samples"] == 6
     assert document["comparability"]["differences"][0]["name"] == "device"
+
+
+def test_a_ratio_of_runs_that_share_no_machine_says_so() -> None:
+    before, after = mixed(lambda _: True, 1.0, 1), mixed(lambda _: False, 1.0, 101)
+    apart = ratio_of(observe(before.runs, total_ms), observe(after.runs, total_ms))
+    assert OTHER_MACHINES in apart.note
+    together = ratio_of(observe(before.runs, total_ms), observe(mixed(lambda _: True, 2.0, 101).runs, total_ms))
+    assert OTHER_MACHINES not in together.note
+
+
+def test_a_machine_that_repeated_more_does_not_weigh_on_the_ratio() -> None:
+    """Each sample was asked on both machines, for one side more often on the slow one."""
+    before = Configuration((*mixed(lambda _: True, 1.0, 1).runs, *mixed(lambda _: False, 1.0, 11).runs))
+    after = Configuration(
+        (
+            *mixed(lambda _: True, 2.0, 101).runs,
+            *mixed(lambda _: False, 2.0, 111).runs,
+            *mixed(lambda _: False, 2.0, 121).runs,
+        )
+    )
+    found = ratio_of(observe(before.runs, total_ms), observe(after.runs, total_ms))
+    assert found.value == pytest.approx(2.0)
+    assert found.pairs == 12
+
+
+@pytest.mark.parametrize(("place", "is_told"), [("node7 GPU 0", False), ("node7 GPU 1", True)])
+def test_equal_machines_of_another_name_are_others(place: str, is_told: bool) -> None:
+    one = OURS.with_(name="one", environment=H200 | {"place": "node7 GPU 0"})
+    found = of(one, OURS.with_(name="two", environment=H200 | {"place": place}))
+    assert [difference.name for difference in found.differences] == ["place"] * is_told
 
 
 facts_of_machines = st.fixed_dictionaries(

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evprof.metrics.arithmetic.scaling import FittedLine, fit_line, fit_power
+from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, FittedLine, fit_line, fit_power
 from evprof.metrics.arithmetic.statistics import student_quantile
 
 _REAL = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 3))
@@ -31,6 +31,8 @@ def test_the_fit_is_that_of_numpy_and_its_interval_that_of_scipy(points: list[tu
     x, y = [float(pair[0]) for pair in points], [pair[1] for pair in points]
     # scipy gives no deviation for values that do not vary.
     assume(len(set(x)) > 1 and len(set(y)) > 1)
+    # Two x with a point or two at one of them have a line and no interval.
+    assume(len(set(x)) > 2 or min(x.count(place) for place in set(x)) >= FEWEST_OF_TWO)
     line = fit_line(x, y)
     assert line is not None
     slope, intercept = np.polyfit(x, y, 1)
@@ -93,6 +95,29 @@ def test_two_points_have_a_slope_and_no_interval() -> None:
     assert line.slope == pytest.approx((29.48 - 3.69) / 7)
     assert line.slope_interval is None
     assert line.change == pytest.approx(29.48 - 3.69)
+
+
+@pytest.mark.parametrize(("few", "many"), [(1, 3), (1, 30), (2, 2), (2, 40)])
+def test_two_places_have_an_interval_only_with_three_points_at_each(few: int, many: int) -> None:
+    chance = np.random.default_rng(few * many)
+    x, y = [8.0] * few + [16.0] * many, chance.normal(10, 1, few + many).tolist()
+    line = fit_line(x, y)
+    assert line is not None
+    assert (line.count, line.places, line.fewest) == (few + many, 2, few)
+    assert line.slope_interval is None
+    extra = 3 - few
+    enough = fit_line([8.0] * extra + x, [10.0] * extra + y)
+    assert enough is not None
+    assert (enough.slope_interval is None) == (many < 3)
+
+
+def test_samples_of_one_place_lend_a_slope_no_certainty() -> None:
+    """Of three samples only one was seen at several places: its own scatter is all that tells."""
+    line = fit_line([1, 2, 4, 8, 4, 4, 4, 4], [3, 9, 5, 30, 7, 8, 7, 9], [*"aaaa", *"bbcc"])
+    assert line is not None
+    assert (line.count, line.places) == (4, 4)
+    low, high = line.slope_interval or (0, 0)
+    assert high - low > 1
 
 
 @pytest.mark.parametrize("x", [(), (1,), (4, 4, 4)])

@@ -17,6 +17,7 @@ from evprof.metrics.costs.sweeps import (
     GROWS,
     SECONDS,
     SHRINKS,
+    TOO_FEW,
     ribbons_of,
     slope_sentence,
     sweeps_of,
@@ -69,29 +70,31 @@ def test_a_growing_stage_is_told_from_a_flat_one(cell_runs: ModuleType) -> None:
     said = {entry.stage: entry.sentence for entry in ribbon.slopes}
     assert said["prefill"].startswith("+49")
     assert "ms per extra frame (" in said["prefill"]
-    assert said["vision"].endswith("ms per extra frame: flat")
+    assert "ms per extra frame: flat, from 9 runs" in said["vision"]
 
 
 def line(slope: float, interval: tuple[float, float] | None, mean: float = 100.0) -> FittedLine:
-    return FittedLine(slope, 1.0, 2 if interval is None else 9, 1.0, 9.0, mean, interval)
+    if interval is None:
+        return FittedLine(slope, 1.0, 2, 2, 1, 1.0, 9.0, mean)
+    return FittedLine(slope, 1.0, 9, 3, 3, 1.0, 9.0, mean, interval)
 
 
 @pytest.mark.parametrize(
     ("slope", "interval", "expected"),
     [
-        (49.0, (47.0, 51.0), "+49 ms per extra second (47 to 51)"),
-        (-3.0, (-4.0, -2.0), "-3 ms per extra second (-4 to -2)"),
-        (0.1, (-0.2, 0.4), "-0.2 to 0.4 ms per extra second: flat"),
-        (20.0, (-5.0, 45.0), "-5 to 45 ms per extra second: not told apart from flat"),
-        (20.0, None, "+20 ms per extra second, from 2 runs: too few to say how sure"),
-        (1500.0, (1500.0, 1500.0), "+1,500 ms per extra second"),
-        (0.0, (0.0, 0.0), "0 ms per extra second: flat"),
+        (49.0, (47.0, 51.0), "+49 ms per extra second (47 to 51), from 9 runs at 3 lengths of clip"),
+        (-3.0, (-4.0, -2.0), "-3 ms per extra second (-4 to -2), from 9 runs"),
+        (0.1, (-0.2, 0.4), "-0.2 to 0.4 ms per extra second: flat, from 9 runs at 3 lengths of clip"),
+        (20.0, (-5.0, 45.0), "-5 to 45 ms per extra second: not told apart from flat, from 9 runs"),
+        (20.0, None, "+20 ms per extra second, from 2 runs at 2 lengths of clip: too few runs; three lengths of clip"),
+        (1500.0, (1500.0, 1500.0), "+1,500 ms per extra second, from 9 runs"),
+        (0.0, (0.0, 0.0), "0 ms per extra second: flat, from 9 runs"),
     ],
 )
 def test_what_is_said_follows_from_the_numbers(
     slope: float, interval: tuple[float, float] | None, expected: str
 ) -> None:
-    assert slope_sentence(line(slope, interval), "second").startswith(expected)
+    assert slope_sentence(line(slope, interval), SECONDS).startswith(expected)
 
 
 @given(
@@ -105,7 +108,31 @@ def test_growth_is_claimed_only_where_the_interval_leaves_zero_out(
 ) -> None:
     fitted = line(slope, (slope - low, slope + high), mean)
     assert (verdict_of(fitted) in (GROWS, SHRINKS)) == (not fitted.holds_zero)
-    assert ("flat" in slope_sentence(fitted, "frame")) == fitted.holds_zero
+    assert ("flat" in slope_sentence(fitted, FRAMES)) == fitted.holds_zero
+
+
+@given(counts=st.lists(st.integers(1, 5), min_size=2, max_size=4))
+def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(
+    cell_runs: ModuleType, counts: list[int]
+) -> None:
+    """Four runs at 8 and 16 frames, one of them alone at 8, once said "shrinks"."""
+    runs = []
+    for place, count in enumerate(counts):
+        every = grid(cell_runs, (2, 4, 8, 16)[: len(counts)], -3.0, samples=5, scatter=0.2)
+        mine = [run for run in every if run.info.settings.frames == (2, 4, 8, 16)[place]][:count]
+        for repeat, run in enumerate(mine):
+            run.info.sample, run.info.repeat = replace(run.info.sample, name="scene"), repeat
+        runs += mine
+    (ribbon,) = ribbons_of(runs)
+    prefill = next(entry for entry in ribbon.slopes if entry.stage == "prefill")
+    assert prefill.basis.startswith(f"{sum(counts)} runs at {len(counts)} numbers of frames")
+    assert prefill.basis in prefill.sentence
+    assert ("only" in prefill.basis) == (min(counts) < 3 and len(set(counts)) > 1)
+    if len(counts) == 2 and min(counts) < 3:
+        assert prefill.verdict == TOO_FEW
+        assert "too few runs" in prefill.sentence
+    if len(counts) == 2 and min(counts) >= 3:
+        assert prefill.verdict == SHRINKS
 
 
 def test_clips_of_one_scene_are_a_sweep_over_seconds(cell_runs: ModuleType) -> None:

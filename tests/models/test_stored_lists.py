@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.run.benches.many_runs import ManyRuns, write_many_runs
 from evprof.session.reading import load_session
 from evprof.session.summaries.opened import open_session

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.run.suites import cooldown
-from evprof.run.suites.cooldown import LIMIT_S, CoolingPause, nvml_thermometer
+from evprof.run.meters import cooldown
+from evprof.run.meters.cooldown import LIMIT_S, CoolingPause, nvml_thermometer
 from evprof.run.suites.spec import parse_suite
 from fake_nvml import FakeClock, FakeGpu, FakeNvml
 

@@ -13,7 +13,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.run.processes import engine_host, silence
 from evprof.run.processes.engine_host import EngineHost
 from scripted_process import engine_argv

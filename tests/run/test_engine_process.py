@@ -16,7 +16,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded
 from evprof.core.recording import RecordLog
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.run.processes.channel import ListeningChannel, connect_to_host
 from evprof.run.processes.engine_process import TAIL_BYTES, EngineGone, EngineProcess
 from evprof.run.processes.wire import Stop, Submit, apply_part

@@ -19,7 +19,7 @@ from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
-from evprof.session.reading import Session, load_session
+from evprof.session.reading import StoredSession, load_session
 from saved_runs import saved_runs
 
 
@@ -29,7 +29,7 @@ def written(folder: Path, value: Any, name: str) -> Path:
     return path
 
 
-def imported(folder: Path, value: Any, name: str = "result.json") -> tuple[ImportSummary, Session, list[RunLog]]:
+def imported(folder: Path, value: Any, name: str = "result.json") -> tuple[ImportSummary, StoredSession, list[RunLog]]:
     summary = import_files([written(folder, value, name)], folder / "S.evprof")
     session = load_session(summary.session)
     return summary, session, saved_runs(session.recording)

@@ -17,8 +17,8 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook
 from evprof.run import session_writer
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter

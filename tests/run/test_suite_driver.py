@@ -21,17 +21,19 @@ from evprof.core.protocols import Sink, StopFlag
 from evprof.core.recording import RecordLog
 from evprof.core.records import TokenRecord
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.configurations.attempts import last_attempts
+from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites import suite as suite_module
-from evprof.run.suites.cooldown import CoolingPause
+from evprof.run.suites.folder import made_folder
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, suite_fact
 from evprof.run.suites.spec import parse_suite
-from evprof.run.suites.suite import SuiteDriver, SuiteEnd, check_folder
+from evprof.run.suites.suite import SuiteDriver, SuiteEnd
 from evprof.session.reading import load_session
 from evprof.session.store import SessionFile
 
@@ -113,6 +115,9 @@ class Listening:
     def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
         self.ended.append((row, warmup))
         self.on_end(len(self.ended))
+
+    def lose(self, row: SuiteRow, sentence: str) -> None:
+        self.said.append(sentence)
 
     def skip(self, row: SuiteRow) -> None:
         self.skipped += 1
@@ -433,13 +438,13 @@ def test_a_row_that_hangs_is_given_up_and_the_next_has_a_fresh_engine(tmp_path: 
 
 @pytest.mark.parametrize("left", [(), ("suite.evprof",), ("suite.evprof", "suite.evprof-journal", "event-frames/")])
 def test_a_suite_killed_before_its_first_row_can_be_resumed(tmp_path: Path, left: tuple[str, ...]) -> None:
-    folder = check_folder(tmp_path / "suite", resumes=False).parent
+    folder = made_folder(tmp_path / "suite", resumes=False).parent
     for name in left:
         (folder / name).mkdir() if name.endswith("/") else (folder / name).write_bytes(b"")
     if left:
         with pytest.raises(UserError, match="add --resume"):
-            check_folder(folder, resumes=False)
-    path = check_folder(folder, resumes=True)
+            made_folder(folder, resumes=False)
+    path = made_folder(folder, resumes=True)
     assert not path.exists()
     assert drive(plan_of(), path).measured == len(plan_of().rows)
 
@@ -448,21 +453,21 @@ def test_a_folder_of_somebody_elses_is_no_suite_to_resume(tmp_path: Path) -> Non
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "suite.evprof").write_bytes(b"")
     with pytest.raises(UserError, match="no suite in"):
-        check_folder(tmp_path, resumes=True)
+        made_folder(tmp_path, resumes=True)
     assert (tmp_path / "suite.evprof").exists()
 
 
 def test_folders_that_hold_something_are_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
-    assert check_folder(folder, resumes=False) == folder / "suite.evprof"
+    assert made_folder(folder, resumes=False) == folder / "suite.evprof"
     (folder / "suite.evprof").write_text("x")
     with pytest.raises(UserError, match="add --resume"):
-        check_folder(folder, resumes=False)
-    assert check_folder(folder, resumes=True).is_file()
+        made_folder(folder, resumes=False)
+    assert made_folder(folder, resumes=True).is_file()
     with pytest.raises(UserError, match="no suite in"):
-        check_folder(tmp_path / "elsewhere", resumes=True)
+        made_folder(tmp_path / "elsewhere", resumes=True)
     with pytest.raises(UserError, match="is a file"):
-        check_folder(folder / "suite.evprof", resumes=False)
+        made_folder(folder / "suite.evprof", resumes=False)
 
 
 def test_every_row_but_the_first_comes_after_a_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.metrics.figures.energy import energy_j
 from evprof.metrics.figures.stages import total_ms
 from evprof.session import migrations, reading
 from evprof.session.checksums import CheckedTables
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
-from evprof.session.reading import Session, load_session
+from evprof.session.reading import StoredSession, load_session
 from evprof.session.schema import FORMAT
 from evprof.session.summaries.opened import open_session
 
@@ -92,7 +92,7 @@ def assert_holds(written, read):
         assert read == written
 
 
-def golden(name: str) -> tuple[Session, RunBook]:
+def golden(name: str) -> tuple[StoredSession, RunBook]:
     """A golden session as read now. Every value its runs were described with is still there."""
     path = GOLDEN / name
     session = load_session(path)
@@ -105,11 +105,11 @@ def golden(name: str) -> tuple[Session, RunBook]:
     return session, book
 
 
-def rows_of(session: Session) -> dict[str, int]:
+def rows_of(session: StoredSession) -> dict[str, int]:
     return {name: len(stream) for name, stream in session.recording.streams.items()}
 
 
-def digest_of(session: Session) -> str:
+def digest_of(session: StoredSession) -> str:
     """Of all rows, a stream without rows leaving no trace."""
     digest = hashlib.sha256()
     for stream in session.recording.streams.values():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from evprof.core.messages import RunDescribed, RunStarted
 from evprof.core.recording import RecordLog
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from evprof.session.store import changed_session

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import UserError
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import run_document
 from evprof.metrics.figures.kept import KEPT

@@ -19,7 +19,8 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.messages import EngineChanged, Message, RequestEnded
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample
 from evprof.metrics.estimates.estimates import Estimate, ratio_of

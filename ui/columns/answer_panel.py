@@ -17,7 +17,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtWidgets import QWidget
 
 from evprof.core.safe_text import one_line
 from evprof.core.units import ms_from_ns, ms_text
@@ -29,7 +29,7 @@ from ui.style.theme import ANSWER_PX, GRID, SMALL_PX, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.drawn import Drawn, show_tip
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.panel_parts import say, section_head, sentence
+from ui.widgets.panel_parts import say, scrolling, section_head, sentence
 
 _MIDDLE_PX = 112.0
 _PAD = 5.0
@@ -198,11 +198,9 @@ class AnswerPanel(QWidget):
             "This shows where the answers of two runs part, and who said what earlier. "
             "Put one run on A and another on B: drag them from the run list, or Ctrl+click two of them.",
         )
-        self._pane = QScrollArea()
-        self._pane.setWidgetResizable(True)
-        self._pane.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._pane.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._pane.setWidget(self.sheet)
+        in_role(self.sheet, "panel")
+        self.sheet.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._pane = scrolling(self.sheet)
         head = section_head("Answers of A and B")
         margins = (2 * GRID, GRID, GRID, GRID)
         parts = (head, self.said, self.keyword, self.note, (self._pane, 1), (self._empty, 1))

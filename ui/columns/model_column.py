@@ -244,6 +244,8 @@ class ModelColumn:
         """Says why there is no model on this side: no run yet, or the other side's run has none here."""
         if other is None or takes_draft_model(other.run) or not mode_of(other.run.info.mode).is_paired:
             self.empty.say("No answer yet", _EMPTY[self.side])
+        elif other.run.info.imported is not None:
+            self.empty.say("No event model in this run", "The file does not tell what its server drafts with.")
         else:
             kind = drafter_kind(other.run)
             self.empty.say("No event model in this run", KINDS[kind].absence if kind in KINDS else "")

@@ -1,4 +1,4 @@
-"""Marks where the answers of A and B part: in both texts and on the timeline."""
+"""Marks where the answers of A and B part and what each says otherwise: in both texts and on the timeline."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class PartingMarks:
     def _mark(self) -> None:
         diff = self.comparison.diff
         words = (None, None) if diff is None else (_first(diff.parting[0]), _first(diff.parting[1]))
-        for column, word in zip((self._pair.left, self._pair.right), words, strict=True):
+        for side, (column, word) in enumerate(zip((self._pair.left, self._pair.right), words, strict=True)):
             column.text.mark_parting(None if word is None or word.position < 0 else word.position)
+            column.text.mark_differing([] if diff is None else diff.differing(side))
         self._timeline.mark_partings(*(None if word is None else word.t_ns for word in words))
 
 

@@ -10,7 +10,7 @@ from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QP
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.clock import monotonic_ns
-from evprof.core.run_log import Span
+from evprof.core.rows.span import Span
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import is_drafting, short_stage_titles, stage_title

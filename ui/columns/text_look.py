@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QSettings, Signal
 
-_CONFIDENCE, _FOLDED = "text/confidence", "text/folded"
+_CONFIDENCE, _FOLDED, _UNMARKED = "text/confidence", "text/folded", "text/differences-unmarked"
 
 
 class TextLook(QObject):
-    """Whether a line under each token says how sure the model was, and whether rejected tokens are folded away.
+    """Whether a line under each token says how sure the model was, whether rejected tokens are folded away, and whether
+    words that the other answer does not say have a ground.
 
     Signals:
-        changed(): one of both was chosen.
+        changed(): one of them was chosen.
     """
 
     changed = Signal()
@@ -34,6 +35,15 @@ class TextLook(QObject):
         """Whether a tick stands for what was rejected."""
         return self._is(_FOLDED)
 
+    @property
+    def marks_differences(self) -> bool:
+        """Whether what the answers of A and B say otherwise stands out."""
+        return not self._is(_UNMARKED)
+
+    def toggle_differences(self) -> None:
+        """Marks what differs, or leaves it plain."""
+        self._toggle(_UNMARKED)
+
     def toggle_confidence(self) -> None:
         """Shows the lines or takes them away."""
         self._toggle(_CONFIDENCE)
@@ -44,7 +54,11 @@ class TextLook(QObject):
 
     def deeds(self) -> dict[str, Callable[[], object]]:
         """What each action of the menu does."""
-        return {"confidence": self.toggle_confidence, "fold_rejected": self.toggle_rejected}
+        return {
+            "confidence": self.toggle_confidence,
+            "fold_rejected": self.toggle_rejected,
+            "mark_differences": self.toggle_differences,
+        }
 
     def _is(self, key: str) -> bool:
         if key not in self._chosen:

@@ -6,6 +6,7 @@ accepted underlined · bonus dotted · rejected struck through · lossy dashed �
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, QTimer
@@ -34,7 +35,7 @@ from ui.columns.answer import AnswerFlow, TokenMark
 from ui.columns.text_blocks import TextBlock, TextBlocks
 from ui.columns.text_look import TextLook
 from ui.run_facts.odds import chance_text
-from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
+from ui.state.selection import Chosen, RoundRef, Selection, TimeRange, TokenRef
 from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
 
@@ -49,6 +50,9 @@ MANY_TOKENS = 2_000
 """Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
 
 _PAUSE_MS = 10
+_DIFFERENT = 0.16
+"""How much of the ground's colour is laid under words that the other answer does not say."""
+
 _SHAPED = (ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_REJECTED, ORIGIN_DRAFT)
 
 
@@ -82,6 +86,7 @@ class TokenText(QAbstractScrollArea):
         self._rest.setInterval(_PAUSE_MS)
         self._rest.timeout.connect(self.refresh)
         self._parting: int | None = None
+        self._differing: list[tuple[int, int | None]] = []
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Generated text")
@@ -199,8 +204,8 @@ class TokenText(QAbstractScrollArea):
         """What the tool tip says of a mark: piece, id, origin, round, time and latency."""
         run = self._flow.run if self._flow else None
         first = mark.tokens[0]
-        ids = " ".join(str(token.token_id) for token in mark.tokens)
-        lines = [f"{mark.text.strip() or first.piece!r}   id {ids}"]
+        ids = " ".join(str(token.token_id) for token in mark.tokens if token.known_id is not None)
+        lines = [f"{mark.text.strip() or first.piece!r}" + (f"   id {ids}" if ids else "")]
         known = "lossy: need not be the target's own" if mark.origin == ORIGIN_DRAFT else mark.origin
         origin = known if mark.round_index < 0 else f"{known} in round {mark.round_index + 1}"
         lines.append(f"position {mark.position} · {origin}")
@@ -266,7 +271,7 @@ class TokenText(QAbstractScrollArea):
         self._selected = None
         mark = self.mark_at(event.position().toPoint())
         run = self._flow.run if self._flow else None
-        self._selection.select(None if mark is None or run is None else TokenRef(run.run_id, mark.position))
+        self._selection.select(None if mark is None or run is None else _chosen_of(run.run_id, mark))
         self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -362,11 +367,13 @@ class TokenText(QAbstractScrollArea):
         if flow is None or not flow.marks:
             return
         answer = [mark.position for mark in flow.marks if not mark.is_rejected]
-        chosen = self._selection.token
-        if chosen is None or chosen.run_id != flow.run.run_id or not answer:
+        chosen, here = self._selection.chosen, None
+        if isinstance(chosen, TokenRef | RoundRef) and chosen.run_id == flow.run.run_id:
+            here = chosen.position if isinstance(chosen, TokenRef) else chosen.drafted
+        if here is None or not answer:
             target = answer[0] if answer else 0
         else:
-            target = answer[min(max(bisect_right(answer, chosen.position) - 1 + by, 0), len(answer) - 1)]
+            target = answer[min(max(bisect_right(answer, here) - 1 + by, 0), len(answer) - 1)]
         self._selection.select(TokenRef(flow.run.run_id, target))
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
@@ -387,21 +394,16 @@ class TokenText(QAbstractScrollArea):
             return []
         run = flow.run
         if isinstance(chosen, TimeRange):
-            zero = run.info.start_ns
-            if zero is None or run.info.imported is not None:
-                return []
-            times = np.array([mark.tokens[0].t_ns for mark in flow.marks], dtype=np.int64) - zero
-            found: list[int] = np.flatnonzero((times >= chosen.start_ns) & (times <= chosen.end_ns)).tolist()
-            return found
+            return _within(flow, chosen)
         if chosen.run_id != run.run_id:
             return []
         if isinstance(chosen, TokenRef):
             return self._at(flow, chosen.position)
-        number: int | None = chosen.round_index if isinstance(chosen, RoundRef) else None
-        if isinstance(chosen, SpanRef):
-            span = run.span(chosen.span_id)
-            number = None if span is None else round_of_span(run, span)
-        return [] if number is None else [index for index, mark in enumerate(flow.marks) if mark.round_index == number]
+        if isinstance(chosen, RoundRef):
+            return _of_round(flow, chosen.round_index, chosen.drafted)
+        span = run.span(chosen.span_id)
+        number = None if span is None else round_of_span(run, span)
+        return [] if number is None else _of_round(flow, number)
 
     def _at(self, flow: AnswerFlow, position: int) -> list[int]:
         """The token of the answer there; where only proposals stand, what was proposed for it in its round instead."""
@@ -424,6 +426,41 @@ class TokenText(QAbstractScrollArea):
             self._parting = position
             self.viewport().update()
 
+    def mark_differing(self, stretches: Sequence[tuple[int, int | None]]) -> None:
+        """Gives a ground to the tokens in these stretches of places (see `AnswerDiff.differing`), in order."""
+        if list(stretches) != self._differing:
+            self._differing = list(stretches)
+            self.viewport().update()
+
+    def _differs(self, mark: TokenMark) -> bool:
+        place = bisect_right(self._differing, mark.position, key=lambda stretch: stretch[0]) - 1
+        if place < 0 or not mark.is_answer:
+            return False
+        stop = self._differing[place][1]
+        return stop is None or mark.position < stop
+
+    @property
+    def differing(self) -> list[int]:
+        """Indices of the marks that have a ground because the other answer does not say so."""
+        marks = [] if self._flow is None or not self._look.marks_differences else self._flow.marks
+        return [index for index, mark in enumerate(marks) if self._differs(mark)]
+
+    def _paint_differing(
+        self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme, places: range
+    ) -> None:
+        """One ground for neighbours."""
+        start: int | None = None
+        marks = [] if self._flow is None else self._flow.marks
+        for index in places:
+            if self._differs(marks[index]):
+                start = self._span_of(index)[0] if start is None else start
+            elif start is not None:
+                self._fill(painter, block, offset, (start, self._starts[index]), theme.alpha(theme.warn, _DIFFERENT))
+                start = None
+        if start is not None:
+            stop = self._span_of(places[-1])[1]
+            self._fill(painter, block, offset, (start, stop), theme.alpha(theme.warn, _DIFFERENT))
+
     def _paint_parting(self, painter: QPainter, block: TextBlock, offset: QPointF, theme: Theme) -> None:
         """A flag before the first different word."""
         if self._flow is None or self._parting is None:
@@ -443,6 +480,8 @@ class TokenText(QAbstractScrollArea):
         # A range may hold thousands: only those of the block are looked at.
         first = max(0, bisect_right(self._starts, block.start) - 1)
         last = bisect_left(self._starts, block.stop)
+        if self._differing and self._look.marks_differences and first < last:
+            self._paint_differing(painter, block, offset, theme, range(first, last))
         for index in self._marked[bisect_left(self._marked, first) : bisect_left(self._marked, last)]:
             self._fill(painter, block, offset, self._span_of(index), theme.alpha(theme.accent, 0.32))
 
@@ -555,6 +594,36 @@ def chance_of(flow: AnswerFlow, mark: TokenMark) -> float | None:
         chances.append(None if record is None else record.chance_at_most(token.token_id))
     known = [chance for chance in chances if chance is not None]
     return min(known) if len(known) == len(chances) else None
+
+
+def _chosen_of(run_id: int, mark: TokenMark) -> Chosen:
+    """What a click on a mark selects: the token, or the round that rejected it, whose place in the answer is
+    another's."""
+    if mark.is_rejected and mark.round_index >= 0:
+        return RoundRef(run_id, mark.round_index, mark.position)
+    return TokenRef(run_id, mark.position)
+
+
+def _within(flow: AnswerFlow, chosen: TimeRange) -> list[int]:
+    """Indices of the marks that came in a stretch of time; of most imported runs no times of tokens are known."""
+    zero = flow.run.info.start_ns
+    if zero is None or not flow.run.info.has_token_times:
+        return []
+    times = np.array([mark.tokens[0].t_ns for mark in flow.marks], dtype=np.int64) - zero
+    found: list[int] = np.flatnonzero((times >= chosen.start_ns) & (times <= chosen.end_ns)).tolist()
+    return found
+
+
+def _of_round(flow: AnswerFlow, number: int, drafted: int | None = None) -> list[int]:
+    """Indices of the marks of a round, or of these only what was drafted for a place and rejected."""
+    of_round = [index for index, mark in enumerate(flow.marks) if mark.round_index == number]
+    if drafted is None:
+        return of_round
+    return [index for index in of_round if _is_drafted_for(flow.marks[index], drafted)] or of_round
+
+
+def _is_drafted_for(mark: TokenMark, position: int) -> bool:
+    return mark.is_rejected and any(token.position == position for token in mark.tokens)
 
 
 def _shown(mark: TokenMark) -> str:

@@ -78,7 +78,7 @@ class SessionShelf(QObject):
 
 
 def read_any(path: Path) -> ReadSession:
-    """A session file, or result files of earlier scripts taken over into a session that is not kept.
+    """A session file, or result files of other programs taken over into a session that is not kept.
 
     Raises UserError for anything else.
     """

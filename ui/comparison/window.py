@@ -109,7 +109,7 @@ class ComparisonDialog(QDialog):
         head = section_head("Configurations")
         head.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         self.add = in_role(QPushButton("Add session…"), "link")
-        self.add.setToolTip("Compare with another session, or with results of earlier scripts (.json)")
+        self.add.setToolTip("Compare with another session, or with results of other programs (.json, .jsonl)")
         self.add.setContentsMargins(2 * GRID, 0, 0, 0)
         self.add.clicked.connect(self.browse)
         foot = beside(self.add, None, margins=(2 * GRID, 0, 2 * GRID, 0))

@@ -18,7 +18,6 @@ from evprof.metrics.costs.sweeps import (
     ends_text,
     ribbons_of,
     slope_text,
-    verdict_of,
 )
 from evprof.metrics.limits.sizes import read_ceilings, read_models
 from evprof.view.columns import pair_for
@@ -52,7 +51,7 @@ class RibbonView(QWidget):
         self.chart = RibbonChart(themes)
         self.chart.show_ribbon(ribbon, top_ms)
         self.slopes = FigureTable(themes, least_px=56)
-        self.slopes.show_rows(slope_rows(ribbon), (f"ms / extra {axis.noun}", "95 % within", ""))
+        self.slopes.show_rows(slope_rows(ribbon), (f"ms / extra {axis.noun}", "95 % within", "from", ""))
         self.roof = FigureTable(themes, least_px=48)
         rows, heads = roof_rows(ribbon)
         self.roof.show_rows(rows, heads)
@@ -185,12 +184,12 @@ def top_of(ribbons: Sequence[Ribbon]) -> float:
 
 
 def slope_rows(ribbon: Ribbon) -> list[TableRow]:
-    """What one more of it costs, by stage: slope, interval, and what can be said of it."""
+    """What one more of it costs, by stage: slope, interval, what it rests on, and what can be said of it."""
     rows = []
     for slope in ribbon.slopes:
-        verdict = verdict_of(slope.line)
-        cells = (slope_text(slope.line), ends_text(slope.line) or "–", verdict)
-        roles = ("", "dim", "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else "")
+        verdict, line = slope.verdict, slope.line
+        cells = (slope_text(line), ends_text(line) or "–", f"{line.count} runs at {line.places}", verdict)
+        roles = ("", "dim", "dim", "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else "")
         stage = slope.stage.partition(" ")[0]
         rows.append(TableRow(slope.stage, cells, "", roles, slope.sentence, has_line=False, swatch=stage))
     return rows

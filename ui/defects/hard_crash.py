@@ -17,8 +17,8 @@ from typing import TextIO
 
 import psutil
 
-import evprof
 from evprof.core.files.user_folders import log_folder
+from evprof.version import __version__
 
 _MARK = "threads as it ended:"
 _PREFIX = "window-"
@@ -39,7 +39,7 @@ class FaultFile:
             self._file = self._path.open("w", encoding="utf-8")
             when = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
             self._file.write(
-                f"evprof {evprof.__version__}, Python {platform.python_version()}, {sys.platform}\n"
+                f"evprof {__version__}, Python {platform.python_version()}, {sys.platform}\n"
                 f"doing: the window, begun {when}\n{_MARK}\n"
             )
             self._file.flush()

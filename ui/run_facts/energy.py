@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import amount_text
 
 ENERGY_TIP = "of the devices that computed, what they draw when idle included; n/a: shorter than a step of the counter"

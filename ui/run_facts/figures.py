@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
-from evprof.metrics.figures.stages import BASES, END_TO_END
+from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel
 
@@ -51,6 +51,11 @@ Cells: TypeAlias = "tuple[Configuration | None, Configuration | None]"
 """All runs that a column stands for, where it stands for its cell."""
 
 NO_CELLS: Cells = (None, None)
+
+
+def basis_for(*columns: ShownModel | None) -> str:
+    """The widest basis on which these runs have totals; that of a whole run as long as none has."""
+    return widest_basis([[column.run] for column in columns if column is not None])
 
 
 def compare(
@@ -213,10 +218,12 @@ def figure_text(value: float | None, unit: str) -> str:
 
 def left_out(a: ShownModel | None, b: ShownModel | None) -> str:
     """Why a pair is not compared; empty when it is."""
-    from evprof.metrics.comparison.document import is_comparable
-
     for column in (a, b):
-        if column is not None and not is_comparable(column.run):
+        if column is None:
+            continue
+        from evprof.metrics.comparison.document import is_comparable
+
+        if not is_comparable(column.run):
             kind = "a torch trace" if column.run.info.profiled else "a warm-up"
             return f"Run {column.run.run_id} is {kind}: it takes no part in comparisons."
     return ""

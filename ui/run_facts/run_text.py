@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.records import STAGES
+from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
@@ -21,15 +22,17 @@ def input_name(path: str) -> str:
 
 
 def chips(model: ModelFacts | None) -> str:
-    """Family, arithmetic and device: `EventGPT · bf16 · cuda:0`; empty without a model."""
-    return "" if model is None else f"{family_title(model.family)} · {short_chips(model)}"
+    """Family, arithmetic and device: `EventGPT · bf16 · cuda:0`; empty without a model, and where nothing is told."""
+    parts = () if model is None else (family_title(model.family), short_chips(model))
+    return " · ".join(part for part in parts if part)
 
 
 def short_chips(model: ModelFacts | None) -> str:
     """Arithmetic and device: `bf16 · cuda:0`."""
     if model is None:
         return ""
-    return f"{model.quantization or SHORT_DTYPES.get(model.dtype, model.dtype)} · {model.device}"
+    parts = (model.quantization or SHORT_DTYPES.get(model.dtype, model.dtype), model.device)
+    return " · ".join(part for part in parts if part)
 
 
 def mode_name(mode: str) -> str:
@@ -112,8 +115,8 @@ def counters(column: ShownModel) -> Counters:
     if not column.is_answer:
         drafted = sum(entry.drafted for entry in run.rounds)
         return Counters(drafted, None, None, live_bytes(run, role))
-    # The records of an imported run's tokens have no times of their own.
-    tokens = run.tokens if run.info.imported is None else []
+    # The records of most imported runs' tokens have no times of their own.
+    tokens = run.tokens if run.info.has_token_times else []
     zero = run.info.start_ns
     return Counters(
         tokens=len(tokens),

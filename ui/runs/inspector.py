@@ -12,7 +12,7 @@ from evprof.view.lanes import Track
 from ui.runs.range_details import range_sections
 from ui.runs.run_details import DetailSection, span_sections
 from ui.runs.run_summary import summary_sections
-from ui.runs.token_details import round_sections, token_sections
+from ui.runs.token_details import drafted_sections, round_sections, token_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
@@ -42,6 +42,9 @@ class Inspector(QWidget):
         self._known: dict[tuple[int, str], Track] = {}
         self.tracks: Callable[[], Sequence[Track]] = self._own_tracks
         """The lanes' data of the runs in the columns; who draws them may hand its own over."""
+
+        self.more: Callable[[Chosen | None], list[DetailSection]] = lambda _chosen: []
+        """What others know of what is selected, shown below."""
 
         self._parts: list[tuple[QLabel, FigureTable, QLabel]] = []
         self._head = section_head("Selection")
@@ -107,16 +110,17 @@ class Inspector(QWidget):
             case TokenRef(run_id, position):
                 run = controller.run(run_id)
                 return token_sections(run, position) if run else []
-            case RoundRef(run_id, round_index):
+            case RoundRef(run_id, round_index, drafted):
                 run = controller.run(run_id)
-                return round_sections(run, round_index) if run else []
+                told = drafted_sections(run, round_index, drafted) if run and drafted is not None else []
+                return told + round_sections(run, round_index) if run else []
             case TimeRange(start_ns, end_ns):
                 return range_sections(self.tracks(), start_ns, end_ns, monotonic_ns())
         return summary_sections(*columns_of(controller.runs, self._selection.runs))
 
     def _fill(self, *_: object) -> None:
         self._later.begin()
-        sections = self._found()
+        sections = [*self._found(), *self.more(self._selection.chosen)]
         if sections == self._sections and self._parts:
             return
         self._sections = sections

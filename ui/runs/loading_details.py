@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 
 if TYPE_CHECKING:

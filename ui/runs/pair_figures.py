@@ -53,7 +53,8 @@ class ComparisonPanel(QWidget):
         self.errand.done.connect(self._show)
         self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
         self.basis.setToolTip("What the totals and the time to the first token count")
-        self.basis.chosen.connect(self._fill)
+        self.basis.chosen.connect(self._take_basis)
+        self._asked_basis = ""
         self.table = FigureTable(themes)
         self.table.setAccessibleName("Comparison")
         self.generation = sentence()
@@ -90,6 +91,12 @@ class ComparisonPanel(QWidget):
             return
         self._pair, self._cells = (a, b), cells
         self.table.reset_widths()
+        # Files of other programs seldom hold a total on every basis; what somebody chose stays.
+        self.basis.hold(self._asked_basis or figures.basis_for(a, b))
+        self._fill()
+
+    def _take_basis(self, basis: str) -> None:
+        self._asked_basis = basis
         self._fill()
 
     def refresh(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, AlternativesRecord, RoundRecord, TokenRecord
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
 from evprof.view.labels import stage_title, stages_in
 from evprof.view.token_places import step_of
@@ -36,6 +37,28 @@ def token_sections(run: RunLog, position: int) -> list[DetailSection]:
         drafted = run.alternatives_of(fallen[0])
         if drafted is not None:
             sections.append(_odds("The draft's likeliest there", drafted, fallen[0].token_id))
+    return sections
+
+
+def drafted_sections(run: RunLog, round_index: int, position: int) -> list[DetailSection]:
+    """A token that a round drafted for a place and the target rejected: what stands there instead, and how likely it
+    was to either."""
+    token = next((one for one in run.rejected if (one.round_index, one.position) == (round_index, position)), None)
+    if token is None:
+        return []
+    details = [Detail("piece", _quoted(token.piece)), Detail("id", str(token.token_id))]
+    details += [Detail("origin", token.origin), Detail("for token", str(position))]
+    standing = next((one for one in run.tokens if one.position == position), None)
+    if standing is not None:
+        details.append(Detail("stands there instead", _quoted(standing.piece)))
+    details += _step(step_of(run, token))
+    sections = [DetailSection("Drafted and rejected", details)]
+    drafted = run.alternatives_of(token)
+    if drafted is not None:
+        sections.append(_odds("The draft's likeliest there", drafted, token.token_id))
+    checked = None if standing is None else run.alternatives_of(standing)
+    if checked is not None and standing is not None and standing.round_index == round_index:
+        sections.append(_odds("The target's likeliest there", checked, standing.token_id))
     return sections
 
 
@@ -96,20 +119,20 @@ def _chance(run: RunLog, token: TokenRecord) -> str:
 
 
 def _quoted(piece: str) -> str:
-    """The piece in quotation marks; spaces and line breaks as their escapes."""
-    return f"“{piece.strip() or repr(piece)[1:-1]}”"
+    """The piece in quotation marks; spaces and line breaks as their escapes, the end as such."""
+    return f"“{piece.strip() or repr(piece)[1:-1] or '(end)'}”"
 
 
 def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) -> list[Detail]:
     zero = run.info.start_ns
+    named = token.known_id is not None
     details = [
-        Detail("piece", _quoted(token.piece)),
-        Detail("id", str(token.token_id)),
+        *([Detail("piece", _quoted(token.piece)), Detail("id", str(token.token_id))] if named else ()),
         Detail("origin", token.origin),
     ]
     if token.round_index >= 0:
         details.append(Detail("round", str(token.round_index + 1)))
-    if zero is not None and run.info.imported is None:
+    if zero is not None and run.info.has_token_times:
         details.append(Detail("known at", ms_text(ms_from_ns(token.t_ns - zero))))
         took = NOTHING if before is None else ms_text(ms_from_ns(token.t_ns - before.t_ns))
         details.append(Detail("after the token before", took))

@@ -22,7 +22,8 @@ _TITLES = {
     "sequence": "events and video",
     "manifest": "list of samples",
     "session": "session",
-    "legacy": "results of an earlier script",
+    "legacy": "results of another program",
+    "trace": "torch trace",
 }
 
 
@@ -65,6 +66,7 @@ class Opening:
     half: OpeningPath | None = None
     sessions: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    traces: tuple[str, ...] = ()
     problems: tuple[tuple[str, str], ...] = ()
     found: tuple[OpeningPath, ...] = ()
 
@@ -83,6 +85,8 @@ class Opening:
             parts.append("Open a session")
         if self.results:
             parts.append("Import results" if len(self.results) == 1 else f"Import {len(self.results)} result files")
+        if self.traces:
+            parts.append("Open a torch trace")
         return ", ".join([*parts[:1], *(part[0].lower() + part[1:] for part in parts[1:])]) or "Nothing to open here"
 
 
@@ -104,8 +108,8 @@ def look_at(path: str) -> OpeningPath:
         sentence, _, accepted = error.sentence.partition("; accepted are ")
         return OpeningPath(path, problem=f"{sentence}." if accepted else sentence)
     if kind not in _TITLES:
-        sentence = f"{path} is a {kind}; the window opens events, videos, sequences, lists of samples, sessions and "
-        return OpeningPath(path, problem=f"{sentence}result files.")
+        sentence = f"{path} is a {kind}; the window opens events, videos, sequences, lists of samples, sessions, torch "
+        return OpeningPath(path, problem=f"{sentence}traces and result files.")
     return OpeningPath(path, kind)
 
 
@@ -135,6 +139,7 @@ def opening_of(found: Sequence[OpeningPath]) -> Opening:
         half,
         tuple(entry.path for entry in found if entry.kind == "session"),
         tuple(entry.path for entry in found if entry.kind == "legacy"),
+        tuple(entry.path for entry in found if entry.kind == "trace"),
         tuple((entry.problem, entry.tone) for entry in found if entry.problem),
         tuple(found),
     )

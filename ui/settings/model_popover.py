@@ -21,7 +21,7 @@ from evprof.core.errors import UserError
 from evprof.core.records import DRAFT
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
-from evprof.core.vocabulary.offered import drawback_of
+from evprof.core.vocabulary.offered import drawback_of, remark_on
 from evprof.core.vocabulary.setting import Setting
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.run_facts.run_text import input_name, role_name
@@ -122,8 +122,9 @@ class ModelPopover(QFrame):
             items.blockSignals(True)
             for place in range(box.count()):
                 item, value = items.item(place), box.itemData(place)
-                reason = drawback_of(key, value, self._choice.device, has_cuda=self._has_cuda())
-                item.setToolTip(reason)
+                device, has_cuda = self._choice.device, self._has_cuda()
+                reason = drawback_of(key, value, device, has_cuda=has_cuda)
+                item.setToolTip(reason or remark_on(key, value, device, has_cuda=has_cuda))
                 item.setEnabled(not reason or value == getattr(self._choice, key))
             items.blockSignals(False)
 

@@ -103,7 +103,8 @@ def _weights(model: dict[str, Any]) -> str:
 
 def _needed(model: dict[str, Any]) -> str:
     """The most there is at once; weights that are packed on the CPU wait there as they are stored."""
-    loads = model["total_bytes"] > model["weight_bytes"] + model["kv_bytes"] + model["activation_bytes"]
+    runs = (model[f"{part}_bytes"] for part in ("weight", "kv", "activation", "alternatives"))
+    loads = model["total_bytes"] > sum(runs)
     return memory_text(model["total_bytes"]) + (" while loading" if loads else "")
 
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 from evprof.core.safe_text import plain
 from evprof.core.vocabulary.generation import OF_MODEL, ModelChoice
 from evprof.core.vocabulary.modes import MODES
+from evprof.export.formats import FORMATS, ExportFormat
 from ui.run_facts.run_text import input_name, mode_name, role_name
 from ui.settings.request_form import RequestForm
 from ui.widgets.elided import elided_text, literal
@@ -21,14 +22,15 @@ _AROUND = 38
 """What icon and margins of a model's button take of its width, in logical px."""
 
 
+def _offered(entry: ExportFormat) -> tuple[str, str, str, str]:
+    ending = "" if entry.is_folder else f" ({entry.endings[0]})"
+    pattern = "Folder (*)" if entry.is_folder else f"{entry.many} (*{entry.endings[0]})"
+    return f"{entry.title}{ending}…", f"Export {entry.title}{' into a folder' * entry.is_folder}", entry.name, pattern
+
+
 EXPORTS = {
     "session": ("Session (.evprof)…", "Save session as", "session.evprof", "Sessions (*.evprof)"),
-    "chrome": ("Chrome trace (.json)…", "Export Chrome trace", "trace.json", "Chrome traces (*.json)"),
-    "perfetto": ("Perfetto trace (.pftrace)…", "Export Perfetto trace", "trace.pftrace", "Perfetto traces (*.pftrace)"),
-    "json": ("JSON document…", "Export JSON", "session.json", "JSON (*.json)"),
-    "csv": ("CSV tables…", "Export CSV tables into a folder", "tables", "Folder (*)"),
-    "parquet": ("Parquet files…", "Export Parquet files into a folder", "frames", "Folder (*)"),
-    "aiperf": ("AIPerf files…", "Export AIPerf files into a folder", "aiperf", "Folder (*)"),
+    **{key: _offered(entry) for key, entry in FORMATS.items()},
     "film": ("Film (.mp4, .gif)…", "Export a film", "film.mp4", "Films (*.mp4 *.gif)"),
     "screenshot": ("Picture of the window (.png)…", "Save a picture of the window", "window.png", "Pictures (*.png)"),
 }

@@ -20,10 +20,12 @@ class SpanRef(NamedTuple):
 
 
 class RoundRef(NamedTuple):
-    """One round of speculation of one run."""
+    """One round of speculation of one run; `drafted` is the place in the answer of a rejected token of it that was
+    pointed at."""
 
     run_id: int
     round_index: int
+    drafted: int | None = None
 
 
 class TokenRef(NamedTuple):

@@ -15,8 +15,9 @@ from evprof.core.errors import UserError
 from evprof.core.messages import RequestEnded, RunDescribed, RunEnded
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from ui.state.mark_book import MarkBook
 
 PULL_INTERVAL_MS = 33

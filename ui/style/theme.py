@@ -6,13 +6,15 @@ their contrast is tested.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette, QScreen
-from PySide6.QtWidgets import QApplication
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetricsF, QGuiApplication, QPalette, QScreen
+from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.view import colors
 from ui.style.stylesheet import sheet
@@ -70,7 +72,7 @@ class Theme:
 
     def ink(self, ground: QColor) -> QColor:
         """Near-black or white, whichever reads better on `ground`."""
-        return QColor(colors.ink_on(ground.name()))
+        return QColor(_ink(ground.name()))
 
     def readable(self, color: QColor, ground: QColor) -> QColor:
         """The colour, nearer to the text's where it cannot be read in small letters on `ground`."""
@@ -85,6 +87,10 @@ class Theme:
     def font(self, size_px: float = BASE_PX, weight: int = 400) -> QFont:
         """The window's sans with tabular figures, at a size in logical px."""
         return QFont(_font(size_px, weight))
+
+    def text_width(self, text: str, size_px: float = BASE_PX, weight: int = 400) -> float:
+        """How wide a text is in that font, in logical px; kept, for many are asked for again in every picture."""
+        return _text_width(text, size_px, weight)
 
     def head_font(self) -> QFont:
         """For section heads, to be written in upper case."""
@@ -181,6 +187,14 @@ def _font(size_px: float, weight: int) -> QFont:
     return font
 
 
+@lru_cache(maxsize=2_000)
+def _text_width(text: str, size_px: float, weight: int) -> float:
+    return QFontMetricsF(_font(size_px, weight)).horizontalAdvance(text)
+
+
+_ink = lru_cache(maxsize=100)(colors.ink_on)
+
+
 @cache
 def font_family() -> str:
     """Loads the bundled sans once and returns its family name; the system's own sans when the files are missing."""
@@ -222,6 +236,20 @@ class ThemeHolder(QObject):
     def toggle(self) -> None:
         """Light to dark and back."""
         self.set_theme(light() if self._theme.is_dark else dark())
+
+    @contextmanager
+    def undressed(self) -> Iterator[None]:
+        """Holds the style sheet back while a window is made: Qt works it out for every widget in it, and anew for all
+        that a widget holds whenever that is put into another. Windows in sight keep it."""
+        application = QApplication.instance()
+        if not isinstance(application, QApplication) or any(map(QWidget.isVisible, application.topLevelWidgets())):
+            yield
+            return
+        application.setStyleSheet("")
+        try:
+            yield
+        finally:
+            application.setStyleSheet(self._theme.stylesheet())
 
     def detach(self) -> None:
         """Takes the style sheet off the application again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
@@ -16,8 +16,6 @@ from ui.widgets.elided import elided_text
 
 HEIGHT_PX = 30
 _UNIT_PX = 40
-
-
 _FLAG_PX = 7.0
 _NOTE_PX = 140.0
 
@@ -57,7 +55,7 @@ class AxisHead(QWidget):
         return QSize(600, HEIGHT_PX)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Ticks, unit, the range's length, the pointer's moment."""
+        """Ticks, unit, marks, the range's length or the moment chosen, the pointer's moment."""
         painter = QPainter(self)
         theme = self.scene.theme
         painter.fillRect(self.rect(), theme.panel)
@@ -73,22 +71,22 @@ class AxisHead(QWidget):
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
         self._paint_ticks(painter)
-        self._paint_range(painter)
         self._paint_marks(painter)
+        self._paint_range(painter)
         self._paint_pointer(painter)
         painter.end()
 
     def _paint_ticks(self, painter: QPainter) -> None:
         theme, scale = self.scene.theme, self.scene.scale
+        high = self.height()
         painter.setPen(QPen(theme.line, 1))
-        for t_ns in scale.minor_ticks():
-            x = round(scale.x(t_ns)) + 0.5
-            painter.drawLine(QPointF(x, self.height() - 4), QPointF(x, self.height() - 1))
-        for t_ns, text in scale.ticks():
-            x = round(scale.x(t_ns)) + 0.5
-            painter.setPen(QPen(theme.text_dim, 1))
-            painter.drawLine(QPointF(x, self.height() - 7), QPointF(x, self.height() - 1))
-            if x + 6 + painter.fontMetrics().horizontalAdvance(text) > self.width() - GUTTER_PX:
+        minor = (round(scale.x(t_ns)) + 0.5 for t_ns in scale.minor_ticks())
+        painter.drawLines([QLineF(x, high - 4, x, high - 1) for x in minor])
+        ticks = [(round(scale.x(t_ns)) + 0.5, text) for t_ns, text in scale.ticks()]
+        painter.setPen(QPen(theme.text_dim, 1))
+        painter.drawLines([QLineF(x, high - 7, x, high - 1) for x, _ in ticks])
+        for x, text in ticks:
+            if x + 6 + round(theme.text_width(text, SMALL_PX)) > self.width() - GUTTER_PX:
                 continue
             painter.drawText(
                 QRectF(x + 4, 0, 90, self.height() - 3),
@@ -103,10 +101,13 @@ class AxisHead(QWidget):
         theme, scale = self.scene.theme, self.scene.scale
         x0, x1 = (scale.x(t_ns) for t_ns in chosen)
         painter.fillRect(QRectF(x0, self.height() - 4, max(1.0, x1 - x0), 3), theme.accent)
-        text = time_text(chosen[1] - chosen[0], scale.ns_per_px)
+        is_moment = chosen[0] == chosen[1]
+        text = time_text(chosen[0] if is_moment else chosen[1] - chosen[0], scale.ns_per_px)
         painter.setFont(theme.font(SMALL_PX, 600))
         width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 12
-        left = min(max((x0 + x1 - width) / 2, 4.0), self.width() - GUTTER_PX - width - 4)
+        # Beside a moment may stand the flag of its mark.
+        left = x0 + _FLAG_PX + 2 if is_moment else (x0 + x1 - width) / 2
+        left = min(max(left, 4.0), self.width() - GUTTER_PX - width - 4)
         self._paint_tag(painter, QRectF(left, 5, width, 18), text)
 
     def _paint_marks(self, painter: QPainter) -> None:

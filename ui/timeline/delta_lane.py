@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QPainter, QPen
 
 from evprof.core.units import ms_text
 from evprof.metrics.comparison.stage_deltas import StageDelta
@@ -120,9 +121,8 @@ class DeltaLane(Lane):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(color, 1))
             painter.drawRect(piece.adjusted(0, 0.5, -1, -0.5))
-        font = theme.font(_LABEL_PX, 500)
-        painter.setFont(font)
-        width_of = QFontMetricsF(font).horizontalAdvance
+        painter.setFont(theme.font(_LABEL_PX, 500))
+        width_of = partial(theme.text_width, size_px=_LABEL_PX, weight=500)
         right = self.canvas_width - 8
         text = widest_that_fits(wordings(delta), max(right - longer - 8, left - 16), width_of)
         x = longer + 6 if width_of(text) <= right - longer - 8 else left - 6 - width_of(text)

@@ -95,6 +95,14 @@ class LaneStack(QWidget):
 
     # The lanes.
 
+    def add(self, lanes: list[Lane]) -> None:
+        """Takes in further lanes, below the others at first."""
+        self.lanes += lanes
+        for lane in lanes:
+            self._column.addWidget(lane)
+        self.arrange()
+        self.overlay.raise_()
+
     def arrange(self) -> None:
         """Puts the lanes in the person's order and collapses those that are to be."""
         by_key = {lane.key: lane for lane in self.lanes}

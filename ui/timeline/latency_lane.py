@@ -151,7 +151,7 @@ class LatencyLane(Lane):
         painter.drawLine(QPointF(0, round(y) + 0.5), QPointF(self.canvas_width, round(y) + 0.5))
         text = f"{self.scene.title(column)} · mean {ms_text(mean)}"
         painter.setFont(theme.font(10.5))
-        width = painter.fontMetrics().horizontalAdvance(text)
+        width = round(theme.text_width(text, 10.5))
         room = QRectF(8, max(top - 8, 1.0), width + 8, 15)
         painter.fillRect(room, theme.alpha(theme.panel, 0.8))
         painter.setPen(theme.text_dim)
@@ -171,7 +171,7 @@ class LatencyLane(Lane):
                 ("latency", time_text(round(values[row] * 1e6))),
                 ("at", time_text(int(times[row]) - track.shift_ns)),
                 ("origin", ORIGINS[int(track.token_origins()[row + 1])]),
-                ("id", str(token.token_id)),
+                *([("id", str(token.token_id))] if token.known_id is not None else ()),
             ]
             if token.round_index >= 0:
                 facts.append(("round", str(token.round_index + 1)))

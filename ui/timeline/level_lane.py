@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtWidgets import QWidget
 
 from evprof.core.units import MIB, bytes_text
 from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
@@ -17,7 +19,7 @@ from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.column_picture import line_edges, paint_columns, pixels_per_px
 from ui.timeline.lane import Lane
-from ui.timeline.scene import Hit
+from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM = 12.0, 7.0
 _NAME_PX = 14.0
@@ -57,6 +59,10 @@ class LevelLane(Lane):
     has_name_row = False
     """Whether names stand above all lines, in the room down to `top_px`, and not beside the lines' ends."""
 
+    def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
+        super().__init__(scene, parent)
+        self._highest: deque[tuple[Floats, float]] = deque(maxlen=8)
+
     def series(self) -> list[LevelSeries]:
         """The lines to draw."""
         raise NotImplementedError
@@ -87,9 +93,17 @@ class LevelLane(Lane):
         return [one for one in self.series() if len(one.times)]
 
     def _top(self, drawn: list[LevelSeries]) -> float:
-        highest = max((float(one.levels.max()) for one in drawn), default=0.0)
+        highest = max((self._highest_of(one.levels) for one in drawn), default=0.0)
         unit, _ = self.unit(highest)
         return nice_ceiling(highest * 1.05 / unit) * unit
+
+    def _highest_of(self, levels: Floats) -> float:
+        """The highest of a line's levels, looked for once: the same array comes again with every picture."""
+        found = next((highest for known, highest in self._highest if known is levels), None)
+        if found is None:
+            found = float(levels.max())
+            self._highest.append((levels, found))
+        return found
 
     def _y(self, level: float, top: float) -> float:
         return self.height() - _BOTTOM - level / top * (self.height() - self.top_px - _BOTTOM)
@@ -150,7 +164,7 @@ class LevelLane(Lane):
         theme = self.scene.theme
         painter.setFont(theme.font(10.5, 500))
         text = f"{one.name}  {one.told or self.level_text(level)}"
-        width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 8
+        width = theme.text_width(text, 10.5, 500) + 8
         right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
         left = max(6.0, right - width)
         y = self._y(level, top)

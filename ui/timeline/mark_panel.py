@@ -33,6 +33,8 @@ class MarkPanel(QWidget):
             "No marks yet",
             "M on the timeline marks what is selected, or the moment under the pointer; Shift+M writes a note on it. "
             "Marks are kept in the session.",
+            "Mark it",
+            does="mark",
         )
         self.empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         head = section_head("Marks")
@@ -85,8 +87,6 @@ class MarkPanel(QWidget):
 
 def _line(mark: Mark) -> ListLine:
     length = mark.end_ns - mark.start_ns
-    what = f"{time_text(length)} long" if length else "a moment"
-    name = mark.note or f"Run {mark.run_id}, {what}"
-    return ListLine(
-        mark, name, time_text(mark.start_ns), second=f"run {mark.run_id} · {what}" if mark.note else "", tip=name
-    )
+    at = time_text(mark.start_ns)
+    what = f"run {mark.run_id} · {f'{time_text(length)} long' if length else 'a moment'}"
+    return ListLine(mark, mark.note or at, at if mark.note else "", second=what, tip=mark.note or f"{at}, {what}")

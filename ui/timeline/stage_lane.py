@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import repeat
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPainter, QPen, QPolygonF
 
+from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.run_log import Span
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import Bars, Floats, joined_bars
@@ -155,25 +156,26 @@ class StageLane(Lane):
         if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
             return
         painter.setPen(QPen(self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), 1))
-        at = (scale.x(t_ns) for t_ns in times[low:high].tolist())
+        at = (times[low:high] - scale.start_ns) / scale.ns_per_px
+        at = at[(rect.left() + 2 < at) & (at < rect.right() - 2)]
         bottom = rect.bottom()
-        painter.drawLines([QLineF(x, bottom - 5.0, x, bottom) for x in at if rect.left() + 2 < x < rect.right() - 2])
+        painter.drawLines([QLineF(x, bottom - 5.0, x, bottom) for x in at.tolist()])
 
     def _paint_label(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], wordings: list[str]) -> None:
         name, color = look
         visible = rect.intersected(QRectF(0, rect.top(), self.canvas_width, rect.height()))
         if visible.width() < 14:
             return
-        font = self.scene.theme.font(_LABEL_PX, 600)
-        width_of = QFontMetricsF(font).horizontalAdvance
+        theme = self.scene.theme
+        width_of = partial(theme.text_width, size_px=_LABEL_PX, weight=600)
         text = widest_that_fits(wordings, visible.width() - 11, width_of)
         if text:
-            painter.setFont(font)
-            painter.setPen(self.scene.theme.ink(color))
+            painter.setFont(theme.font(_LABEL_PX, 600))
+            painter.setPen(theme.ink(color))
             if is_striped(name):
                 plate = QRectF(visible.left() + 3, visible.top() + 3, width_of(text) + 6, visible.height() - 6)
-                paint_label_ground(painter, self.scene.theme, plate)
-                painter.setPen(self.scene.theme.text)
+                paint_label_ground(painter, theme, plate)
+                painter.setPen(theme.text)
             painter.drawText(
                 visible.adjusted(6, -1, -3, -1), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
             )
@@ -201,12 +203,11 @@ class StageLane(Lane):
                 self._paint_strong(painter, float(bars.x0[place]), float(widths[place]), looks[int(kinds[place])], ref)
         painter.setFont(self.scene.theme.font(_PART_LABEL_PX, 500))
         painter.setPen(self.scene.theme.text)
-        metrics = QFontMetricsF(painter.font())
         for place in np.flatnonzero((bars.counts == 1) & (widths > 16)):
             rect = QRectF(float(bars.x0[place]), PART_TOP, float(widths[place]), PART_HEIGHT)
             visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
             text = looks[int(kinds[place])][0]
-            if metrics.horizontalAdvance(text) <= visible.width() - 8:
+            if self.scene.theme.text_width(text, _PART_LABEL_PX, 500) <= visible.width() - 8:
                 painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
 
     def _paint_strong(self, painter: QPainter, x0: float, width: float, look: PartLook, ref: SpanRef) -> None:

@@ -204,6 +204,16 @@ class TimelineView(QWidget):
         """All lanes, top to bottom as they stand at first, hidden ones too."""
         return self.stack.lanes
 
+    def add_lanes(self, lanes: list[Lane]) -> None:
+        """Shows further lanes, made elsewhere, of what lies on the same axis."""
+        self.stack.add(lanes)
+        self._show_wanted()
+
+    def show_wanted_lanes(self) -> None:
+        """Looks again which lanes have something to show."""
+        self._show_wanted()
+        self.stack.fold_lanes()
+
     def stage_lane(self, place: int) -> StageLane:
         """The lane of the stages at a place of the scene: 0 is column A's, 1 column B's."""
         return next(lane for lane in self._stages if lane.column == place)
@@ -330,7 +340,8 @@ class TimelineView(QWidget):
         self._give_room()
 
     def _give_room(self) -> None:
-        room = self.height() - self.head.height() - self.minimap.height()
+        # By what they ask for: before the first layout, widgets have the sizes that Qt gives to all.
+        room = self.height() - self.head.sizeHint().height() - self.minimap.sizeHint().height()
         if room != self.stack.room_px:
             self.stack.room_px = room
             self.stack.fold_lanes()

@@ -17,7 +17,7 @@ from ui.widgets.panel_parts import section_head, sentence
 
 _EMPTY = (
     "Loss and validation of each adapter by step, and the step that was kept, appear here. A training writes "
-    "them where it is asked to: evprof adapter train … --session trained.evprof; open that session here."
+    "them into the session that it is given; open that session here."
 )
 _CAPTION = "Grey: loss on the examples trained on. Blue: loss on those kept aside. Green: the step that was kept."
 
@@ -33,7 +33,7 @@ class TrainingDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(480, 380)
         self.resize(760, 520)
-        self.empty = EmptyState("No training in this session", _EMPTY)
+        self.empty = EmptyState("No training in this session", _EMPTY, "Train an adapter…", does="train_adapter")
         self.choice = ChoiceBox(themes)
         self.choice.setAccessibleName("Adapter")
         self.choice.setToolTip("Which training is shown.")

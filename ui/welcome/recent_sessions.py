@@ -6,6 +6,7 @@ import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QImage
 
@@ -13,16 +14,21 @@ from evprof.session.autosave import autosave_folder
 from ui.state.recent import Recent
 from ui.welcome.thumbnails import thumbnail
 
+if TYPE_CHECKING:
+    from evprof.session.summary import SessionSummary
+
 SHOWN = 6
 
 
 @dataclass(frozen=True)
 class RecentSession:
-    """One that is still there: where, when it was changed, and how it looked."""
+    """One that is still there: where, when it was changed, and how it looked; of one that no window has closed yet what
+    is inside instead."""
 
     path: Path
     changed_s: float
     picture: QImage | None
+    summary: SessionSummary | None = None
 
     @property
     def name(self) -> str:
@@ -37,9 +43,15 @@ class RecentSession:
 
 def look_up(recent: Recent) -> list[RecentSession]:
     """Those that are there, the newest first. Reads files: for a thread."""
-    found = []
+    from evprof.session.summary import read_summary
+
+    found: list[RecentSession] = []
     for path in [Path(text) for text in recent.sessions]:
         with contextlib.suppress(OSError, ValueError):
             if path.is_file():
-                found.append(RecentSession(path, path.stat().st_mtime, thumbnail(path)))
-    return found[:SHOWN]
+                picture = thumbnail(path)
+                summary = read_summary(path) if picture is None else None
+                found.append(RecentSession(path, path.stat().st_mtime, picture, summary))
+        if len(found) == SHOWN:
+            break
+    return found

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from evprof.core.safe_text import one_line, plain
+from evprof.core.vocabulary.modes import mode_of
 from ui.style.theme import GRID, RADIUS, SMALL_PX, ThemeHolder
 from ui.welcome.recent_sessions import RecentSession
 from ui.welcome.thumbnails import SIZE
 from ui.widgets.elided import elided_text
 
+if TYPE_CHECKING:
+    from evprof.session.summary import SessionSummary
+
 _PICTURE_PX = SIZE * 0.625
 _WORDS_PX = 5 * GRID
+
+
+_MOST_MODELS = 2
+
+
+def content_lines(summary: SessionSummary | None) -> tuple[str, *tuple[tuple[str, bool], ...]]:
+    """What a card says of a session without a picture: a head, then lines, each with whether it steps back."""
+    if summary is None:
+        return ("no picture yet",)
+    count = summary.run_count
+    models = [one_line(name) for name in summary.models]
+    more = f" and {len(models) - _MOST_MODELS} more" if len(models) > _MOST_MODELS else ""
+    lines = [(", ".join(mode_of(mode).title for mode in summary.modes), True)]
+    lines += [(name, False) for name in models[:_MOST_MODELS]]
+    if more:
+        lines[-1] = lines[-1][0] + more, False
+    lines.append((", ".join(one_line(name) for name in summary.samples), True))
+    return (f"{count} run{'s' * (count != 1)}", *[line for line in lines if line[0]])
 
 
 class SessionCard(QAbstractButton):
@@ -46,6 +70,8 @@ class SessionCard(QAbstractButton):
             painter.setClipPath(shape)
             painter.drawImage(box, self.session.picture)
             painter.setClipping(False)
+        else:
+            self._paint_content(painter, box)
         is_marked = self.hasFocus() or self.underMouse()
         painter.setPen(QPen(theme.accent if is_marked else theme.line, 1.5 if is_marked else 1))
         painter.drawPath(shape)
@@ -54,9 +80,34 @@ class SessionCard(QAbstractButton):
         self._write(painter, line.translated(0, 2 * GRID), self.session.when, is_dim=True)
         painter.end()
 
-    def _write(self, painter: QPainter, line: QRectF, text: str, *, is_dim: bool) -> None:
+    def _paint_content(self, painter: QPainter, box: QRectF) -> None:
+        """In place of a picture: how many runs, in which modes, of which models and samples."""
+        head, *lines = content_lines(self.session.summary)
+        line = QRectF(box.left() + 1.5 * GRID, box.top() + GRID, box.width() - 3 * GRID, 2 * GRID + 2)
+        theme = self._themes.theme
+        painter.setFont(theme.font(weight=600))
+        painter.setPen(theme.text if lines else theme.text_dim)
+        painter.drawText(line, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, head)
+        for place, (text, is_dim) in enumerate(lines, start=1):
+            self._write(
+                painter,
+                line.translated(0, 0.5 * GRID + 2 * GRID * place),
+                text,
+                is_dim=is_dim,
+                cut=Qt.TextElideMode.ElideRight,
+            )
+
+    def _write(
+        self,
+        painter: QPainter,
+        line: QRectF,
+        text: str,
+        *,
+        is_dim: bool,
+        cut: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle,
+    ) -> None:
         theme = self._themes.theme
         painter.setFont(theme.font(SMALL_PX) if is_dim else theme.font())
         painter.setPen(theme.text_dim if is_dim else theme.text)
-        shown = elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideMiddle, line.width())
+        shown = elided_text(QFontMetricsF(painter.font()), text, cut, line.width())
         painter.drawText(line, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)

@@ -95,7 +95,7 @@ class FigureTable(Drawn):
         if list(rows) == self._rows and heads == self._heads:
             return
         if len(heads) != len(self._heads):
-            self.reset_widths()  # other columns: what the old ones were as wide as says nothing
+            self._widths = _Widths()  # other columns: what the old ones were as wide as says nothing
         self._rows, self._heads = list(rows), heads
         self.setAccessibleDescription(self.as_text())
         self._fit()

@@ -47,6 +47,9 @@ from ui.widgets.elided import elided_text
 
 LINE = 28
 SECOND_LINE = 16
+_ASIDE = 5
+"""What is left free between the letters in the margin and what stands beside them."""
+
 _Index = QModelIndex | QPersistentModelIndex
 
 
@@ -200,9 +203,8 @@ class _LineDelegate(QStyledItemDelegate):
         if line.is_checked is not None:
             self._paint_box(painter, QRectF(inner.left(), inner.top() + LINE / 2 - 6, 12, 12), line.is_checked)
             inner.setLeft(inner.left() + 20)
-        if line.column:
-            self._paint_column(painter, line, box, ground)
-        first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
+        aside = self._paint_column(painter, line, box, ground) + _ASIDE if line.column else 0.0
+        first, below = _rooms(line, inner, aside)
         painter.setFont(theme.font(SMALL_PX))
         color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
         color, dim = theme.readable(color, ground), theme.readable(theme.text_dim, ground)
@@ -217,7 +219,6 @@ class _LineDelegate(QStyledItemDelegate):
         name = elided_text(painter.fontMetrics(), line.name, cut, room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
-            below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
             if line.chip:
                 chip = chip_box(theme, line, box)
                 painter.setFont(theme.font(SMALL_PX))
@@ -231,14 +232,16 @@ class _LineDelegate(QStyledItemDelegate):
                 below.setRight(below.right() - painter.fontMetrics().horizontalAdvance(line.spread) - GRID / 2)
             self._paint_second(painter, line, below, color if line.second_has_role else dim, dim)
 
-    def _paint_column(self, painter: QPainter, line: ListLine, box: QRectF, ground: QColor) -> None:
-        """The letters of the columns that show the run, in the margin; below the arrow of a line that opens."""
+    def _paint_column(self, painter: QPainter, line: ListLine, box: QRectF, ground: QColor) -> float:
+        """The letters of the columns that show the run, in the margin; below the arrow of a line that opens. Where they
+        end."""
         theme = self._themes.theme
         painter.setFont(theme.font(SMALL_PX - 1))
         painter.setPen(theme.readable(theme.accent, ground))
         top = box.top() + (LINE - 4 if line.fold and line.has_second else 0)
         place = QRectF(box.left(), top, 2 * GRID, SECOND_LINE if line.fold and line.has_second else LINE)
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, line.column)
+        return place.center().x() + painter.fontMetrics().horizontalAdvance(line.column) / 2
 
     def _paint_badge(self, painter: QPainter, badge: str, left: float, middle: float, color: QColor) -> float:
         """A word in a thin outline; where it ends."""
@@ -296,6 +299,16 @@ class _LineDelegate(QStyledItemDelegate):
         place = QRectF(left, below.top(), below.right() - left, below.height())
         text = elided_text(painter.fontMetrics(), line.second, Qt.TextElideMode.ElideRight, int(place.width()))
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
+
+
+def _rooms(line: ListLine, inner: QRectF, aside: float) -> tuple[QRectF, QRectF]:
+    """Where a line's first and second row stand; the one beside the letters in the margin begins at `aside`, if need
+    be."""
+    first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
+    below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
+    beside = below if line.fold and line.has_second else first
+    beside.setLeft(max(beside.left(), aside))
+    return first, below
 
 
 def chip_box(theme: Theme, line: ListLine, box: QRectF) -> QRectF:

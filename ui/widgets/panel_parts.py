@@ -129,11 +129,14 @@ class WordSwitch(QWidget):
         """What the tool tip of a word says."""
         self._group.button(self._keys.index(key)).setToolTip(tip)
 
+    def hold(self, key: str) -> None:
+        """Makes a word hold without telling anybody."""
+        self._group.button(self._keys.index(key)).setChecked(True)
+
     def choose(self, key: str) -> None:
         """Makes a word hold, as if it had been clicked."""
-        index = self._keys.index(key)
-        self._group.button(index).setChecked(True)
-        self._tell(index)
+        self.hold(key)
+        self._tell(self._keys.index(key))
 
     def _tell(self, index: int) -> None:
         self.chosen.emit(self._keys[index])

@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import Qt, qVersion
 from PySide6.QtWidgets import QDialog, QPushButton, QWidget
 
-import evprof
+from evprof.version import __version__
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
@@ -34,7 +34,7 @@ class AboutDialog(QDialog):
         self.setWindowTitle("About evprof")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setFixedWidth(440)
-        title = in_role(Label(f"evprof {evprof.__version__}"), "title")
+        title = in_role(Label(f"evprof {__version__}"), "title")
         line = in_role(Label(_SENTENCE), "dim")
         line.setWordWrap(True)
         self.table = FigureTable(themes)

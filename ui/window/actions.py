@@ -67,7 +67,7 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("to_range", "Turn the selection into a range", "R", below=TIMELINE),
     ActionEntry("deselect", "Select nothing, take the ruler away", "Esc", below=TIMELINE),
     ActionEntry("measure", "Measure from the pointer", "G", below=TIMELINE),
-    ActionEntry("mark", "Mark the selection or the pointer", "M", below=TIMELINE),
+    ActionEntry("mark", "Mark the selection, the pointer or the middle", "M", below=TIMELINE),
     ActionEntry("write_note", "Mark it and write a note", "Shift+M", below=TIMELINE),
     ActionEntry("previous_mark", "Previous mark", "Ctrl+[", below=TIMELINE),
     ActionEntry("next_mark", "Next mark", "Ctrl+]", below=TIMELINE),
@@ -84,10 +84,12 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("filter_runs", "Filter runs…", "Ctrl+Shift+F", below="Runs"),
     ActionEntry("confidence", "Underline how sure the model was", "C", below="Text"),
     ActionEntry("fold_rejected", "Fold rejected tokens", "X", below="Text"),
+    ActionEntry("mark_differences", "Mark what the answers of A and B say otherwise", "Z", below="Text"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
     ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
     ActionEntry("compare", "Compare…", "Ctrl+K"),
+    ActionEntry("torch_trace", "Torch trace…", "Ctrl+Alt+T"),
     ActionEntry("align_start", "Align at the start", "Alt+1", below="Runs A and B"),
     ActionEntry("align_first_token", "Align at the first token", "Alt+2", below="Runs A and B"),
     ActionEntry("align_span", "Align at the selected span", "Alt+3", below="Runs A and B"),
@@ -147,6 +149,7 @@ class WindowActions(QObject):
                 # Menus show the key; it is the timeline's while it is held.
                 action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
             window.addAction(action)
+            action.setObjectName(entry.name)
             self.by_name[entry.name] = action
 
     def __getitem__(self, name: str) -> QAction:

@@ -42,6 +42,7 @@ from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.linking import Linking
 from ui.timeline.timeline_view import TimelineView
+from ui.traces.trace_pages import TracePages
 from ui.welcome.tour import Tour
 from ui.welcome.tour_steps import tour_steps
 from ui.welcome.welcome import Welcome
@@ -100,12 +101,13 @@ class MainWindow(QMainWindow):
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
-        self._make_views()
-        self._connect()
-        self._show_title()
-        self.setAcceptDrops(True)
-        if self.samples.samples:
-            self.show_sample(self.samples.samples[0])
+        with holder.undressed():
+            self._make_views()
+            self._connect()
+            self._show_title()
+            self.setAcceptDrops(True)
+            if self.samples.samples:
+                self.show_sample(self.samples.samples[0])
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)
@@ -125,6 +127,7 @@ class MainWindow(QMainWindow):
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.timeline.offers.range_lines = self.inspector.lines
+        self.trace_pages = TracePages(self, self.controller, self.timeline, self.inspector, self.holder)
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
@@ -248,6 +251,7 @@ class MainWindow(QMainWindow):
         toolbar.sample_opened.connect(self.show_sample)
         toolbar.paths_chosen.connect(self.open_paths)
         self.opener.listed.connect(self.show_sample)
+        self.opener.trace_opened.connect(self.trace_pages.show_trace)
         self.clips.cut_out.connect(self.show_sample)
         toolbar.export_requested.connect(self.exporting.ask)
         self.exporting.film_asked.connect(self.export_film)
@@ -279,6 +283,7 @@ class MainWindow(QMainWindow):
             "clinic": self.dialogs.show_clinic,
             "training": self.dialogs.show_training,
             "compare": self.dialogs.show_comparison,
+            "torch_trace": self.trace_pages.show_newest,
             "import_results": self.results.browse,
             "write_report": self.results.ask_report,
             "link": self.linking.toggle,
@@ -535,6 +540,7 @@ class MainWindow(QMainWindow):
         self.housekeeping.stop()
         self.welcome.close()
         self.traces.close()
+        self.trace_pages.close()
         self.linking.close()
         self.long_work.close()
         self.machine.close()

@@ -1,4 +1,4 @@
-"""Opens whatever paths hold: sessions, inputs, sequences, lists of samples, results of earlier scripts.
+"""Opens whatever paths hold: sessions, inputs, sequences, lists of samples, torch traces, results of other programs.
 
 What they hold is found out on a thread; the window looks now and then whether that is done.
 """
@@ -30,10 +30,12 @@ class Opener(QObject):
     Signals:
         seen(object): the Opening that would come of what is being dragged over the window.
         listed(object): the Sample to show, the first of a list that was opened.
+        trace_opened(object): the Path of a torch trace to show.
     """
 
     seen = Signal(object)
     listed = Signal(object)
+    trace_opened = Signal(object)
 
     def __init__(
         self, session: WindowSession, toolbar: Toolbar, samples: SampleList, results: Results, messages: MessageBar
@@ -146,5 +148,7 @@ class Opener(QObject):
                 self.listed.emit(opening.samples[0])
             else:
                 self._toolbar.open_sample(opening.samples[0])
+        if opening.traces:
+            self.trace_opened.emit(Path(opening.traces[-1]))
         if opening.results:
             self._results.take([Path(path) for path in opening.results], waits=waits)

@@ -45,7 +45,7 @@ def _later(module: str, name: str) -> MakePanel:
 
 
 PANELS: tuple[PanelEntry, ...] = (
-    PanelEntry("left", "Samples and runs", LEFT, "Ctrl+B"),
+    PanelEntry("left", "Samples, runs", LEFT, "Ctrl+B"),
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
     PanelEntry("answers", "Answers of A and B", LOWER, "Ctrl+Alt+D", _later("ui.columns.answer_panel", "AnswerPanel")),

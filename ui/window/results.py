@@ -1,4 +1,4 @@
-"""Takes results of earlier scripts over into a session, and writes reports; in the background, told in the bar."""
+"""Takes results of other programs over into a session, and writes reports; in the background, told in the bar."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Results(QObject):
 
     def browse(self) -> None:
         """Asks for result files, and imports them."""
-        paths, _ = QFileDialog.getOpenFileNames(self._window, "Import results", "", "Results (*.json);;All files (*)")
+        paths, _ = QFileDialog.getOpenFileNames(
+            self._window, "Import results", "", "Results (*.json *.jsonl);;All files (*)"
+        )
         if paths:
             self.take([Path(path) for path in paths])
 

@@ -72,7 +72,7 @@ class QueueDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(440, 280)
         self.resize(560, 420)
-        self.empty = EmptyState("Nothing waits", _EMPTY)
+        self.empty = EmptyState("Nothing waits", _EMPTY, "Measure a suite…", does="measure_suite")
         self._ground = QWidget()
         self._column = stacked(on=self._ground, margins=(0, 0, GRID, 0), spacing=2 * GRID)
         self._shown: list[object] = []

@@ -15,6 +15,8 @@ from ui.widgets.label import Label
 from ui.widgets.panel_parts import ToneLabel, scrolling, section_head
 from ui.work.work_fields import WorkFieldRow
 
+_WIDTH_PX, _HEIGHT_PX = 680, 560
+
 
 class WorkDialog(QDialog):
     """A form of one command. `start` takes the values when they can be meant; `check` says why they cannot.
@@ -35,8 +37,7 @@ class WorkDialog(QDialog):
         self._check, self._start = check, start
         self.setWindowTitle(form.title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setMinimumSize(520, 400)
-        self.resize(680, 560)
+        self.setMinimumSize(520, 240)
         self.rows = {field.name: WorkFieldRow(field, themes) for field in form.fields}
         self._heads: dict[str, QLabel] = {}
         text = in_role(Label(form.text), "dim")
@@ -67,6 +68,9 @@ class WorkDialog(QDialog):
             row.changed.connect(self._show_command)
         self._show_rows()
         self._show_command()
+        # As high as what is asked first: a form of three lines in a high window looks unfinished.
+        around = self.sizeHint().height() - area.sizeHint().height()
+        self.resize(_WIDTH_PX, min(around + ground.heightForWidth(_WIDTH_PX - 4 * GRID) + GRID, _HEIGHT_PX))
 
     def _fill(self, ground: QWidget) -> None:
         column = stacked(on=ground, margins=(2 * GRID, GRID, 2 * GRID, GRID), spacing=GRID + 4)
@@ -92,6 +96,8 @@ class WorkDialog(QDialog):
     def _show_rows(self, *_: object) -> None:
         words = self.search.text()
         is_open = self.more.isChecked()
+        if is_open or words.strip():
+            self.resize(self.width(), max(self.height(), _HEIGHT_PX))
         inner = [row for row in self.rows.values() if row.field.group]
         self.more.setText(f"{'▾' if is_open else '▸'} {len(inner)} more options")
         shown = set()

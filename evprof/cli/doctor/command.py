@@ -8,7 +8,6 @@ import platform
 from dataclasses import asdict
 from typing import Any
 
-import evprof
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.doctor.examination import Examinations
 from evprof.cli.doctor.folders import folder_facts, folder_text
@@ -27,6 +26,7 @@ from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.core.build import commit
 from evprof.core.installation import how_to_mend
+from evprof.version import __version__
 
 
 class DoctorCommand(Command):
@@ -80,7 +80,7 @@ def examine() -> dict[str, Any]:
         examinations.begin("decoders")
         document: dict[str, Any] = {
             "schema_version": 1,
-            "evprof_version": evprof.__version__,
+            "evprof_version": __version__,
             "commit": commit(),
             "python": platform.python_version(),
             "platform": platform.platform(),

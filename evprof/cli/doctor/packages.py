@@ -8,11 +8,17 @@ from evprof.core.installation import how_to_add, how_to_mend, is_bundle
 
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
-    *("h5py", "hdf5plugin", "aedat", "ijson", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
+    *("h5py", "hdf5plugin", "aedat", "ijson", "msgspec", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
     *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
 )
 
-EXTRAS = {"quant": ("bitsandbytes", "hqq"), "rosbag": ("lz4",), "parquet": ("pyarrow",)}
+EXTRAS = {
+    "quant": ("bitsandbytes", "hqq"),
+    "rosbag": ("lz4",),
+    "parquet": ("pyarrow",),
+    "ray": ("ray",),
+    "rerun": ("rerun-sdk",),
+}
 """The extras of the installation and what each brings."""
 
 QUANTIZATION = "quantization"

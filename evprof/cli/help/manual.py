@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 
-import evprof
 from evprof.cli.help.pages import CommandPage, OptionGroup, OptionText, pages_of
 from evprof.cli.help.values import VALUES
 from evprof.core.errors import EXIT_CODES
 from evprof.core.files.user_folders import VARIABLES
+from evprof.version import __version__
 
 
 def manual(parser: argparse.ArgumentParser) -> str:
@@ -19,7 +19,7 @@ def manual(parser: argparse.ArgumentParser) -> str:
 
 
 def _head(top: CommandPage) -> Iterator[str]:
-    yield f'.TH EVPROF 1 "" "evprof {roff(evprof.__version__)}" "User Commands"'
+    yield f'.TH EVPROF 1 "" "evprof {roff(__version__)}" "User Commands"'
     # Neither hyphenated nor stretched: what is to be typed must stay as it is.
     yield from (".nh", ".ad l", ".SH NAME", r"evprof \- " + roff(_small(top.summary).split(". ")[0].rstrip(".")))
     yield from (".SH SYNOPSIS", r"\fBevprof\fR [\fICOMMAND\fR] [\fIOPTIONS\fR]", ".SH DESCRIPTION")

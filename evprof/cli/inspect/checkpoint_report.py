@@ -17,6 +17,7 @@ _PARTS = (
     ("weights", "weight"),
     ("KV cache", "kv"),
     ("activations", "activation"),
+    ("logits of alternatives", "alternatives"),
     ("waiting to be packed", "loading"),
     ("packed on the host", "host"),
     ("most at once", "total"),
@@ -34,7 +35,7 @@ _FIGURES = (
     ("linear CKA, debiased", "cka_debiased"),
     ("linear CKA, target's rows shuffled", "cka_shuffled"),
 )
-_SOMETIMES = ("loading", "host")
+_SOMETIMES = ("alternatives", "loading", "host")
 
 
 _TOLD = {

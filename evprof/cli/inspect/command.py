@@ -255,9 +255,9 @@ def _legacy(path: str) -> dict[str, Any]:
         failed += row.error is not None
         cells[row.cell] = None
     return _head(path, "legacy") | {
-        "problems": problems.sentences(file.preview.rows),
+        "problems": problems.sentences(file.rows),
         "family": file.family.name,
-        "rows": file.preview.rows,
+        "rows": file.rows,
         "runs": found,
         "failed": failed,
         "configurations": list(cells),
@@ -269,16 +269,13 @@ def _legacy(path: str) -> dict[str, Any]:
 
 
 def _trace(path: str) -> dict[str, Any]:
-    """What a Kineto or Chrome trace holds: counts by category, steps, and the time it spans."""
-    from evprof.loaders.trace import read_trace
+    """What a torch trace holds: counts by category, steps, and where its time went."""
+    from evprof.loaders.traces.reading import read_trace
+    from evprof.metrics.traces.analysis import TraceAnalysis
+    from evprof.metrics.traces.summary import trace_summary
 
-    found = read_trace(path)
-    return _head(path, "trace") | {
-        "entries": found.entries,
-        "duration_ms": found.duration_ms,
-        "categories": found.categories,
-        "steps": found.steps,
-    }
+    analysis = TraceAnalysis(read_trace(path))
+    return _head(path, "trace") | {"problems": list(analysis.problems)} | trace_summary(analysis)
 
 
 def _times_us(options: argparse.Namespace) -> list[int] | None:

@@ -8,8 +8,9 @@ from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_text
 from evprof.metrics.figures.stages import span_ms, wall_ms
 

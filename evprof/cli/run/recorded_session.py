@@ -19,8 +19,9 @@ from evprof.core.errors import FAILURE, USAGE, UserError
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.run.processes.interrupts import stop_flag
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner
@@ -44,10 +45,11 @@ class RecordedSession:
         *,
         sessions: int = 1,
         timeout_s: float | None = None,
+        is_apart: bool = False,
     ) -> None:
         """`path`: a new file, or a session to append to; `sessions`: fresh engine processes that a request is given to,
         one after the other, where there are several; `timeout_s`: an engine process is ended that says nothing for so
-        long. Raises UserError for any other file.
+        long; `is_apart`: the engine has a process of its own in any case. Raises UserError for any other file.
         """
         from evprof.run.session_writer import SessionWriter
 
@@ -65,7 +67,7 @@ class RecordedSession:
         self._next_group_id = self._writer.next_group_id
         self._sessions = sessions
         self._runner: LocalRunner | ProcessRunner
-        if sessions > 1 or timeout_s is not None:
+        if is_apart or sessions > 1 or timeout_s is not None:
             self._runner = ProcessRunner(program.engine_argv(), self.recording, timeout_s=timeout_s)
         else:
             self._runner = LocalRunner(engine or make_engine, self.recording)

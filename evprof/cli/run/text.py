@@ -17,7 +17,7 @@ from evprof.metrics.figures import decoding, kv_cache
 from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import Loading, loading_of, part_times_ms
 from evprof.metrics.figures.partition import shape_of
-from evprof.metrics.figures.stages import span_ms, stage_ms, unattributed_ms, wall_ms
+from evprof.metrics.figures.stages import END_TO_END, span_ms, stage_ms, unattributed_ms, wall_ms, widest_basis
 from evprof.metrics.figures.throttling import throttle_sentence
 from evprof.metrics.speculation.outcome import acceptance
 
@@ -89,7 +89,9 @@ def heading(run: RunLog) -> str:
     """Number, mode, model, place and status of a run in one line."""
     info = run.info
     model = info.models.get(info.role)
-    place = f"{model.name} · {model.dtype} on {model.device}" if model else info.role
+    # Of a model behind a server nothing but its name is told.
+    where = f" · {model.dtype} on {model.device}" if model and model.device else ""
+    place = f"{model.name}{where}" if model else info.role
     name = f"run {info.run_id}" + (f" “{plain(info.name)}”" if info.name else "")
     return " · ".join([name, info.mode, place, *info.marks, _status(info)])
 
@@ -115,9 +117,15 @@ def _stage_lines(run: RunLog) -> list[str]:
 
 
 def _figures(run: RunLog) -> list[tuple[str, str]]:
-    lengths = [decoding.input_length(run), decoding.visual_tokens(run), decoding.answer_length(run)]
+    is_ours = run.info.imported is None
+    out = decoding.answer_length(run) if is_ours else decoding.output_length(run)
+    lengths = [decoding.input_length(run), decoding.visual_tokens(run), out]
+    basis = END_TO_END if is_ours else widest_basis([[run]])
     figures = [
-        ("time to first token", ms_text(decoding.time_to_first_token_ms(run))),
+        (
+            "time to first token",
+            ms_text(decoding.time_to_first_token_ms(run, basis)) + ("" if basis == END_TO_END else f", {basis}"),
+        ),
         ("inter-token latency", ms_text(decoding.inter_token_latency_ms(run))),
         ("decode speed", _rate(decoding.decode_throughput_tok_s(run))),
         ("prefill speed", _rate(decoding.prefill_throughput_tok_s(run))),

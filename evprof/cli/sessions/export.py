@@ -6,14 +6,15 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command
 from evprof.cli.parser import CommandExample
-from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.console import SENTENCE_WIDTH, Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import guess_among
-from evprof.export.files import FORMATS
+from evprof.export.formats import FORMATS
 
 if TYPE_CHECKING:
     from evprof.core.run_info import RunInfo
@@ -21,16 +22,7 @@ if TYPE_CHECKING:
 
 
 class ExportCommand(Command):
-    """Write runs of one or more sessions in another format.
-
-    chrome: a trace that Perfetto and chrome://tracing open (name it .json or .json.gz); named .pt.trace.json or
-    .pt.trace.json.gz, with the runs as steps, for TensorBoard and other readers of PyTorch's traces.
-    perfetto: the same as Perfetto's own trace, smaller and with units (name it .pftrace).
-    csv: with PATH ending in .csv one row per run, otherwise a folder with runs, stages, tokens, rounds and KV cache.
-    json: the document that `evprof show --json` prints; of several sessions one, whose runs name their session.
-    aiperf: a folder with AIPerf's profile_export.jsonl and profile_export_aiperf.json of each configuration.
-    parquet: a folder with every recorded stream and the table of runs, for data frames.
-    """
+    """Write runs of one or more sessions in another format."""
 
     name = "export"
     examples = (
@@ -42,6 +34,12 @@ class ExportCommand(Command):
             "write the runs of one configuration as JSON",
         ),
     )
+
+    @classmethod
+    def description(cls) -> str:
+        """The formats, each with what is written."""
+        listed = "\n".join(fill(f"{entry.key}: {entry.help}", SENTENCE_WIDTH) for entry in FORMATS.values())
+        return f"{cls.summary()}\n\n{listed}"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, which of their runs, format and place."""

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
 
 class ImportCommand(Command):
-    """Read result files of earlier benchmark scripts into a session.
+    """Read result files of other programs into a session.
 
-    Every row becomes a run that opens, compares and reports like one measured here, labelled by what its times really
-    cover; failed rows stay failed, and files of statistics alone are kept for reports. What is wrong with a file is
-    listed. Families are told by content: see docs/importing.md.
+    These are earlier benchmark scripts, vLLM, SGLang and AIPerf. Every row or request becomes a run that opens,
+    compares and reports like one measured here, labelled by what its times really cover; failed rows stay failed, and
+    files of statistics alone are kept for reports. What is wrong with a file is listed. Families are told by content:
+    see docs/importing.md.
     """
 
     name = "import"
     examples = (
         CommandExample("evprof import results.json -o earlier.evprof", "read one result file"),
+        CommandExample("evprof import profile_export.jsonl -o server.evprof", "read AIPerf's records of a server"),
         CommandExample(
             "evprof import results/*.json -o earlier.evprof --json", "read many and print what came of each"
         ),

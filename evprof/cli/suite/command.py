@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.parser import CommandExample
 from evprof.cli.sample_options import check_least
 from evprof.cli.setting_options import typed_words
+from evprof.cli.suite.machines import ClusterPlaces, HereOnly, Machines, open_cluster, places_text
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, UserError
@@ -69,6 +70,17 @@ class SuiteCommand(Command):
             return _Measurement(options, console, held).conclude()
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """What is to be measured: the plan, the session's fact of it, what became of its rows so far, and whether the
+    session has what is noted before the first."""
+
+    plan: SuitePlan
+    fact: dict[str, Any]
+    progress: Any
+    has_facts: bool
+
+
 class _Measurement:
     """One call of the command."""
 
@@ -83,8 +95,8 @@ class _Measurement:
         """Plans, measures, reports."""
         from evprof.cli.preflight import request as preflight
         from evprof.cli.suite.options import question_of, samples_of, spec_of
+        from evprof.run.suites.folder import check_folder, made_folder
         from evprof.run.suites.record import SUITE, RowOutcomes, check_same, suite_fact
-        from evprof.run.suites.suite import check_folder
         from evprof.session.presence import reserved
 
         if self._options.retry_failed and not self._options.resume:
@@ -94,22 +106,32 @@ class _Measurement:
         room = make_room()
         spec = spec_of(question, self._options, room.family_of)
         samples, problems = samples_of(question, spec)
-        preflight.check_cells(spec.cells)
+        if self._options.ray is not None:
+            check_folder(self._folder, resumes=self._options.resume)  # before seconds go into starting Ray
+        machines = self._machines(spec.cells, room)
+        machines.check(spec.cells)
         spec, left_out = within_context(spec, room.past_context)
-        session = check_folder(self._folder, resumes=self._options.resume)
+        session = made_folder(self._folder, resumes=self._options.resume)
         preflight.check_samples(samples, self._console.warn)
         # Of this process alone until the reports are written, though several writers follow one another.
         self._held.enter_context(reserved(session))
         facts, infos = self._before(session)
         order = facts.get(SUITE, {}).get("order")
-        plan, drawn = self._plan(spec, samples, order or ("interleaved" if room.fits(spec.cells) else "blocks"))
+        plan, drawn = self._plan(spec, samples, order or ("interleaved" if machines.fits(spec.cells) else "blocks"))
         if infos or SUITE in facts:  # else it was killed before its first row: there is nothing to differ from
             check_same(facts.get(SUITE), plan)
         place = None if question.manifest is None else str(Path(question.manifest).resolve())
         told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
         fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *told, *drawn])
         fact["left_out"] = left_out
-        return self._report(session, plan, self._measure(plan, session, fact, RowOutcomes(infos), facts))
+        fact["machines"] = machines.told()
+        measuring = _Rows(plan, fact, RowOutcomes(infos), has_facts={"ceilings", "models"} <= facts.keys())
+        return self._report(session, plan, self._measure(measuring, session, machines))
+
+    def _machines(self, cells: Sequence[SuiteConfiguration], room: Any) -> Machines:
+        """Where it is measured; a cluster stays connected until the command ends."""
+        cluster = self._held.enter_context(open_cluster(self._options, self._console))
+        return HereOnly(room) if cluster is None else ClusterPlaces(cluster, self._options, cells)
 
     def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
         """Facts and runs of a suite that is continued; nothing of a new one."""
@@ -121,32 +143,31 @@ class _Measurement:
         return found.facts, [run.info for run in found.runs.values()]
 
     def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
+        from evprof.run.suites.folder import FRAMES_FOLDER
         from evprof.run.suites.plan import plan_suite
         from evprof.run.suites.samples import DrawnFrames
-        from evprof.run.suites.suite import FRAMES_FOLDER
 
         frames = DrawnFrames(self._folder.resolve() / FRAMES_FOLDER)
         plan = plan_suite(spec, samples, order, frames.sample_for)
         return plan, frames.draw(spec.cells, plan.samples)
 
-    def _measure(
-        self, plan: SuitePlan, session: Path, fact: dict[str, Any], progress: Any, facts: dict[str, Any]
-    ) -> Any:
+    def _measure(self, rows: _Rows, session: Path, machines: Machines) -> Any:
         from evprof.cli.suite.progress import SuiteProgress
         from evprof.run.suites.suite import SuiteDriver
         from evprof.run.suites.video_trials import VideoTrials
 
+        plan, fact, progress = rows.plan, rows.fact, rows.progress
         for sentence in fact["problems"]:
             self._console.warn(sentence)
         retries = self._options.retry_failed
         left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
-        self._console.note(_opening(plan, len(left)))
+        self._console.note(_opening(plan, len(left)) + places_text(fact["machines"]))
         extra: dict[str, Any] = {}
-        if left and not {"ceilings", "models"} <= facts.keys():
-            extra = machine_facts(plan.spec, self._console) | pair_facts(plan, self._console)
+        if left and not rows.has_facts:
+            extra = machines.facts(facts_here, plan, self._console)
         engine = engine_maker()
         # With engine processes of its own a suite loses no more than a row with one of them.
-        is_here = plan.spec.sessions == 1 and self._options.timeout is None
+        is_here = plan.spec.sessions == 1 and self._options.timeout is None and not fact["machines"]
         trials = VideoTrials(program.program_argv("_video")) if is_here else None
         with SuiteProgress(self._console, left, len(plan.rows) - len(left)) as watcher:
             driver = SuiteDriver(
@@ -159,6 +180,7 @@ class _Measurement:
                 processes=program.engine_argv(),
                 trials=trials,
                 timeout_s=self._options.timeout,
+                places=machines.places(plan, len(left), watcher) if left else None,
             )
             for key, value in extra.items():
                 driver.note(key, value)
@@ -265,6 +287,11 @@ def make_room() -> Any:
     from engines.fit.suite_check import SuiteRoom
 
     return SuiteRoom()
+
+
+def facts_here(plan: SuitePlan, console: Any) -> dict[str, Any]:
+    """What the report needs of this machine and of models; `console` is one, or notes and warns as one does."""
+    return machine_facts(plan.spec, console) | pair_facts(plan, console)
 
 
 def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:

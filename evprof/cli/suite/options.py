@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.command import add_sessions_option, add_timeout_option
+from evprof.cli.command import add_ray_options, add_sessions_option, add_timeout_option
 from evprof.cli.preflight.places import nearest_path
 from evprof.cli.sample_options import add_list_options, option_of
 from evprof.cli.setting_options import add_model_options, add_setting_options, given_models, given_settings
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import did_you_mean
+from evprof.run.meters.cooldown import Cooldown
 from evprof.run.suites.cell import FamilyOf
-from evprof.run.suites.cooldown import Cooldown
 from evprof.run.suites.ready import READY
 from evprof.run.suites.samples import chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, checked_fields, is_grid, parse_suite
@@ -38,6 +38,7 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up runs of every configuration (default: 1)")
     add_sessions_option(group)
     add_timeout_option(group)
+    add_ray_options(group)
     group.add_argument(
         "--cooldown", metavar="SECONDS|TEMPERATURE", help="rest before every row: seconds (30), or until a GPU has 60C"
     )

@@ -6,8 +6,6 @@ import errno
 import os
 from pathlib import Path
 
-import evprof
-
 _OF_THE_MACHINE = {
     errno.EACCES: "choose a place that may be written to and files that may be read",
     errno.EPERM: "choose a place that may be written to and files that may be read",
@@ -47,5 +45,5 @@ def _is_ours(name: object) -> bool:
     """Whether a file belongs to the installation: that it is missing is no business of the person's."""
     if not isinstance(name, str | bytes):
         return False
-    root = Path(evprof.__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[3]
     return any(root / package in Path(os.path.abspath(os.fsdecode(name))).parents for package in _OURS)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import evprof
 from evprof.cli.terminal.streams import tell
 from evprof.core.errors import FAILURE
 from evprof.core.files.user_folders import log_folder
+from evprof.version import __version__
 
 KEPT_REPORTS = 20
 """Older reports are deleted, so that a program that fails in a loop does not fill the disk."""
@@ -36,7 +36,7 @@ def write_report(error: BaseException, activity: str, facts: Sequence[str] = ())
     """The traceback, versions, what was being done and `facts` as a file; None when no folder takes it."""
     text = "\n".join(
         [
-            f"evprof {evprof.__version__}, Python {platform.python_version()}, {sys.platform}",
+            f"evprof {__version__}, Python {platform.python_version()}, {sys.platform}",
             f"doing: {activity}",
             *facts,
             "",

@@ -32,6 +32,8 @@ OF_ANSWER = (MODEL, ARITHMETIC, PROMPT, SAMPLE)
 
 _PER_TOKEN = (MACHINE, MODEL, ARITHMETIC)
 
+_TOKEN_USAGE = "gen_ai.client.token.usage"
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -41,7 +43,8 @@ class Figure:
     `is_counted`: the same whenever the same is asked. `place` orders the table of two runs beside each other (0: it is
     not in it); `begins_group`: a line may be drawn above it there. `beside` is what the report's table of two models
     calls it (None: its title, "": it is not in it). `depends_on`: two runs that differ in one of these cannot be
-    compared by it; `with_drafts`: what it depends on besides where tokens are drafted.
+    compared by it; `with_drafts`: what it depends on besides where tokens are drafted. `otel`: what OpenTelemetry's
+    semantic conventions call it, if they do; with `otel_attributes` where the name is not all.
     """
 
     key: str
@@ -57,6 +60,8 @@ class Figure:
     beside: str | None = None
     depends_on: tuple[str, ...] = EVERYTHING
     with_drafts: tuple[str, ...] = ()
+    otel: str = ""
+    otel_attributes: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_timed(self) -> bool:
@@ -104,7 +109,16 @@ def _of_stage(place: int, name: str) -> Figure:
 
 
 _ALL = (
-    Figure("total_ms", "total", "ms", "from the run's zero to its end", place=13, begins_group=True, beside=""),
+    Figure(
+        "total_ms",
+        "total",
+        "ms",
+        "from the run's zero to its end",
+        place=13,
+        begins_group=True,
+        beside="",
+        otel="gen_ai.client.operation.duration",
+    ),
     Figure(
         "time_to_first_token_ms",
         "first token",
@@ -113,6 +127,7 @@ _ALL = (
         place=9,
         begins_group=True,
         beside="",
+        otel="gen_ai.server.time_to_first_token",
     ),
     *(_of_stage(place, name) for place, name in enumerate(STAGES, start=4)),
     Figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", place=14, beside=""),
@@ -125,6 +140,7 @@ _ALL = (
         beside="",
         depends_on=_PER_TOKEN,
         with_drafts=OF_ANSWER,
+        otel="gen_ai.server.time_per_output_token",
     ),
     Figure(
         "decode_ms_per_token",
@@ -164,6 +180,8 @@ _ALL = (
         place=2,
         beside="prompt, positions",
         depends_on=(MODEL, PROMPT),
+        otel=_TOKEN_USAGE,
+        otel_attributes=(("gen_ai.token.type", "input"),),
     ),
     Figure(
         "visual_tokens",
@@ -186,6 +204,8 @@ _ALL = (
         place=3,
         beside="answer, tokens",
         depends_on=OF_ANSWER,
+        otel=_TOKEN_USAGE,
+        otel_attributes=(("gen_ai.token.type", "output"),),
     ),
     Figure(
         "kv_cache_bytes",

@@ -12,7 +12,12 @@ def drawback_of(key: str, value: Any, device: str, *, has_cuda: bool) -> str:
     """
     if key == "device" and str(value).startswith("cuda") and not has_cuda:
         return "There is no CUDA device here that torch can use."
+    return ""
+
+
+def remark_on(key: str, value: Any, device: str, *, has_cuda: bool) -> str:
+    """What has to be known of a value that is offered for a model on `device`; "" where nothing has."""
     is_on_cpu = device == "cpu" or (not has_cuda and not device.startswith("cuda"))
-    if key == "quantization" and value == "int4" and is_on_cpu:
-        return "int4 is computed by a CUDA kernel; on a CPU every step would unpack all weights. Choose nf4 or int8."
+    if key == "quantization" and value is not None and is_on_cpu:
+        return "On a CPU this saves memory, not time: every step unpacks the weights."
     return ""

@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.safe_text import one_line
 from evprof.core.units import ms_from_ns, ms_text
 from evprof.export.film.words import CUT, PlacedText, laid_out, spoken, timed_tokens

@@ -30,7 +30,7 @@ class PlacedText(NamedTuple):
 
 def timed_tokens(run: RunLog) -> list[TokenRecord]:
     """The tokens of an answer whose moments were measured: of imported runs those on their records are made up."""
-    return run.tokens if run.info.imported is None else []
+    return run.tokens if run.info.has_token_times else []
 
 
 def spoken(tokens: Sequence[TokenRecord]) -> list[tuple[TokenRecord, str]]:

@@ -21,14 +21,14 @@ from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.estimates.repeatability import read_repeatability
-from evprof.metrics.figures.stages import BASES, END_TO_END, total_ms
+from evprof.metrics.figures.stages import END_TO_END, widest_basis
 
 _LONGEST_ERROR = 300
 
 
 @dataclass(frozen=True)
 class Source:
-    """One session as read: its runs, environment and facts (see `evprof.session.reading.Session`)."""
+    """One session as read: its runs, environment and facts (see `evprof.session.reading.StoredSession`)."""
 
     path: Path
     runs: Sequence[RunLog]
@@ -122,7 +122,7 @@ class ReportData:
 
 
 def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:
-    """The data of a report; `basis` None takes the widest (see `widest_basis`).
+    """The data of a report; `basis` None takes the widest that every configuration has a total on.
 
     Raises UserError, listing the errors, when not a single run finished, unless files of statistics were imported.
     """
@@ -138,7 +138,8 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
         raise UserError(_nothing_finished(listed, failures))
     taken = {id(run) for column in found for run in column.runs}
     warmups = tuple(run for _, runs in kept for run in runs if run.info.status == FINISHED and id(run) not in taken)
-    return ReportData(listed, tuple(found), failures, warmups, basis or widest_basis(found), command)
+    shared = basis or widest_basis([column.runs for column in found])
+    return ReportData(listed, tuple(found), failures, warmups, shared, command)
 
 
 def _holds_statistics(source: Source) -> bool:
@@ -148,15 +149,6 @@ def _holds_statistics(source: Source) -> bool:
         isinstance(file, dict) and not file.get("runs") and (file.get("statistics") or file.get("series"))
         for file in imports
     )
-
-
-def widest_basis(listed: Sequence[Configuration]) -> str:
-    """The first of `BASES` on which every configuration has a total; failing that, on which any has one."""
-    for holds in (all, any):
-        for basis in BASES:
-            if holds(any(total_ms(run, basis) is not None for run in column.runs) for column in listed):
-                return basis
-    return END_TO_END
 
 
 def _nothing_finished(sources: Sequence[Source], failures: Sequence[RunLog]) -> str:

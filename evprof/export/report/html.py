@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from itertools import takewhile
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-import evprof
 from evprof.core.safe_text import one_line, plain
 from evprof.export.report.markdown import MEANINGS, SYMBOLS
 from evprof.export.report.parts import (
@@ -28,6 +27,7 @@ from evprof.export.report.parts import (
 )
 from evprof.export.report.plots.svg import NARROW, WIDE, plot_svg
 from evprof.export.report.stylesheet import stylesheet
+from evprof.version import __version__
 
 # A page that needs nothing says so: even markup that slipped in could load or run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -62,14 +62,14 @@ class _Page:
         for name, section in zip(names, self._report.sections, strict=True):
             self._section(main, name, section)
         footer = SubElement(page, "footer")
-        footer.text = f"Written by evprof {evprof.__version__}."
+        footer.text = f"Written by evprof {__version__}."
         return "<!DOCTYPE html>\n" + tostring(root, encoding="unicode", method="html") + "\n"
 
     def _head(self, head: Element) -> None:
         SubElement(head, "meta", {"charset": "utf-8"})
         SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY})
         SubElement(head, "meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"})
-        SubElement(head, "meta", {"name": "generator", "content": f"evprof {evprof.__version__}"})
+        SubElement(head, "meta", {"name": "generator", "content": f"evprof {__version__}"})
         SubElement(head, "title").text = one_line(self._report.title, 200)
         SubElement(head, "style").text = stylesheet()
 

@@ -14,7 +14,7 @@ from evprof.loaders.legacy.end_to_end import EndToEnd
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.five_stages import FiveStages
 from evprof.loaders.legacy.four_stages import FourStages
-from evprof.loaders.legacy.json_rows import JsonRows, Place
+from evprof.loaders.legacy.json_rows import DOCUMENTS, JsonRows, Place
 from evprof.loaders.legacy.matched_answers import MatchedAnswers
 from evprof.loaders.legacy.mock_steps import MockSteps
 from evprof.loaders.legacy.one_vs_eight import OneVersusEight
@@ -22,6 +22,12 @@ from evprof.loaders.legacy.prefill_rows import PrefillRows
 from evprof.loaders.legacy.reading import Preview, RowReader
 from evprof.loaders.legacy.rows import LegacyRow
 from evprof.loaders.legacy.sample_rows import SampleRows
+from evprof.loaders.legacy.servers.aiperf import AiperfRecords
+from evprof.loaders.legacy.servers.aiperf_summary import AiperfSummary
+from evprof.loaders.legacy.servers.batch_lines import SglangBatches
+from evprof.loaders.legacy.servers.engine_totals import VllmLatency, VllmThroughput
+from evprof.loaders.legacy.servers.sglang import SglangServing
+from evprof.loaders.legacy.servers.vllm import VllmServing
 from evprof.loaders.legacy.similarity import FeatureSimilarity, PositionRows, StateSimilarity, TwoPhases
 from evprof.loaders.legacy.trainings import TokenAdapterTraining, TrainingHistory
 from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
@@ -32,8 +38,10 @@ FAMILIES: tuple[type[RowReader], ...] = (
     *(OneVersusEight, EndToEnd, FiveStages, FourStages, MatchedAnswers, VerifiedDrafts, PrefillRows),
     *(SampleRows, FeatureSimilarity, StateSimilarity, PositionRows, TwoPhases),
     *(TrainingHistory, TokenAdapterTraining, MockSteps),
+    *(VllmServing, VllmLatency, VllmThroughput, SglangServing, SglangBatches, AiperfRecords, AiperfSummary),
 )
-"""In order of asking. Those after `SampleRows` hold statistics and no runs."""
+"""In order of asking: the laboratory's own, of which those after `SampleRows` hold statistics and no runs, and those of
+other benchmarks."""
 
 _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),
@@ -41,6 +49,8 @@ _MARKS = (
     *(b"eventgpt_tokens", b"eventgpt_results", b"target_tokens", b"acceptance_estimate", b"egpt_tokens"),
     *(b"adapted_draft_tokens", b"mean_cosine_similarity", b"cos_sim_mean", b"accept_80", b"phase2_shifted_top1"),
     *(b"train_loss", b"baseline_acceptance", b"best_val_acc", b"step_statistics", b"total_correct"),
+    *(b'"endpoint_type"', b'"request_throughput"', b'"avg_latency"', b'"total_num_tokens"', b'"sharegpt_output_len"'),
+    *(b'"prefill_latency"', b'"last_ttft"', b'"request_start_ns"', b'"request_latency"'),
 )
 _HEAD_BYTES = 1 << 16
 
@@ -56,6 +66,11 @@ class LegacyFile:
     family: type[RowReader]
     preview: Preview
 
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.preview.documents if self.family.documents_are_rows else self.preview.rows
+
     def read(self, problems: FileProblems) -> tuple[RowReader, Iterator[LegacyRow]]:
         """A reader and its rows; what is wrong with the file is in `problems` when the rows are at their end."""
         reader = self.family(self.preview, problems)
@@ -63,21 +78,24 @@ class LegacyFile:
 
     def _rows(self, reader: RowReader, problems: FileProblems) -> Iterator[LegacyRow]:
         for place, number, raw in JsonRows(self.path).rows():
+            if place == DOCUMENTS and not self.family.reads_documents:
+                continue
             rows = reader.read(place, number, raw)
             told = problems.taken()
             yield from (_noted(row, rows, told) for row in rows) if told else rows
         reader.finish()
-        if self.preview.not_numbers:
-            problems.of_file(
-                f"{self.preview.not_numbers} values are NaN or Infinity, which are no numbers and were read as null"
-            )
+        if (strange := self.preview.not_numbers - reader.understood) > 0:
+            problems.of_file(f"{strange} values are NaN or Infinity, which are no numbers and were read as null")
 
     def first_rows(self) -> list[LegacyRow]:
-        """The first rows of each list, for a look ahead."""
+        """The first rows of each list, for a look ahead; none of a benchmark that warms up by itself."""
+        if self.family.reads_documents:
+            return []
         reader = self.family(self.preview, FileProblems())
         return [
             row
             for place, raws in self.preview.first.items()
+            if place != DOCUMENTS
             for number, raw in enumerate(raws)
             for row in reader.read(place, number, raw)
         ]
@@ -107,8 +125,8 @@ def open_legacy(path: str | Path) -> LegacyFile:
         raise UserError(f"{found}: cannot be read ({getattr(error, 'strerror', None) or error}).") from None
     if not _begins_as_json(found):
         raise UserError(
-            f"{found}: holds no JSON object and no JSON list; evprof import reads result files of earlier scripts, and "
-            "lists of samples go to evprof suite."
+            f"{found}: holds no JSON object and no JSON list; evprof import reads result files of earlier scripts and "
+            "of serving benchmarks, and lists of samples go to evprof suite."
         )
     preview = _preview(found)
     family = next((family for family in FAMILIES if family.recognises(preview)), None)
@@ -117,6 +135,11 @@ def open_legacy(path: str | Path) -> LegacyFile:
             raise UserError(f"{found}: holds no measurements: it is {found_kind}.")
         looked_for = "; ".join(family.looks_for for family in FAMILIES)
         raise UserError(f"{found}: is of no family of result files that is known; looked for: {looked_for}.")
+    if preview.documents > 1 and not family.reads_documents:
+        raise UserError(
+            f"{found}: holds {preview.documents} JSON documents, one after the other, where a file of its family "
+            f"({family.name}) holds one; divide it."
+        )
     return LegacyFile(found, family, preview)
 
 
@@ -150,9 +173,9 @@ def _begins_as_json(path: Path) -> bool:
 
 
 def _preview(path: Path) -> Preview:
-    reading = JsonRows(path)
+    reading = JsonRows(path, LOOKED_AT)
     first: dict[Place, list[Any]] = {}
     for place, number, raw in reading.rows():
         if number < LOOKED_AT:
             first.setdefault(place, []).append(raw)
-    return Preview(path, reading.around, dict(reading.counts), first, reading.not_numbers)
+    return Preview(path, reading.around, dict(reading.counts), first, reading.not_numbers, reading.documents)

@@ -1,28 +1,40 @@
 """A JSON file as a stream of rows and what stands around them, in bounded memory and without trusting the file.
 
-It knows where result files keep their rows, and no family: what rows mean is `family`'s business. Numbers that are
-none (NaN, Infinity), which Python writes and JSON does not know, are read as null and counted.
+A file may hold several documents, one after the other: benchmarks append a line each. It knows where result files keep
+their rows, and no family: what rows mean is `family`'s business. Numbers that are none (NaN, Infinity), which Python
+writes and JSON does not know, are read as null and counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from evprof.core.errors import UserError
+from evprof.loaders.legacy.side_lists import KEPT_LISTS, PASSED_LISTS, SideLists
 from evprof.loaders.paths import opened_file
 
 Place = tuple[str, ...]
 """Where a list of rows stands: the keys that lead to it; () is the file itself."""
 
+DOCUMENTS: Place = ("", "documents")
+"""The place of documents: each is a row when it is at its end, an object without the rows in it."""
+
+REQUESTS: Place = ("", "requests")
+"""The place of rows that were lists side by side in the document just told; see `side_lists`."""
+
+ERRORS: Place = ("errors",)
+"""Samples that failed are objects; of requests each has a text, in a list beside the others."""
+
 MOST_ROWS = 100_000
 """Rows of one file: a session of more runs could not be opened again."""
 
 MOST_DEPTH, MOST_VALUES, MOST_AROUND = 24, 100_000, 200_000
-"""Nesting of a file, values of one row, and values around the rows: more than any result file has."""
+"""Nesting of a file, values of one row, and values around the rows of a document: more than any result file has."""
 
 MOST_TEXT = 1 << 20
 """Characters of one text; bytes that may lie between two quotes."""
@@ -41,13 +53,16 @@ _LONGEST_WORD = 16
 
 @dataclass
 class JsonRows:
-    """One reading of a file: iterate `rows` to its end, then `around` holds everything else.
+    """One reading of a file: iterate `rows` to its end, then `around` holds everything else of its first document.
 
-    `counts` is the number of rows of each place, `not_numbers` how many values were NaN or Infinity.
+    `counts` is the number of rows of each place, `not_numbers` how many values were NaN or Infinity. Of lists side by
+    side only the first `most_requests` rows are told (None: all); all are counted.
     """
 
     path: Path
+    most_requests: int | None = None
     around: Any = None
+    documents: int = 0
     counts: dict[Place, int] = field(default_factory=dict)
     not_numbers: int = 0
 
@@ -56,13 +71,15 @@ class JsonRows:
         import ijson
 
         try:
-            with opened_file(self.path) as file:
+            with opened_file(self.path) as file, closing(SideLists(self.most_requests)) as lists:
                 stream = _Finite(file, is_needed=_has_words(file))
-                builder = _Builder(self)
-                for kind, value in ijson.basic_parse(stream, use_float=True):
-                    if (row := builder.take(kind, value)) is not None:
-                        yield row
-                self.around, self.not_numbers = builder.around, stream.replaced
+                builder = _Builder(self, lists)
+                for kind, value in ijson.basic_parse(stream, use_float=True, multiple_values=True):
+                    if (rows := builder.take(kind, value)) is not None:
+                        yield from rows
+                self.not_numbers = stream.replaced
+                if not self.documents:
+                    raise ValueError
         except (ijson.JSONError, ValueError, OverflowError, SystemError, RecursionError) as error:
             raise UserError(f"{self.path}: is no JSON that can be read to its end ({_reason(error)}).") from None
         except OSError as error:
@@ -73,6 +90,10 @@ class JsonRows:
 
 class _UnusualError(Exception):
     """What no result file is like, as the end of a sentence about it."""
+
+
+def _too_many() -> _UnusualError:
+    return _UnusualError(f"it holds more than {MOST_ROWS} rows in one list; divide it")
 
 
 def _reason(error: Exception) -> str:
@@ -147,21 +168,25 @@ class _Finite:
         return b"".join([*parts, data[last:end]])
 
 
+Row = tuple[Place, int, Any]
+
+
 class _Builder:
     """Puts values together and hands rows out as soon as they are whole."""
 
-    def __init__(self, rows: JsonRows) -> None:
-        self._counts = rows.counts
+    def __init__(self, reading: JsonRows, lists: SideLists) -> None:
+        self._reading = reading
+        self._counts = reading.counts
+        self._lists = lists
         self._stack: list[Any] = []
         self._keys: list[str] = []
         self._row_depth: int | None = None
         self._place: Place = ()
         self._left = MOST_VALUES
         self._left_around = MOST_AROUND
-        self.around: Any = None
 
-    def take(self, kind: str, value: Any) -> tuple[Place, int, Any] | None:
-        """One event of the parser; the row that it ends, if it does."""
+    def take(self, kind: str, value: Any) -> Iterable[Row] | None:
+        """One event of the parser; the rows that it ends, if it does."""
         if kind == "map_key":
             if len(value) > MOST_TEXT:
                 raise _UnusualError("a key in it is longer than any")
@@ -188,20 +213,16 @@ class _Builder:
         self._keys.append("")
         if isinstance(container, list) and self._row_depth is None and _holds_rows(place):
             self._row_depth, self._place = len(self._stack) - 1, place
-            self._counts.setdefault(place, 0)
+            if place == ERRORS or not place or place[0] not in KEPT_LISTS | PASSED_LISTS:
+                self._counts.setdefault(place, 0)
 
-    def _put(self, value: Any) -> tuple[Place, int, Any] | None:
+    def _put(self, value: Any) -> Iterable[Row] | None:
         if not self._stack:
-            self.around = value
-            return None
+            return self._document(value)
         depth = len(self._stack)
         if self._row_depth is not None and depth == self._row_depth + 1:
-            number = self._counts[self._place]
-            if number >= MOST_ROWS:
-                raise _UnusualError(f"it holds more than {MOST_ROWS} rows in one list; divide it")
-            self._counts[self._place] = number + 1
             self._left = MOST_VALUES
-            return self._place, number, value
+            return self._row(value)
         self._spend(self._row_depth is None)
         container = self._stack[-1]
         if isinstance(container, list):
@@ -209,6 +230,50 @@ class _Builder:
         else:
             container[self._keys[-1]] = value
         return None
+
+    def _row(self, value: Any) -> Iterable[Row] | None:
+        name = self._place[0] if self._place else ""
+        if name in PASSED_LISTS:
+            return None
+        if name in KEPT_LISTS and (self._place != ERRORS or isinstance(value, str)):
+            if self._lists.count >= MOST_ROWS:
+                raise _too_many()
+            self._lists.add(name, value)
+            return None
+        return ((self._place, self._counted(self._place), value),)
+
+    def _document(self, value: Any) -> Iterator[Row]:
+        self._left_around = MOST_AROUND
+        number = self._reading.documents
+        if number >= MOST_ROWS:
+            raise _UnusualError(f"it holds more than {MOST_ROWS} documents; divide it")
+        self._reading.documents += 1
+        if not number:
+            self._reading.around = value
+        if isinstance(value, dict):
+            yield DOCUMENTS, number, value
+        yield from self._requests()
+
+    def _requests(self) -> Iterator[Row]:
+        """The rows of the lists in the document; where these are errors alone, they are samples that failed."""
+        # Only the first are there when only the first are wanted; all of them are counted.
+        left = self._lists.count
+        are_errors = self._lists.names == {ERRORS[0]}
+        place = ERRORS if are_errors else REQUESTS
+        for row in self._lists.rows():
+            left -= 1
+            yield place, self._counted(place), row[ERRORS[0]] if are_errors else row
+        for _ in range(left):
+            self._counted(place)
+        self._lists.close()
+
+    def _counted(self, place: Place) -> int:
+        """The number of one more row of a place."""
+        number = self._counts.get(place, 0)
+        if number >= MOST_ROWS:
+            raise _too_many()
+        self._counts[place] = number + 1
+        return number
 
     def _spend(self, is_around: bool) -> None:
         if is_around:
@@ -223,5 +288,5 @@ def _holds_rows(place: Place) -> bool:
     if not place:
         return True
     if len(place) == 1:
-        return place[0] in _LISTS
+        return place[0] in _LISTS or place[0] in KEPT_LISTS or place[0] in PASSED_LISTS
     return len(place) == 2 and (place[1] == _BELOW or place[0] == _OF_EACH)

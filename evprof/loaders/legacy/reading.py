@@ -25,6 +25,7 @@ class Preview:
     counts: dict[Place, int]
     first: dict[Place, list[Any]]
     not_numbers: int = 0
+    documents: int = 1
 
     @property
     def head(self) -> dict[str, Any]:
@@ -100,7 +101,8 @@ class Published:
 
     `names`: key -> what its tables call it. `statistics`: name among the file's statistics -> how it comes about.
     `computed`: the same worked out by the reader itself, complete after `finish`. `told`: the file's own statistics
-    where they stand under keys of its own. `over_nothing`: names among them that count no row at all.
+    where they stand under keys of its own. `over_nothing`: names among them that count no row at all. `config`: the
+    file's settings, where they stand elsewhere than under that name.
     """
 
     totals: dict[str, list[str]] = field(default_factory=dict)
@@ -110,23 +112,29 @@ class Published:
     told: dict[str, float] | None = None
     over_nothing: frozenset[str] = frozenset()
     series: StepSeries | None = None
+    config: dict[str, Any] | None = None
 
 
 class RowReader:
     """One kind of result file, by `name`; an instance reads the rows of one file of it.
 
-    `looks_for` says by what such files are told. `covers` and `published` are complete from the start but for what is
-    `computed`, which is complete after `finish`.
+    `looks_for` says by what such files are told. `reads_documents`: a file may hold several, each of which is given to
+    `read` before the requests in it; `documents_are_rows`: they are what its rows are. `covers` and `published` are
+    complete from the start but for what is `computed`, which is complete after `finish`.
     """
 
     name: ClassVar[str]
     looks_for: ClassVar[str]
+    reads_documents: ClassVar[bool] = False
+    documents_are_rows: ClassVar[bool] = False
 
     def __init__(self, preview: Preview, problems: FileProblems) -> None:
         self._preview = preview
         self._problems = problems
         self.covers: Covers = {}
         self.published = Published()
+        self.understood = 0
+        """Values that are no numbers and mean something in such a file all the same, such as a rate without end."""
 
     @staticmethod
     def recognises(preview: Preview) -> bool:

@@ -33,7 +33,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class LegacyModel:
-    """A model as far as a file and the script that wrote it say. `weight_bytes` None: not told."""
+    """A model as far as a file and the script that wrote it say. `weight_bytes` None: not told; `family` "": a model of
+    which nothing is told but its name."""
 
     name: str
     family: str
@@ -86,6 +87,11 @@ class LegacyRow:
     settings: dict[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     error: str | None = None
+    is_cancelled: bool = False
+    has_first_token_time: bool = False
+    token_times_ms: tuple[float, ...] = ()
+    accepted_histogram: Mapping[int, int] = field(default_factory=dict)
+    started_at: str | None = None
 
 
 SIDES = {"eventgpt": DRAFT, "egpt": DRAFT, "videollava": TARGET, "vl": TARGET, "llava": TARGET}

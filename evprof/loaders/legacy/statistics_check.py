@@ -62,13 +62,15 @@ class Recomputed:
     _all: dict[tuple[str, str], _Sums] = field(default_factory=dict)
     _steady: dict[tuple[str, str], _Sums] = field(default_factory=dict)
     _keys: dict[str, set[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for statistic in self.wanted.values():
-            self._keys.setdefault(statistic.side, set()).update(key for key in (statistic.key, statistic.over) if key)
+    _indexed: int = 0
 
     def add(self, row: LegacyRow) -> None:
-        """One row's values."""
+        """One row's values. More may be wanted than of the row before: a file's next benchmark has its own."""
+        if len(self.wanted) != self._indexed:
+            for statistic in self.wanted.values():
+                keys = self._keys.setdefault(statistic.side, set())
+                keys.update(key for key in (statistic.key, statistic.over) if key)
+            self._indexed = len(self.wanted)
         for key in self._keys.get(row.side, ()):
             value = row.values.get(key)
             if value is None:

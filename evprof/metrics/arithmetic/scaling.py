@@ -24,18 +24,25 @@ FLAT_SHARE = 0.05
 MIN_POINTS = 3
 """Points, and different x, that an exponent needs: two lie on every power law."""
 
+FEWEST_OF_TWO = FEWEST
+"""Points at each of only two x that an interval needs, as any comparison of two sides does: with fewer, how much one
+side varies is guessed from the other."""
+
 
 @dataclass(frozen=True)
 class FittedLine:
-    """y = intercept + slope · x over `count` points from `low_x` to `high_x`.
+    """y = intercept + slope · x, from `low_x` to `high_x`.
 
-    `slope_interval` holds the slope with 95 % confidence; None for two points, which any line meets. `mean_y` is the
-    points' mean, `explained` the share of their variance that the line takes up (None when they do not vary).
+    The slope rests on `count` points at `places` different x, at least `fewest` at each. `slope_interval` holds it with
+    95 % confidence; None where too few points tell (two, or two x with fewer than FEWEST_OF_TWO at one). `mean_y` is
+    the points' mean, `explained` the share of their variance that the line takes up (None when they do not vary).
     """
 
     slope: float
     intercept: float
     count: int
+    places: int
+    fewest: int
     low_x: float
     high_x: float
     mean_y: float
@@ -73,8 +80,8 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     """The line of least squares through points; None unless at least two different x are there.
 
     `groups` names what each point belongs to (its sample): every group then has a level of its own, which takes no part
-    in the slope, and the intercept is their mean; from three groups on the interval is from group to group. Raises
-    ValueError for lists of different length.
+    in the slope, and the intercept is their mean; from three groups on that have different x the interval is from group
+    to group. Raises ValueError for lists of different length.
     """
     if len(x) != len(y) or (groups is not None and len(groups) != len(x)):
         raise ValueError(f"{len(x)} x and {len(y)} y are no points")
@@ -91,25 +98,33 @@ def fit_line(x: Sequence[float], y: Sequence[float], groups: Sequence[Hashable] 
     slope = float(aside @ above) / spread
     left = above - slope * aside
     unexplained, whole = float(left @ left), float(above @ above)
-    freedom = len(across) - levels - 1
-    interval = None
-    if levels >= FEWEST:
-        told = np.bincount(places, aside * left)
-        reach = student_quantile(levels - 1) * math.sqrt(float(told @ told) * levels / (levels - 1)) / spread
-        interval = (slope - reach, slope + reach)
-    elif freedom >= 1:
+    # A group of one x has a level and tells nothing of the slope.
+    telling = np.bincount(places, aside * aside) > 1e-12 * spread
+    _, counts = np.unique(across[telling[places]], return_counts=True)
+    reach = None
+    is_told = len(counts) > 2 or int(counts.min()) >= FEWEST_OF_TWO
+    if is_told and int(telling.sum()) >= FEWEST:
+        reach = _reach_between(np.bincount(places, aside * left)[telling].astype(np.float64), spread)
+    elif is_told and (freedom := len(across) - levels - 1) >= 1:
         reach = student_quantile(freedom) * math.sqrt(unexplained / freedom / spread)
-        interval = (slope - reach, slope + reach)
     return FittedLine(
         slope=slope,
         intercept=float(up.mean()) - slope * float(across.mean()),
-        count=len(across),
+        count=int(counts.sum()),
+        places=len(counts),
+        fewest=int(counts.min()),
         low_x=float(across.min()),
         high_x=float(across.max()),
         mean_y=float(up.mean()),
-        slope_interval=interval,
+        slope_interval=None if reach is None else (slope - reach, slope + reach),
         explained=1 - unexplained / whole if whole > 0 else None,
     )
+
+
+def _reach_between(told: Values, spread: float) -> float:
+    """Half the interval of a slope, from what the deviations of every group tell of it together."""
+    count = len(told)
+    return student_quantile(count - 1) * math.sqrt(float(told @ told) * count / (count - 1)) / spread
 
 
 def _places(groups: Sequence[Hashable] | None, count: int) -> npt.NDArray[np.int64]:

@@ -121,7 +121,7 @@ def _answers(draft: Configuration, target: Configuration) -> Iterator[tuple[RunL
     others = target.samples()
     pairs = ((runs[0], others[key][0]) for key, runs in draft.samples().items() if key in others)
     for _, pair in zip(range(MOST_ANSWERS), pairs, strict=False):
-        if all(run.tokens for run in pair):
+        if all(run.tokens and run.tokens[0].known_id is not None for run in pair):
             yield pair
 
 

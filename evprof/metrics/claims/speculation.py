@@ -124,6 +124,8 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
+        if is_adapter is not None and run.info.imported is not None and not _is_of_documents(run):
+            continue  # whether something trained drafts there, nobody says
         if not mode_of(run.info.mode).is_paired or (imported_only and run.info.imported is None):
             continue
         if is_adapter in (None, _is_adapted(run)) and (row := _speed(column, others[column.session])) is not None:
@@ -146,7 +148,7 @@ def _kind(run: RunLog) -> str:
     facts = run.info.speculation
     if facts is not None:
         return facts.kind
-    return HIDDEN if run.info.imported is not None else MODEL
+    return HIDDEN if _is_of_documents(run) else MODEL
 
 
 def _who(column: Configuration) -> str:
@@ -156,14 +158,24 @@ def _who(column: Configuration) -> str:
     if mode_of(run.info.mode).maps_cache:
         return "adapted cache"
     if run.info.imported is not None and facts is None:
-        return "the adapter of its file"
+        return "the adapter of its file" if _is_of_documents(run) else "what its server drafts with"
     return f"drafter {_kind(run)}, {f'tree {facts.tree}' if facts is not None and facts.tree else 'chain'}"
 
 
 def _is_adapted(run: RunLog) -> bool:
     """Whether something trained stands between draft and target."""
     facts = run.info.speculation
-    return run.info.imported is not None or mode_of(run.info.mode).maps_cache or bool(facts and facts.adapter)
+    return _is_of_documents(run) or mode_of(run.info.mode).maps_cache or bool(facts and facts.adapter)
+
+
+def _is_of_documents(run: RunLog) -> bool:
+    """Whether an imported run is of the documents' own work, whose models are known; no server tells its own."""
+    return run.info.imported is not None and _is_known(run)
+
+
+def _is_known(run: RunLog) -> bool:
+    """Whether more is told of a run's models than the name of one behind a server."""
+    return any(model.layers for model in run.info.models.values())
 
 
 def _drafts_chains(run: RunLog) -> bool:
@@ -340,6 +352,7 @@ def quantization_speeds_up(evidence: Evidence) -> Finding:
 
 
 def batching_speeds_up(evidence: Evidence) -> Finding:
-    """Runs hold one sample each, so that nothing in a session tells."""
-    samples = sum(len(column.runs) for column in evidence.columns)
-    return nothing(f"All {samples} runs here answered one sample at a time.")
+    """Runs hold one sample each, so that nothing in a session tells; a server may have answered others beside."""
+    runs = [run for column in evidence.columns for run in column.runs]
+    alone = sum(map(_is_known, runs))
+    return nothing(f"All {alone} runs here answered one sample at a time." if alone else "Only servers answered here.")

@@ -97,6 +97,21 @@ class AnswerDiff:
         b = tuple(word for span in rest for word in span.b)
         return a[:MOST_PARTING], b[:MOST_PARTING]
 
+    def differing(self, side: int) -> list[tuple[int, int | None]]:
+        """Stretches of token places whose words the other answer does not say there, of A (side 0) or B (1): first and
+        stop, None up to the end. What one side merely has not said yet is no difference."""
+        listed = [(span.kind not in (SAME, AHEAD), word) for span in self.spans for word in (span.a, span.b)[side]]
+        found: list[tuple[int, int | None]] = []
+        for place, (is_different, word) in enumerate(listed):
+            stop = listed[place + 1][1].position if place + 1 < len(listed) else None
+            if not is_different or word.position < 0:
+                continue
+            if found and found[-1][1] == word.position:
+                found[-1] = found[-1][0], stop
+            else:
+                found.append((word.position, stop))
+        return found
+
     @property
     def common_words(self) -> int:
         """How many words both say before they part."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.rows.kinds import TEXT
-from evprof.core.run_info import ModelFacts, RunInfo
+from evprof.core.run_info import PLACE, PLACES_AT_WORK, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import ARITHMETIC, MACHINE, METER, MODEL, PROMPT, SAMPLE
 from evprof.metrics.figures.kept import kept
@@ -141,12 +141,14 @@ CIRCUMSTANCES = (
     Circumstance("prompt", PROMPT, _prompt, is_matched=True),
     Circumstance("sample", SAMPLE, _sample, is_matched=True),
     Circumstance("files of {}", MODEL, _of_models("content")),
+    Circumstance("place", MACHINE, _environment(PLACE)),
     Circumstance("device", MACHINE, _device),
     Circumstance("torch", MACHINE, _environment("torch")),
     Circumstance("driver", MACHINE, _of_gpu("driver")),
     Circumstance("power limit", MACHINE, _most_of_gpu("power_limit_w"), tolerance=0.01, unit="W"),
     Circumstance("clocks", MACHINE, _most_of_gpu("clocks_mhz"), tolerance=0.1, unit="MHz"),
     Circumstance("threads", MACHINE, _threads),
+    Circumstance("engines at once", MACHINE, _environment(PLACES_AT_WORK)),
     Circumstance("arithmetic of {}", ARITHMETIC, _of_models("dtype"), is_chosen_by_machine=True),
     Circumstance("evprof", MACHINE, _environment("evprof")),
     Circumstance("processor", MACHINE, _environment("processor")),

@@ -277,6 +277,7 @@ def _token_match(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) 
         left == right
         for one, other in zip(before, after, strict=True)
         for left, right in zip(answer_ids(one[0]), answer_ids(other[0]), strict=False)
+        if left is not None and right is not None
     ]
     return {
         "definition": TOKEN_MATCH_DEFINITION,

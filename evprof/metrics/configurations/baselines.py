@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from evprof.core.records import DRAFT
-from evprof.core.run_info import ENGINE_SESSION, FINISHED, REFERENCE, ModelFacts, RunInfo
+from evprof.core.run_info import ENGINE_SESSION, FINISHED, NOT_TOLD, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of
@@ -214,7 +214,7 @@ def asked_of(info: RunInfo, role: str) -> tuple[Any, ...]:
 
 def _question(info: RunInfo) -> tuple[Hashable, ...]:
     """What the answering model was asked, and how, but for drafting."""
-    return info.role, _computing(info, info.role), *asked_of(info, info.role)
+    return info.role, _computing(info, info.role), _load(info), *asked_of(info, info.role)
 
 
 class _Computing(NamedTuple):
@@ -255,6 +255,15 @@ def _computing(info: RunInfo, role: str) -> _Computing:
 _known: dict[tuple[int, int, str, str], tuple[GenerationSettings, ModelFacts | None, _Computing]] = {}
 _same: dict[_Computing, _Computing] = {}
 _MOST_KNOWN = 20_000
+
+
+def _load(info: RunInfo) -> str:
+    """Of an imported request how its server was asked, which its configuration's name says: under another load another
+    time is no baseline. A model without a name is that of its own file alone."""
+    model = info.models.get(info.role)
+    if info.imported is None or model is None or model.layers:
+        return ""
+    return info.cell if model.name == NOT_TOLD else info.cell.rpartition(" · ")[0]
 
 
 def _configuration(info: RunInfo) -> tuple[Hashable, ...]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import PLACE, RunInfo
 
 T = TypeVar("T")
 
-_TOLD_BY = ("processor", "device", "cpus")
+_TOLD_BY = (PLACE, "processor", "device", "cpus")
 
 
 def machine_of(info: RunInfo) -> str:
-    """What a run tells of its machine: processor, device and number of processors; "" where it tells none of them."""
+    """What a run tells of its machine: its name where a suite had several, processor, device, number of processors.
+
+    "" where it tells none of them.
+    """
     return " · ".join(str(told) for key in _TOLD_BY if (told := info.environment.get(key)) is not None)
 
 

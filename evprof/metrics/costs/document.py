@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.metrics.costs.sweeps import Ribbon, StageSlope, SweepPoint, ribbons_of, verdict_of
+from evprof.metrics.costs.second_costs import SecondCost, second_costs
+from evprof.metrics.costs.sweeps import Ribbon, StageSlope, SweepPoint, ribbons_of
 from evprof.metrics.costs.visual_costs import TokenCost, visual_costs
 from evprof.metrics.estimates.estimates import Estimate, ProcessSpread
 from evprof.metrics.limits.sizes import read_ceilings, read_models, sizes_of
@@ -36,6 +37,27 @@ def visual_document(run: RunLog, role: str | None = None) -> dict[str, Any] | No
         ],
         "not_known": list(found.why),
     }
+
+
+def second_document(run: RunLog, role: str, motions: Sequence[float | None]) -> dict[str, Any] | None:
+    """What a second of input costs one model of a run, in all and by frame; None where that is not known."""
+    costs = visual_costs(run, role, sizes_of(run.info.models.get(role), {}))
+    found = None if costs is None else second_costs(run, role, costs, motions)
+    if found is None:
+        return None
+    return {
+        "run_id": run.run_id,
+        "role": role,
+        "reads": found.reads,
+        **_second(found.whole),
+        "frames": [
+            {"frame": entry.frame, found.activity_key: entry.activity, **_second(entry.cost)} for entry in found.frames
+        ],
+    }
+
+
+def _second(cost: SecondCost) -> dict[str, Any]:
+    return {"tokens": cost.tokens, "ms": cost.ms, "kv_bytes": cost.kv_bytes}
 
 
 def _cost(cost: TokenCost) -> dict[str, Any]:
@@ -84,7 +106,10 @@ def _slope(slope: StageSlope) -> dict[str, Any]:
         "stage": slope.stage,
         "ms_per_step": slope.line.slope,
         "ci95": None if interval is None else list(interval),
-        "verdict": verdict_of(slope.line),
+        "runs": slope.line.count,
+        "amounts": slope.line.places,
+        "fewest_runs": slope.line.fewest,
+        "verdict": slope.verdict,
         "sentence": slope.sentence,
     }
 

@@ -14,7 +14,7 @@ from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.units import number_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.arithmetic.scaling import FittedLine, fit_line
+from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, FittedLine, fit_line
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.configurations.gathering import is_comparable, sample_key, warm_of
 from evprof.metrics.configurations.settings_text import settings_of
@@ -40,11 +40,12 @@ def _of_one_scene(run: RunLog) -> Hashable:
 
 @dataclass(frozen=True)
 class SweepAxis:
-    """What runs of a sweep saw more or less of: `noun` is one of it, `group` what runs must share to be of one sample,
-    `ignored` the settings that may differ."""
+    """What runs of a sweep saw more or less of: `noun` is one of it, `amounts` names several amounts, `group` is what
+    runs must share to be of one sample, `ignored` the settings that may differ."""
 
     key: str
     noun: str
+    amounts: str
     read: Read
     group: Callable[[RunLog], Hashable]
     ignored: tuple[str, ...] = ()
@@ -55,8 +56,8 @@ class SweepAxis:
         return f"{self.noun}s"
 
 
-FRAMES = SweepAxis("frames", "frame", frames_shown, sample_key, ("frames",))
-SECONDS = SweepAxis("clip_s", "second", _clip_seconds, _of_one_scene)
+FRAMES = SweepAxis("frames", "frame", "numbers of frames", frames_shown, sample_key, ("frames",))
+SECONDS = SweepAxis("clip_s", "second", "lengths of clip", _clip_seconds, _of_one_scene)
 AXES = (FRAMES, SECONDS)
 
 
@@ -146,11 +147,26 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class StageSlope:
-    """How a stage (or DECODE_STEP) grows over a sweep; `sentence` follows from `line` alone."""
+    """How a stage (or DECODE_STEP) grows over a sweep, and what can be said of it."""
 
     stage: str
     line: FittedLine
-    sentence: str
+    axis: SweepAxis
+
+    @property
+    def verdict(self) -> str:
+        """`grows`, `too few runs` or another: see `verdict_of`."""
+        return verdict_of(self.line)
+
+    @property
+    def basis(self) -> str:
+        """`9 runs at 3 numbers of frames`."""
+        return basis_text(self.line, self.axis)
+
+    @property
+    def sentence(self) -> str:
+        """The slope, how sure it is, and what it rests on."""
+        return slope_sentence(self.line, self.axis)
 
 
 @dataclass(frozen=True)
@@ -196,7 +212,7 @@ def _ribbon(
     for stage in (*STAGES[:-1], DECODE_STEP):
         line = fit_line(*sweep.points(_reader(stage)))
         if line is not None:
-            slopes.append(StageSlope(stage, line, slope_sentence(line, sweep.axis.noun)))
+            slopes.append(StageSlope(stage, line, sweep.axis))
     return Ribbon(sweep, points, tuple(slopes))
 
 
@@ -275,17 +291,29 @@ def ends_text(line: FittedLine) -> str:
     return f"{number_text(low, 3)} to {number_text(high, 3)}"
 
 
+def basis_text(line: FittedLine, axis: SweepAxis) -> str:
+    """`9 runs at 3 numbers of frames`, and where it is uneven how few are at one of them."""
+    text = f"{line.count} runs at {line.places} {axis.amounts}"
+    return (
+        f"{text}, only {line.fewest} at one of them"
+        if line.fewest < min(FEWEST_OF_TWO, line.count / line.places)
+        else text
+    )
+
+
 _MEANING = {
     FLAT: "flat",
-    UNCLEAR: "not told apart from flat, too few runs or too scattered ones",
+    UNCLEAR: "not told apart from flat",
 }
 
 
-def slope_sentence(line: FittedLine, noun: str, unit: str = "ms") -> str:
-    """`+49.1 ms per extra second (47.8 to 50.4)`, `-0.1 to 0.2 ms per extra frame: flat`, or that runs do not tell."""
-    per, verdict, ends = f"{unit} per extra {noun}", verdict_of(line), ends_text(line)
+def slope_sentence(line: FittedLine, axis: SweepAxis, unit: str = "ms") -> str:
+    """`+49.1 ms per extra second (47.8 to 50.4), from 9 runs at 3 lengths of clip`, and the like for other verdicts."""
+    per, verdict, ends = f"{unit} per extra {axis.noun}", verdict_of(line), ends_text(line)
+    basis = f"from {basis_text(line, axis)}"
     if verdict == TOO_FEW:
-        return f"{slope_text(line)} {per}, from {line.count} runs: too few to say how sure"
+        more = f"three {axis.amounts}, or {FEWEST_OF_TWO} runs at each of two, would tell"
+        return f"{slope_text(line)} {per}, {basis}: {TOO_FEW}; {more}"
     if verdict in _MEANING:
-        return f"{ends or slope_text(line)} {per}: {_MEANING[verdict]}"
-    return f"{slope_text(line)} {per}" + (f" ({ends})" if ends else "")
+        return f"{ends or slope_text(line)} {per}: {_MEANING[verdict]}, {basis}"
+    return f"{slope_text(line)} {per}" + (f" ({ends})" if ends else "") + f", {basis}"

@@ -71,7 +71,7 @@ class VisualCosts:
     means), `whole` all of them, the sum of `frames` and `shared`.
 
     `first_token_ms` is the run's time to the first token, None for a model that gives no answer; `sensor_s` is how much
-    sensor time the frames span. `why` says what is not known, and why.
+    sensor time the frames stand for. `why` says what is not known, and why.
     """
 
     frames: tuple[FrameCost, ...]
@@ -150,11 +150,19 @@ def _seen(shown: Sequence[FrameRecord], frame: int) -> tuple[str, int | None, in
     return shown[frame].label, shown[frame].start_us, shown[frame].end_us
 
 
+def is_of_moments(shown: Sequence[FrameRecord]) -> bool:
+    """Whether frames are moments of a video, and no slices of events."""
+    return all(frame.start_us == frame.end_us for frame in shown)
+
+
 def _span_s(shown: Sequence[FrameRecord]) -> float | None:
-    """Sensor time from the first frame's start to the last one's end; None for a moment."""
+    """Sensor time from the first slice's start to the last one's end; a frame of a video stands for the time to the
+    next. None for a single moment."""
     if not shown:
         return None
-    span = max(frame.end_us for frame in shown) - min(frame.start_us for frame in shown)
+    span: float = max(frame.end_us for frame in shown) - min(frame.start_us for frame in shown)
+    if is_of_moments(shown) and len(shown) > 1:
+        span = span * len(shown) / (len(shown) - 1)
     return span / 1e6 if span > 0 else None
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, student_quantile
 from evprof.metrics.estimates.interval_parts import Sides, both_ways, joined, mean_part
-from evprof.metrics.estimates.observations import Observation, ObservedSide, Read, observe, shared
+from evprof.metrics.estimates.observations import Observation, ObservedSide, Read, are_apart, observe, shared
 
 __all__ = [
     "Estimate",
@@ -42,6 +42,8 @@ UNKNOWN_PROCESSES = (
 UNSEEN_PACE = (
     "one side after the other, each sample once: a change of the machine's pace between them would not be seen"
 )
+
+OTHER_MACHINES = "no sample was measured on one machine by both sides: what machines differ by is in it"
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ def _compared(
         return None
     value = above / below if is_ratio else above - below
     part, note = _part(sides, processes)
+    if are_apart(base, other):
+        note = f"{note}; {OTHER_MACHINES}" if note else OTHER_MACHINES
     interval = None
     if part is not None:
         ends = [value * math.exp(end) if is_ratio else value + end for end in part]

@@ -139,9 +139,14 @@ class ObservedSide:
 def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[ObservedSide, ObservedSide]:
     """Both sides over the machines, the engine processes, and then the samples that both have where they share any.
 
-    A sample is of one scene, the base's, whatever file of it either side read (a recording, or frames drawn from it).
+    Of several machines that both have a sample is one on each: every pair is of one machine. A sample is of one scene,
+    the base's, whatever file of it either side read (a recording, or frames drawn from it).
     """
     base, other = on_common_machines(base, other, lambda entry: entry.machine, lambda entry: entry.sample)
+    if len({entry.machine for entry in base}) > 1 and not are_apart(base, other):
+        base, other = (
+            [entry._replace(sample=(entry.machine, entry.sample)) for entry in side] for side in (base, other)
+        )
     keys: tuple[Callable[[Observation], Hashable], ...] = (lambda entry: entry.session, lambda entry: entry.sample)
     for key in keys:
         if both := {key(entry) for entry in base} & {key(entry) for entry in other}:
@@ -152,6 +157,13 @@ def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[O
         for entry in other
     ]
     return ObservedSide.of(base), ObservedSide.of(other)
+
+
+def are_apart(base: Iterable[Observation], other: Iterable[Observation]) -> bool:
+    """Whether the sides are known to have no sample that one machine measured for both."""
+    sides = [{(entry.machine, entry.sample) for entry in side} for side in (base, other)]
+    machines = [{machine for machine, _ in side} for side in sides]
+    return "" not in machines[0] | machines[1] and len(machines[0] | machines[1]) > 1 and not sides[0] & sides[1]
 
 
 def _means(pairs: Iterable[tuple[Hashable, float]]) -> dict[Hashable, float]:

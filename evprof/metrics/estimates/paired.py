@@ -7,12 +7,13 @@ Repeats of one request, which are no dataset, are paired by their number.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 
 from evprof.metrics.arithmetic.statistics import Interval
-from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.gathering import Configuration, sample_key
+from evprof.metrics.configurations.machines import machine_of, on_common_machines
 from evprof.metrics.estimates.estimates import Estimate, Observation, Read, difference_of, observe, ratio_of
 
 
@@ -102,8 +103,12 @@ def mean_of(column: Configuration, read: Read) -> float | None:
 def compare(base: Configuration, other: Configuration, read: Read, other_read: Read | None = None) -> Compared | None:
     """The figure of two configurations, in pairs over what both measured, else each over all of its own.
 
-    `other_read` reads the other's, where that is another figure. None when either measured nothing.
+    Of several machines those runs count whose sample one machine measured for both. `other_read` reads the other's,
+    where that is another figure. None when either measured nothing.
     """
+    if base.is_cell and other.is_cell:
+        sides = on_common_machines(base.runs, other.runs, lambda run: machine_of(run.info), sample_key)
+        base, other = (replace(side, runs=tuple(runs)) for side, runs in zip((base, other), sides, strict=True))
     before, after = by_sample(base, read), by_sample(other, other_read or read)
     runs = observe(base.runs, read, base.session), observe(other.runs, other_read or read, other.session)
     common = [key for key in before if key in after]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+from evprof.core.records import TokenRecord
 from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
@@ -18,32 +19,53 @@ from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, stage_m
 
 def token_times_ms(run: RunLog) -> list[float]:
     """When each token of the answer was known, in ms since the run's zero; empty while the zero is unknown, and for
-    imported runs, whose files give no such times."""
+    imported runs whose files give no such times."""
     zero = run.info.start_ns
-    return (
-        [] if zero is None or run.info.imported is not None else [ms_from_ns(token.t_ns - zero) for token in run.tokens]
-    )
+    return [] if zero is None else [ms_from_ns(token.t_ns - zero) for token in timed_tokens(run)]
+
+
+def timed_tokens(run: RunLog) -> list[TokenRecord]:
+    """The tokens of the answer whose times were measured: of most imported runs those on their records are made up."""
+    return run.tokens if run.info.has_token_times else []
 
 
 def token_gaps_ms(run: RunLog) -> list[float]:
     """Time between consecutive tokens in ms: n - 1 values, 0 between tokens that arrived together in one round.
 
-    None of an imported run."""
-    times = [] if run.info.imported is not None else [token.t_ns for token in run.tokens]
+    None where they have no times of their own."""
+    times = [token.t_ns for token in timed_tokens(run)]
     return [ms_from_ns(after - before) for before, after in pairwise(times)]
 
 
 @kept(*((basis,) for basis in BASES), key=lambda _, basis=END_TO_END: basis)
 def time_to_first_token_ms(run: RunLog, basis: str = END_TO_END) -> float | None:
-    """From the run's zero to the first token in ms, load included unless `basis` leaves it out; None before it."""
-    is_known = run.tokens and run.info.imported is None
-    return total_ms(run, basis, run.tokens[0].t_ns) if is_known else None
+    """From the run's zero to the first token in ms, load included unless `basis` leaves it out; None before it.
+
+    Of an imported run whose file measured it, by what that time covers."""
+    first = first_token_ns(run)
+    return None if first is None else total_ms(run, basis, first)
+
+
+def first_token_ns(run: RunLog) -> int | None:
+    """When the first token was known, on the clock; None before it, and where an imported file does not tell it."""
+    if run.info.imported is None or not run.info.imported.has_first_token_time:
+        tokens = timed_tokens(run)
+        return tokens[0].t_ns if tokens else None
+    prefill = next((span for span in run.stages(run.info.role) if span.stage_name == "prefill"), None)
+    return None if prefill is None else prefill.end_ns
 
 
 @kept()
 def inter_token_latency_ms(run: RunLog) -> float | None:
-    """(last token - first token) / (n - 1) in ms; undefined, hence None, below two tokens; None of an imported run."""
-    if len(run.tokens) < 2 or run.info.imported is not None:
+    """(last token - first token) / (n - 1) in ms; undefined, hence None, below two tokens.
+
+    Of an imported run the time of decode / (n - 1), where its file measured when the first token came: None of others.
+    """
+    if run.info.imported is not None:
+        length = output_length(run) or 0
+        duration = stage_ms(run, "decode") if run.info.imported.has_first_token_time else None
+        return None if duration is None or length < 2 else duration / (length - 1)
+    if len(run.tokens) < 2:
         return None
     return ms_from_ns(run.tokens[-1].t_ns - run.tokens[0].t_ns) / (len(run.tokens) - 1)
 
@@ -53,9 +75,9 @@ def inter_token_latency_ms(run: RunLog) -> float | None:
     told=json.dumps,
     taken=lambda text: tuple(json.loads(text)),
 )
-def answer_ids(run: RunLog) -> tuple[int, ...]:
-    """The ids of the answer's tokens, in order."""
-    return tuple(token.token_id for token in run.tokens)
+def answer_ids(run: RunLog) -> tuple[int | None, ...]:
+    """The ids of the answer's tokens, in order; None of one whose id is not known."""
+    return tuple(token.known_id for token in run.tokens)
 
 
 @kept(kind=INTEGER)
@@ -80,6 +102,9 @@ def decode_steps(run: RunLog) -> int | None:
 def input_length(run: RunLog, role: str | None = None) -> int | None:
     """Positions of the prompt of `role` (the answering model's by default); None until known."""
     lengths = run.info.lengths.get(role or run.info.role)
+    if lengths is None and run.info.imported is not None and role in (None, run.info.role):
+        told = run.info.imported.figures.get("input_sequence_length")
+        return None if told is None else round(told)
     return lengths.input if lengths else None
 
 

@@ -14,7 +14,7 @@ from evprof.metrics.figures.kept import kept
 
 
 def bytes_per_position(model: ModelFacts) -> int:
-    """2 (keys and values) · layers · kv_heads · head_dim · bytes of an element."""
+    """2 (keys and values) · layers · kv_heads · head_dim · bytes of an element; 0 where the shape is not told."""
     return 2 * model.layers * model.kv_heads * model.head_dim * model.kv_element_bytes
 
 
@@ -27,7 +27,7 @@ def formula_bytes(run: RunLog, role: str | None = None) -> int | None:
     """
     role = role or run.info.role
     model, lengths = run.info.models.get(role), run.info.lengths.get(role)
-    if model is None or lengths is None:
+    if model is None or lengths is None or not bytes_per_position(model):
         return None
     if not answer_length(run):
         is_told = run.info.imported is not None and "kv_cache_bytes" in run.info.imported.figures
@@ -43,7 +43,7 @@ def bytes_by_origin(run: RunLog, role: str | None = None) -> dict[str, int | Non
     """
     role = role or run.info.role
     model, lengths, kv = run.info.models.get(role), run.info.lengths.get(role), run.info.kv.get(role)
-    each = bytes_per_position(model) if model else None
+    each = (bytes_per_position(model) or None) if model else None
     positions: dict[str, int | None] = {
         "system": lengths.system if lengths else None,
         "text": lengths.text if lengths else None,

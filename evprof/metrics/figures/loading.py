@@ -8,8 +8,9 @@ from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.rows.kinds import TEXT
+from evprof.core.rows.span import Span
 from evprof.core.run_info import LoadingFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.stages import span_ms
 

@@ -6,11 +6,12 @@ a live run draw provisional spans themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from evprof.core.records import DRAFT, STAGES, TARGET
 from evprof.core.rows.kinds import INTEGER
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.arithmetic.intervals import Interval, merged
 from evprof.metrics.figures.kept import kept
@@ -126,7 +127,7 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     the stages of its file cover, and no end-to-end total when loading is not among them.
     """
     if run.info.imported is not None and run.info.end_ns is None:
-        return None if until_ns is not None else _imported_total_ms(run, basis)
+        return _imported_total_ms(run, basis, until_ns)
     if not is_separable(run, MODEL_STAGES if basis == MODEL_ONLY else ("load",)) and basis != END_TO_END:
         return None
     start = run.info.start_ns
@@ -142,13 +143,26 @@ def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) 
     return ms_from_ns(whole)
 
 
-def _imported_total_ms(run: RunLog, basis: str) -> float | None:
+def widest_basis(groups: Sequence[Sequence[RunLog]]) -> str:
+    """The first of `BASES` on which every group has a run with a total; failing that, on which any has one."""
+    for holds in (all, any):
+        for basis in BASES:
+            if holds(any(total_ms(run, basis) is not None for run in runs) for runs in groups):
+                return basis
+    return END_TO_END
+
+
+def _imported_total_ms(run: RunLog, basis: str, until_ns: int | None) -> float | None:
     names = STAGES if basis == END_TO_END else STAGES[1:] if basis == WITHOUT_LOAD else MODEL_STAGES
-    covered = {name for span in run.stages(run.info.role) for name in span.covers}
-    needed = {"load", "decode"} if basis == END_TO_END else {"preprocess", "decode"} if basis == WITHOUT_LOAD else set()
-    if not (needed <= covered and set(MODEL_STAGES) <= covered and is_separable(run, names)):
+    listed = [span for span in run.stages(run.info.role) if until_ns is None or (span.end_ns or 0) <= until_ns]
+    covered = {name for span in listed for name in span.covers}
+    first = {END_TO_END: {"load"}, WITHOUT_LOAD: {"preprocess"}}.get(basis, set())
+    needed = first | (set(MODEL_STAGES) if until_ns is None else {"vision", "prefill"})
+    if not (needed <= covered and is_separable(run, names)):
         return None
     intervals = settled_intervals(run, names)
+    if until_ns is not None:
+        intervals = [(low, high) for low, high in intervals if high <= until_ns]
     return ms_from_ns(covered_ns(run, intervals)) if intervals else None
 
 

@@ -15,8 +15,18 @@ from evprof.metrics.limits.packed_sizes import RESIDUAL, cached_bytes
 CUDA_WORKSPACE_BYTES = 512 << 20
 """What CUDA's libraries and the allocator's rounding take besides tensors."""
 
+ALTERNATIVES_BYTES = 64 << 20
+"""Logits of which the likeliest tokens are worked out later; held at most, for target and draft each."""
+
 IN_PLACE = ("auto", "static")
 """KV caches that are written in place: no step makes a layer of them anew."""
+
+
+def alternatives_rows(
+    new_tokens: int, vocabulary: int, element_bytes: int, most_bytes: int = ALTERNATIVES_BYTES
+) -> int:
+    """Rows of logits that a run sets aside for the alternatives to so many tokens."""
+    return max(1, min(new_tokens + 2, most_bytes // (vocabulary * element_bytes)))
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def _counted(counts: Acceptance, has_trees: bool) -> list[Definition]:
     """What rounds count. A file may tell drafted and accepted tokens and no rounds."""
     accepted, drafted, rounds = counts.accepted, counts.drafted, counts.rounds
     tree = "; of a tree every node counts as drafted, so that this cannot come near 1" if has_trees else ""
-    judged = accepted + counts.rejected_rounds if rounds else None
+    judged = counts.judged if rounds else None
     return [
         Definition(
             DRAFT_RATE,
@@ -163,7 +163,11 @@ def _matches(pairs: Sequence[tuple[RunLog, RunLog]]) -> list[Definition]:
             continue
         same = compared = 0
         for run, plain in mine:
-            both = list(zip(run.tokens, plain.tokens, strict=False))
+            both = [
+                pair
+                for pair in zip(run.tokens, plain.tokens, strict=False)
+                if all(token.known_id is not None for token in pair)
+            ]
             same += sum(one.token_id == other.token_id for one, other in both)
             compared += len(both)
         found.append(Definition(name, formula, same, compared, SHARE, note))

@@ -29,14 +29,15 @@ from evprof.metrics.figures.stages import settled_intervals, union_ns
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Counts over the rounds of one run. `bonus` are the target's own tokens: one per round less a final clip."""
+    """Counts over the rounds of one run. `bonus` are the target's own tokens: one per round less a final clip. What an
+    imported file does not count is None, and its rounds 0 where it does not tell them."""
 
     rounds: int = 0
     drafted: int = 0
     accepted: int = 0
-    emitted: int = 0
-    bonus: int = 0
-    rejected_rounds: int = 0
+    emitted: int | None = 0
+    bonus: int | None = 0
+    rejected_rounds: int | None = 0
     hidden_drafted: int = 0
     hidden_accepted: int = 0
     per_position: tuple[int, ...] = ()
@@ -59,18 +60,27 @@ class Acceptance:
         acceptance rate; it is the same at every gamma only where acceptances are independent. None when nothing was
         judged.
         """
-        judged = self.accepted + self.rejected_rounds
-        return self.accepted / judged if judged else None
+        return self.accepted / self.judged if self.judged else None
+
+    @property
+    def judged(self) -> int | None:
+        """Drafted tokens that the target came to; None where first rejections are not counted."""
+        return None if self.rejected_rounds is None else self.accepted + self.rejected_rounds
 
     def __add__(self, other: Acceptance) -> Acceptance:
         """Counts of two runs together: long answers weigh more."""
         places = max(len(self.per_position), len(other.per_position))
         each = [(*counts.per_position, *(0,) * (places - len(counts.per_position))) for counts in (self, other)]
         plain = [entry.name for entry in fields(self) if entry.name != "per_position"]
+        summed: dict[str, Any] = {name: _together(getattr(self, name), getattr(other, name)) for name in plain}
         return Acceptance(
-            **{name: getattr(self, name) + getattr(other, name) for name in plain},
+            **summed,
             per_position=tuple(map(sum, zip(*each, strict=True))),
         )
+
+
+def _together(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 _DIGITS = 10
@@ -166,11 +176,33 @@ def _reaching(counted: Counter[int], longest: int) -> tuple[int, ...]:
 
 
 def _imported_acceptance(imported: ImportedFacts) -> Acceptance | None:
-    """Counts of a whole answer, whose rounds the file does not tell."""
+    """Counts of a whole answer; 0 rounds where the file does not tell how many there were."""
     drafted, accepted = (imported.figures.get(name) for name in ("drafted_tokens", "accepted_tokens"))
     if drafted is None or accepted is None:
         return None
-    return Acceptance(drafted=round(drafted), accepted=round(accepted))
+    counted = _told_histogram(imported)
+    return Acceptance(
+        rounds=round(imported.figures.get("verified_rounds", 0)),
+        drafted=round(drafted),
+        accepted=round(accepted),
+        emitted=None,
+        bonus=None,
+        rejected_rounds=None,
+        per_position=_reaching(counted, max(counted, default=0)),
+    )
+
+
+def _told_histogram(imported: ImportedFacts) -> Counter[int]:
+    told = imported.accepted_histogram.items()
+    # Of what a damaged session says, as much as can be counted.
+    return Counter({int(accepted): rounds for accepted, rounds in told if accepted.isdecimal() and len(accepted) < 6})
+
+
+def accepted_histogram(run: RunLog) -> Counter[int]:
+    """How many rounds accepted so many tokens; empty where that is not known."""
+    if run.info.imported is not None and not run.rounds:
+        return _told_histogram(run.info.imported)
+    return Counter(entry.accepted for entry in run.rounds)
 
 
 def expected_tokens_per_round(rate: float, gamma: int) -> float:

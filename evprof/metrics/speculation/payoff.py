@@ -205,7 +205,7 @@ def prediction_over(
     distinct = distinct_answers(runs)
     by_place = chances_of(distinct)
     counted = [counts for entry in distinct if (counts := acceptance(entry)) is not None]
-    judged = sum(counts.accepted + counts.rejected_rounds for counts in counted)
+    judged = sum(counts.judged or 0 for counts in counted)
     alpha = sum(counts.accepted for counts in counted) / judged if judged else None
     preparation = median(preparation_ms(entry) for entry in runs)
     return Prediction(

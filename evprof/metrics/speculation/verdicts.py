@@ -93,7 +93,7 @@ def _unweighed(run: RunLog) -> str:
         return ""
     if found is None:
         return "This run does not speculate."
-    if not found.rounds and run.info.imported is not None:
+    if not run.rounds and run.info.imported is not None:
         return "The file of this run does not tell its rounds, so speculation cannot be weighed by them."
     if not run.info.is_over:
         return "Speculation is weighed when the run has ended."

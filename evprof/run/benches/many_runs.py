@@ -34,6 +34,7 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
+from evprof.core.rows.row_block import blocks_by_run
 from evprof.core.run_info import (
     FAILED,
     FINISHED,
@@ -45,7 +46,7 @@ from evprof.core.run_info import (
     RunInfo,
     SetupFacts,
 )
-from evprof.core.run_log import RunLog, blocks_by_run
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.generation import GenerationSettings

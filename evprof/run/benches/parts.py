@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evprof.core.run_log import RunBook
+from evprof.core.run_book import RunBook
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter

@@ -12,8 +12,9 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import TARGET
 from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import CANCELLED, FINISHED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.estimates.repeatability import Components, components
 from evprof.metrics.figures.stages import wall_ms

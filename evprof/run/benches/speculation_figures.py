@@ -87,7 +87,7 @@ def predicted_speedup(costs: DraftingCosts, runs: Sequence[RunLog]) -> float | N
     rounds = sum(counts.rounds for counts in counted)
     if not rounds:
         return None
-    drafted, emitted = sum(counts.drafted for counts in counted), sum(counts.emitted for counts in counted)
+    drafted, emitted = sum(counts.drafted for counts in counted), sum(counts.emitted or 0 for counts in counted)
     spent = drafted * costs.draft + rounds * costs.verify + len(counted) * costs.preparation
     return emitted / spent if spent > 0 else None
 
@@ -130,7 +130,7 @@ def acceptance_of(runs: Sequence[RunLog]) -> dict[str, Any]:
     counted = [counts for run in runs if (counts := acceptance(run)) is not None]
     drafted, accepted = sum(counts.drafted for counts in counted), sum(counts.accepted for counts in counted)
     rounds = sum(counts.rounds for counts in counted)
-    judged = accepted + sum(counts.rejected_rounds for counts in counted)
+    judged = sum(counts.judged or 0 for counts in counted)
     return {
         "rounds": rounds,
         "drafted": drafted,

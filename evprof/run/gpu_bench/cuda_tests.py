@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import evprof
 from evprof.core.errors import UserError
 
 _RESULT = re.compile(r"^(\S+\.py::.*?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)\b")
@@ -55,7 +54,7 @@ class TestCounts:
 
 def tests_folder() -> Path | None:
     """Where the engine's tests lie in a checkout; None in an installed program."""
-    folder = Path(evprof.__file__).resolve().parents[1] / "tests" / "engine"
+    folder = Path(__file__).resolve().parents[3] / "tests" / "engine"
     return folder if folder.is_dir() else None
 
 

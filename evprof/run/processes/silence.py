@@ -16,6 +16,10 @@ START_PATIENCE_S = 300.0
 """What an engine may take to start, whatever the limit: importing a model library from a network disk is slow."""
 
 
+NO_PROGRESS = "The engine made no progress for"
+"""How the error of a run begins whose engine was ended for its silence."""
+
+
 class Silence:
     """Measures silence while a request is at work. `limit_s` None: it may last."""
 
@@ -63,7 +67,7 @@ class Silence:
         limit_s = self._limit_s if self._has_started else max(self._limit_s, START_PATIENCE_S)
         if self._lasted_s() < limit_s:
             return None
-        return f"The engine made no progress for {limit_s:g} s and was ended, as --timeout asked for."
+        return f"{NO_PROGRESS} {limit_s:g} s and was ended, as --timeout asked for."
 
     def patience_s(self) -> float | None:
         """Seconds until something may be to be said or done; None while nothing is at work."""

@@ -31,7 +31,7 @@ from evprof.session.presence import is_written, reserved
 from evprof.session.reading import Reading
 from evprof.session.schema import FORMAT
 from evprof.session.store import Copies, SessionFile
-from evprof.session.summaries.opened import StoredSession, open_session
+from evprof.session.summaries.opened import OpenedSession, open_session
 from evprof.session.summaries.runs import StoredRun
 from evprof.session.summary_writing import INFO_COLUMNS, KeptFigures
 
@@ -70,7 +70,7 @@ class SourceSession:
     """A session that is copied: `runs_on` and `groups_on` are added to the numbers of its runs and requests."""
 
     path: Path
-    session: StoredSession
+    session: OpenedSession
     runs_on: int = 0
     groups_on: int = 0
     dropped: Dropped = field(default_factory=Dropped)

@@ -19,6 +19,7 @@ from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import DEFAULTS, SETTINGS, with_value
 from evprof.loaders.adapters import check_mode, drafter_of
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.meters.cooldown import Cooldown
 from evprof.run.suites.cell import (
     EVENT_SOURCES,
     FILE,
@@ -28,7 +29,6 @@ from evprof.run.suites.cell import (
     label_cells,
     meaningful,
 )
-from evprof.run.suites.cooldown import Cooldown
 
 MOST_CELLS = 1000
 

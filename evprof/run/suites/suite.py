@@ -1,6 +1,6 @@
-"""Measures the rows of a suite, one after the other, into a session that can be continued after any of them.
+"""Measures the rows of a suite into a session that can be continued after any of them.
 
-It asks an engine for one row at a time and reads what became of it. What is measured in which order is `plan`,
+It asks each place for one row at a time and reads what became of it. What is measured in which order is `plan`,
 what is kept about it `record`; who watches is told through a `SuiteWatcher`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,27 +17,31 @@ from typing import Any, Protocol
 from evprof.core.errors import UserError
 from evprof.core.protocols import Engine
 from evprof.core.recording import RecordLog
-from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.run_log import RunBook, RunLog
+from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
+from evprof.core.run_info import CANCELLED, FAILED, RowKey
+from evprof.core.run_log import RunLog
+from evprof.run.meters.cooldown import CoolingPause
 from evprof.run.noted_baselines import note_baselines
+from evprof.run.places.one_place import OnePlace
+from evprof.run.places.place import Ended, Places
 from evprof.run.processes.interrupts import first_interrupt
+from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.runner import LocalRunner
 from evprof.run.session_writer import SessionWriter
-from evprof.run.suites.cooldown import CoolingPause
+from evprof.run.suites.deck import RowDeck
 from evprof.run.suites.plan import INTERLEAVED, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes
 from evprof.run.suites.video_trials import VideoTrials
-from evprof.run.works.offers import SUITE_SESSION
-from evprof.session.presence import ENDING
 
 ROWS_IN_MEMORY = 100
 """Rows after which what was recorded is freed: it is in the file."""
 
 FLUSH_S = 30.0
 
-FRAMES_FOLDER = "event-frames"
-"""Below a suite's folder: drawn for cells whose video model is to see the events."""
+MOST_LOSSES = 3
+"""Places that may be lost at one row before the row is taken to be the reason."""
 
 
 class SuiteWatcher(Protocol):
@@ -51,6 +55,9 @@ class SuiteWatcher(Protocol):
 
     def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
         """It is over, however."""
+
+    def lose(self, row: SuiteRow, sentence: str) -> None:
+        """Its place was lost on the way; it is measured again, which the sentence says."""
 
     def skip(self, row: SuiteRow) -> None:
         """A row is passed over: its cell has failed too often."""
@@ -72,6 +79,22 @@ class SuiteEnd:
     problems: list[str] = field(default_factory=list)
 
 
+@dataclass
+class Seat:
+    """What is known of a place: the row it is at, what that comes after, and since when."""
+
+    warm_ups: WarmUps
+    session: int = 0
+    row: SuiteRow | None = None
+    warmup: int = 0
+    is_again: bool = False
+    began: float = 0.0
+
+    def take(self, row: SuiteRow, warmup: int) -> None:
+        """A row begins."""
+        self.row, self.warmup, self.is_again, self.began = row, warmup, False, time.monotonic()
+
+
 class SuiteDriver:
     """Measures what is left of a plan. One call of `run` per driver."""
 
@@ -88,10 +111,12 @@ class SuiteDriver:
         processes: Sequence[str] = (),
         timeout_s: float | None = None,
         trials: VideoTrials | None = None,
+        places: Places | None = None,
     ) -> None:
         """`progress` knows what the session at `path` holds already; `processes` is the argument list of an engine
         process, for a plan that wants several or a `timeout_s`, after which a row without progress is given up;
-        `trials` try videos before rows read them. Raises UserError when the session cannot be written.
+        `trials` try videos before rows read them. `places`: those of others; they are closed with the driver. Raises
+        UserError when the session cannot be written.
         """
         self._plan = plan
         self._path = path
@@ -100,18 +125,25 @@ class SuiteDriver:
         self._progress = progress or RowOutcomes()
         self._retry_failed = retry_failed
         self._rows_in_memory = rows_in_memory
-        self._warm_ups = self._cold_start()
-        self._session = 0
+        self._seats: dict[int, Seat] = {}
+        self._losses: dict[tuple[RowKey, ...], int] = {}
         self._stop = threading.Event()
         self._end = SuiteEnd()
-        self._pause = CoolingPause(plan.spec.cooldown, self._stop, watcher.say)
         self._given_up: dict[str, list[Any]] = {}
         self._book_of(RecordLog())
-        self._runner: LocalRunner | ProcessRunner
-        if plan.spec.sessions > 1 or timeout_s is not None:
-            self._runner = ProcessRunner(processes, self._recording, timeout_s=timeout_s)
+        self._deck = RowDeck((), plan.order)
+        self._places = places or self._one_place(make_engine, processes, timeout_s)
+
+    def _one_place(
+        self, make_engine: Callable[[], Engine], processes: Sequence[str], timeout_s: float | None
+    ) -> OnePlace:
+        runner: LocalRunner | ProcessRunner
+        if self._plan.spec.sessions > 1 or timeout_s is not None:
+            runner = ProcessRunner(processes, self._recording, timeout_s=timeout_s)
         else:
-            self._runner = LocalRunner(make_engine, self._recording)
+            runner = LocalRunner(make_engine, self._recording)
+        pause = CoolingPause(self._plan.spec.cooldown, self._stop, self._watcher.say)
+        return OnePlace(runner, pause, self._stop.is_set)
 
     def _cold_start(self) -> WarmUps:
         return WarmUps(self._plan.spec.warmup, stays_loaded=self._plan.order == INTERLEAVED)
@@ -130,23 +162,22 @@ class SuiteDriver:
         Raises UserError when the engine cannot be made or the session cannot be written, KeyboardInterrupt at a second
         Ctrl-C. Whatever happens, what was measured is in the session.
         """
-        rows = self.left()
+        self._deck = RowDeck(self.left(), self._plan.order)
         self.note(SUITE, fact)
         if self._retry_failed:
             self._progress.hope_again()
         is_broken_off = False
         try:
             with first_interrupt(self._stop.set):
-                for row in self._kept_short(rows):
-                    self._take(row)
-                    if self._end.is_stopped:
-                        break
+                while self._hand_out():
+                    ended = self._places.next_ended(self._look)
+                    if ended is not None:
+                        self._finish(ended)
         except KeyboardInterrupt:
             is_broken_off = True
             raise
         finally:
-            if not is_broken_off:
-                self._runner.close()
+            self._places.close(is_broken_off=is_broken_off)
             self._tell_given_up(fact)
             self._close()
         return self._end
@@ -162,15 +193,6 @@ class SuiteDriver:
             if not is_failing:
                 raise
 
-    def _kept_short(self, rows: list[SuiteRow]) -> Iterator[SuiteRow]:
-        """The rows, with a new Recording every so many: memory must not grow with their number."""
-        for number, row in enumerate(rows):
-            if number and number % self._rows_in_memory == 0:
-                self._writer.close()
-                self._book_of(RecordLog())
-                self._runner.record_into(self._recording)
-            yield row
-
     def _book_of(self, recording: RecordLog) -> None:
         self._recording = recording
         self._book = RunBook(recording)
@@ -178,49 +200,140 @@ class SuiteDriver:
         self._next_run_id = self._writer.next_run_id
         self._next_group_id = self._writer.next_group_id
 
-    def _take(self, row: SuiteRow) -> None:
-        if self._stop.is_set():
-            self._watcher.stopping()
-            self._end.is_stopped = True
-            return
-        error = self._progress.given_up(row)
-        if error is not None:
+    def _keep_short(self) -> None:
+        """A new Recording every so many rows: memory must not grow with their number."""
+        if self._end.measured % self._rows_in_memory == 0:
+            self._writer.close()
+            self._book_of(RecordLog())
+            self._places.record_into(self._recording)
+
+    def _hand_out(self) -> bool:
+        """Gives every free place a row. False when there is nothing to wait for."""
+        is_left = bool(self._deck) and not self._end.is_stopped
+        if is_left and self._stop.is_set():
+            self._note_stop()
+            is_left = False
+        for place in self._places.free() if is_left else ():
+            row = self._next_row(place)
+            if row is not None:
+                self._begin(place, row)
+        is_left = is_left and bool(self._deck)
+        return is_left or any(seat.row is not None for seat in self._seats.values())
+
+    def _next_row(self, place: int) -> SuiteRow | None:
+        """The next for a place whose cell has not failed too often."""
+        while (row := self._deck.next_for(place, self._places.machine(place))) is not None:
+            error = self._progress.given_up(row)
+            if error is None:
+                return row
             self._pass_over(row, error)
-            return
-        self._enter_session(row)
+        return None
+
+    def _begin(self, place: int, row: SuiteRow) -> None:
+        seat = self._seats.setdefault(place, Seat(self._cold_start()))
+        is_fresh = row.session != seat.session
+        if is_fresh:
+            self._enter_session(seat, row)
         if self._trials is not None:
             self._trials.try_video(row.sample)
-        warmup = self._warm_ups.before(row)
-        self._watcher.begin(row, warmup)
-        began = time.monotonic()
-        if self._end.measured:
-            self._pause.rest()
-        if self._stop.is_set():
+        seat.take(row, seat.warm_ups.before(row))
+        self._watcher.begin(row, seat.warmup)
+        self._places.begin(place, self._request(row, seat.warmup), is_fresh=is_fresh)
+
+    def _enter_session(self, seat: Seat, row: SuiteRow) -> None:
+        """Another session's rows want a fresh process, whose models are cold."""
+        if all(row.session > other.session for other in self._seats.values()):
+            self._watcher.say(f"session {row.session + 1} of {self._plan.spec.sessions}")
+        seat.session = row.session
+        seat.warm_ups = self._cold_start()
+
+    def _request(self, row: SuiteRow, warmup: int) -> RunRequest:
+        return replace(row.request(warmup), first_run_id=self._next_run_id, group_id=self._group_of(row))
+
+    def _group_of(self, row: SuiteRow) -> int:
+        return self._progress.group_of(row) or self._next_group_id
+
+    def _look(self) -> None:
+        self._book.update()
+        self._watcher.look(self._book)
+        if self._stop.is_set() and not self._places.is_stopping:
+            self._places.stop()
+        if self._places.is_stopping:
             self._watcher.stopping()
-            self._end.is_stopped = True
+
+    def _note_stop(self) -> None:
+        self._watcher.stopping()
+        self._end.is_stopped = True
+
+    def _finish(self, ended: Ended) -> None:
+        """A row has ended, however."""
+        seat = self._seats[ended.place]
+        row, seat.row = seat.row, None
+        if row is None:
+            raise RuntimeError("a place ended what it was not given")
+        if not ended.is_begun:
+            self._note_stop()
             return
-        runs = self._attempt(row, warmup)
-        is_able = not self._end.is_stopped and self._runner.lost is None
-        if warmup and is_able and {run.info.role for run in runs} < set(row.roles):
+        if ended.is_cold:
+            seat.warm_ups = self._cold_start()
+        if ended.lost is not None and self._is_given_back(ended, row):
+            return
+        runs = self._take_in(ended, row)
+        is_able = not self._end.is_stopped and self._places.lost is None
+        if seat.warmup and not seat.is_again and is_able and {run.info.role for run in runs} < set(row.roles):
             # An engine may leave it at the warm-up that failed: the row itself has yet to say that it did.
-            runs = self._attempt(row, 0)
+            seat.row, seat.is_again = row, True
+            self._places.begin(ended.place, self._request(row, 0), is_fresh=False)
+            return
         self._end.measured += 1
         self._end.failed += any(run.info.status == FAILED for run in runs)
         self._progress.note(run.info for run in runs)
-        self._watcher.end(row, runs, time.monotonic() - began, warmup)
-        # Nothing is written while the next row is measured, and this one is safe.
+        self._watcher.end(row, runs, time.monotonic() - seat.began, seat.warmup)
+        # Nothing is written while the next row is measured here, and this one is safe.
         self._save(row)
-        self._go_on_with_engine(row)
-
-    def _go_on_with_engine(self, row: SuiteRow) -> None:
-        """An engine process that was replaced has cold models. Raises UserError where none can be."""
-        if self._runner.lost is not None:
+        if self._places.lost is not None:
             raise UserError(
-                f"The suite stopped at {row.cell.label}: {self._runner.lost} Go on with --resume; that row is measured "
+                f"The suite stopped at {row.cell.label}: {self._places.lost} Go on with --resume; that row is measured "
                 "again."
             )
-        if isinstance(self._runner, ProcessRunner) and self._runner.pid is None:
-            self._warm_ups = self._cold_start()
+        self._keep_short()
+
+    def _take_in(self, ended: Ended, row: SuiteRow) -> list[RunLog]:
+        """What a row recorded; the runs that count."""
+        first, group_id = self._next_run_id, self._group_of(row)
+        if ended.lost is not None:
+            self._record_loss(row, ended.lost)
+        elif ended.arrival is not None:
+            ended.arrival.put_into(self._recording, first, group_id)
+        self._book.update()
+        made = [run for run_id, run in self._book.runs.items() if run_id >= first]
+        self._next_run_id = max([first - 1, *(run.run_id for run in made)]) + 1
+        self._next_group_id = max(self._next_group_id, group_id + 1)
+        if self._places.is_stopping or any(run.info.status == CANCELLED for run in made):
+            self._end.is_stopped = True
+        return [run for run in made if not run.info.warmup]
+
+    def _is_given_back(self, ended: Ended, row: SuiteRow) -> bool:
+        """Whether a row that was lost is to be tried at another place: it may be what ends whoever tries it."""
+        if self._stop.is_set():
+            self._note_stop()
+            return True
+        self._losses[row.keys] = self._losses.get(row.keys, 0) + 1
+        if self._losses[row.keys] >= MOST_LOSSES:
+            return False
+        machine = self._places.machine(ended.place)
+        is_gone = ended.place not in self._places.free()
+        self._deck.give_back(ended.place, row, machine_is_gone=machine if is_gone else "")
+        named = f"{row.cell.label} · {row.sample.name} · {row.repeat + 1}"
+        self._watcher.lose(row, f"{named} is measured again, as on {machine or 'this machine'}: {ended.lost}")
+        return True
+
+    def _record_loss(self, row: SuiteRow, reason: str) -> None:
+        """Of a row that everybody lost there is a run all the same, which says why."""
+        lost = OpenRuns()
+        lost.begin(self._request(row, 0))
+        for message in lost.close(FAILED, f"Lost {MOST_LOSSES} times: {reason}"):
+            self._recording.post(message)
 
     def _save(self, row: SuiteRow) -> None:
         """Raises UserError when a row that was measured cannot be saved: what follows could not be, either."""
@@ -231,38 +344,6 @@ class SuiteDriver:
                 f"The suite stopped, because a row could not be saved ({row.cell.label}): {reason} What was measured "
                 "before it is kept; free some space, and go on with --resume."
             )
-
-    def _enter_session(self, row: SuiteRow) -> None:
-        """Another session's rows want a fresh process, whose models are cold."""
-        if row.session == self._session or not isinstance(self._runner, ProcessRunner):
-            return
-        self._session = row.session
-        self._runner.renew()
-        self._warm_ups = self._cold_start()
-        self._watcher.say(f"session {row.session + 1} of {self._plan.spec.sessions}")
-
-    def _attempt(self, row: SuiteRow, warmup: int) -> list[RunLog]:
-        """Measures a row; the runs that count."""
-        first = self._next_run_id
-        group_id = self._progress.group_of(row) or self._next_group_id
-        request = replace(row.request(warmup), first_run_id=first, group_id=group_id)
-
-        def look() -> None:
-            self._book.update()
-            self._watcher.look(self._book)
-            if self._runner.is_stopping:
-                self._watcher.stopping()
-
-        try:
-            self._runner.run(request, look)
-        finally:
-            self._book.update()
-            made = [run for run_id, run in self._book.runs.items() if run_id >= first]
-            self._next_run_id = max([first - 1, *(run.run_id for run in made)]) + 1
-            self._next_group_id = max(self._next_group_id, group_id + 1)
-        if self._runner.is_stopping or any(run.info.status == CANCELLED for run in made):
-            self._end.is_stopped = True
-        return [run for run in made if not run.info.warmup]
 
     def _pass_over(self, row: SuiteRow, error: str) -> None:
         found = self._given_up.setdefault(row.cell.label, [error, 0])
@@ -282,46 +363,3 @@ class SuiteDriver:
         ]
         if self._end.problems:
             self.note(SUITE, {**fact, "problems": [*fact.get("problems", []), *self._end.problems]})
-
-
-def check_folder(folder: Path, *, resumes: bool) -> Path:
-    """The session's path below `folder`, which is made unless a suite there is continued.
-
-    Raises UserError for a folder that holds something and is not to be resumed, and for one with nothing to resume.
-    """
-    path = folder / SUITE_SESSION
-    if resumes:
-        if not _is_begun(folder, path):
-            raise UserError(
-                f"--resume: there is no suite in '{folder}' to go on with; leave --resume out to begin one."
-            )
-        if not path.is_file() or not path.stat().st_size:
-            _clear(path)
-        return path
-    if folder.is_file():
-        raise UserError(f"-o: '{folder}' is a file; name a folder.")
-    if folder.is_dir() and any(folder.iterdir()):
-        way = "add --resume to go on with it, or name" if _is_begun(folder, path) else "name"
-        raise UserError(f"-o: '{folder}' is there already and not empty; {way} a new folder.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"-o: '{folder}' cannot be made ({error.strerror or error}); choose another place.") from None
-    return path
-
-
-def _is_begun(folder: Path, path: Path) -> bool:
-    """Whether a suite was begun there, be it that it was killed before its session had a first byte."""
-    if path.is_file() and path.stat().st_size:
-        return True
-    return folder.is_dir() and {*folder.iterdir()} <= {*_files_of(path), folder / FRAMES_FOLDER}
-
-
-def _clear(path: Path) -> None:
-    """Takes away a session without a byte, and what SQLite keeps beside it."""
-    for left in _files_of(path):
-        left.unlink(missing_ok=True)
-
-
-def _files_of(path: Path) -> list[Path]:
-    return [path.with_name(path.name + suffix) for suffix in ("", "-journal", "-wal", "-shm", ENDING)]

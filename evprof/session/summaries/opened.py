@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 from evprof.core.errors import UserError
 from evprof.core.listed_runs import ListedRuns
 from evprof.core.recording import RecordLog, StoredPart
+from evprof.core.rows.row_block import blocks_by_run
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
-from evprof.core.run_log import RunBook, RunLog, blocks_by_run
+from evprof.core.run_log import RunLog
 from evprof.session.checksums import DamageError, Tally
 from evprof.session.header import check_header
 from evprof.session.migrations import format_of
@@ -42,7 +44,7 @@ _BEFORE = 8
 
 
 @dataclass
-class StoredSession:
+class OpenedSession:
     """A session as opened: `runs` in order of their numbers, `deleted` ones apart, and what is known of it besides.
 
     `stored` are those of the runs that have summaries; None where the session was read as a whole.
@@ -60,7 +62,7 @@ class StoredSession:
     row_count: int = 0
 
 
-def open_session(path: Path) -> StoredSession:
+def open_session(path: Path) -> OpenedSession:
     """Opens a session for reading. Raises UserError when it is missing, foreign, newer or damaged."""
     path = Path(path)
     check_header(path)
@@ -79,11 +81,11 @@ def open_session(path: Path) -> StoredSession:
     return _as_whole(path)
 
 
-def _as_whole(path: Path) -> StoredSession:
+def _as_whole(path: Path) -> OpenedSession:
     session = load_session(path)
     book = RunBook(session.recording)
     book.update()
-    return StoredSession(
+    return OpenedSession(
         path,
         {run_id: book.runs[run_id] for run_id in sorted(book.runs)},
         {run_id: book.deleted[run_id] for run_id in sorted(book.deleted)},
@@ -97,7 +99,7 @@ def _as_whole(path: Path) -> StoredSession:
     )
 
 
-def _by_summaries(path: Path, connection: sqlite3.Connection) -> StoredSession | None:
+def _by_summaries(path: Path, connection: sqlite3.Connection) -> OpenedSession | None:
     """The session by its summaries; None where too many runs have none."""
     if format_of(connection) != FORMAT:
         return None
@@ -124,7 +126,7 @@ def _by_summaries(path: Path, connection: sqlite3.Connection) -> StoredSession |
         max(every, default=0),
         max([*groups, *(run.info.group_id for run in late.values())], default=0),
     )
-    return StoredSession(
+    return OpenedSession(
         path,
         ListedRuns(stored, late, deleted),
         {run_id: late[run_id] if run_id in late else stored[run_id] for run_id in sorted(deleted)},

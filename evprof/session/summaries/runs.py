@@ -14,8 +14,9 @@ from evprof.core.plain import UnfitError, hints_of, reader_of
 from evprof.core.recording import RecordLog
 from evprof.core.records import JudgementRecord, RoundRecord
 from evprof.core.rows.kinds import JUDGED, ROUNDS, TEXT
+from evprof.core.rows.row_block import blocks_by_run
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunLog, blocks_by_run
+from evprof.core.run_log import RunLog
 from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 from evprof.session.reading import spoil

@@ -63,17 +63,29 @@ class Marking(QObject):
         return self._controller.marks
 
     def _place(self) -> Mark | None:
-        """Where a new mark goes: what is selected, else the pointer's moment."""
+        """What is selected, else the pointer's moment; None where neither is on show."""
         chosen = self._selection.chosen
         when = self._scene.range_of(chosen)
+        shown = [track.run.run_id for _, track in self._scene.shown]
+        if not shown:
+            return None
+        if when is not None and chosen is not None and not isinstance(chosen, TimeRange):
+            return self._mark_of(chosen.run_id, when)
         if when is None and self._scene.pointer_px is not None:
             t_ns = self._scene.scale.t(self._scene.pointer_px)
             when = TimeRange(t_ns, t_ns)
+        return None if when is None else self._mark_of(shown[-1], when)
+
+    def _new_place(self) -> Mark | None:
+        """Where a new mark goes: what is selected or pointed at, else the middle of the view. Without a run it says
+        what a mark needs."""
         shown = [track.run.run_id for _, track in self._scene.shown]
-        if when is None or not shown:
+        if not shown:
+            self.book.refused.emit("A mark belongs to a run: run a sample or choose a run first.")
             return None
-        run_id = shown[-1] if chosen is None or isinstance(chosen, TimeRange) else chosen.run_id
-        return self._mark_of(run_id, when)
+        scale = self._scene.scale
+        middle = (scale.start_ns + scale.end_ns) // 2
+        return self._place() or self._mark_of(shown[-1], TimeRange(middle, middle))
 
     def _mark_of(self, run_id: int, when: TimeRange) -> Mark:
         """A stretch of the axis in the run's own time."""
@@ -81,9 +93,11 @@ class Marking(QObject):
         return Mark(run_id, when.start_ns - shift, when.end_ns - shift)
 
     def mark(self) -> None:
-        """Marks what is selected, or the moment under the pointer."""
-        place = self._place()
-        if place is not None:
+        """Marks what is selected, the moment under the pointer, or the middle of the view."""
+        place = self._new_place()
+        if place is not None and any(_same(place, mark) for mark in self.book.marks):
+            self.book.refused.emit("This place is marked already: Shift+M writes a note on it.")
+        elif place is not None:
             self.book.add(place)
 
     def mark_at(self, t_ns: int) -> None:
@@ -93,8 +107,8 @@ class Marking(QObject):
             self.book.add(self._mark_of(shown[-1], TimeRange(t_ns, t_ns)))
 
     def write(self) -> None:
-        """Writes a note on what is selected or pointed at, which is marked first, if need be."""
-        place = self._place()
+        """Writes a note on what is selected or pointed at or in the middle, which is marked first, if need be."""
+        place = self._new_place()
         if place is None:
             return
         self.book.add(place)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from evprof.core.safe_text import one_line
 from evprof.export.report.figures import MOST_DECIMALS, interval_decimals, interval_text, number_text, share_text
 from evprof.export.report.parts import PlotSeries, ReportPlot
-from evprof.export.report.plots.axes import Axis, tick_texts
+from evprof.export.report.plots.axes import Axis
 from evprof.export.report.plots.canvas import Canvas, shortened, text_width
 from evprof.export.report.plots.palette import series_colors
-from evprof.export.report.plots.plot_words import LINE, draw_legend, ends_at, value_at, value_text
+from evprof.export.report.plots.plot_words import LINE, draw_legend, ends_at, scale_below, value_at, value_text
 
 _BAR, _THIN_BAR, _GAP = 22.0, 12.0, 14.0
 
@@ -49,7 +49,7 @@ def draw_stacked(canvas: Canvas, plot: ReportPlot) -> float:
         if left:
             canvas.text(x + 8, y + _BAR / 2 + 4.2, words[index], "strong")
         y += _BAR + (8 if left else _GAP - 4)
-    return _scale_below(canvas, axis, y, plot.unit)
+    return scale_below(canvas, axis, y, plot.unit)
 
 
 def _label_room(canvas: Canvas, plot: ReportPlot) -> float:
@@ -85,23 +85,6 @@ def _ink(colors: Sequence[str]) -> str:
     return f"var(--on-{colors[0]})"
 
 
-def _scale_below(canvas: Canvas, axis: Axis, y: float, unit: str) -> float:
-    """A quiet axis under lying bars."""
-    ticks = axis.ticks(72.0)
-    canvas.line(axis.start, y, axis.end, y, "axis")
-    reached = -1.0
-    for value, text in zip(ticks, tick_texts(ticks), strict=True):
-        x = axis.at(value)
-        canvas.line(x, y, x, y + 4, "axis")
-        words = f"{text} {unit}".rstrip() if value == ticks[-1] else text
-        anchor = "start" if x < axis.start + 12 else "end" if x > canvas.width - text_width(words) / 2 else "middle"
-        left = x - text_width(words) * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
-        if left > reached:
-            canvas.text(x, y + 17, words, "dim", anchor)
-            reached = left + text_width(words) + 8
-    return y + 22
-
-
 def draw_grouped(canvas: Canvas, plot: ReportPlot) -> float:
     """A bar per label and series, with intervals. Returns how high the picture became."""
     many = len(plot.series) > 1
@@ -132,7 +115,7 @@ def draw_grouped(canvas: Canvas, plot: ReportPlot) -> float:
             canvas.line(axis.at(1.0), start, axis.at(1.0), end, "reference")
     for at, index, place in rows:
         _draw_bar(canvas, plot, axis, (at, bar), index, place, colors[place])
-    return _scale_below(canvas, axis, y, "" if plot.unit == "x" else plot.unit)
+    return scale_below(canvas, axis, y, "" if plot.unit == "x" else plot.unit)
 
 
 def _draw_bar(  # noqa: PLR0917 - one bar of a group

@@ -1,4 +1,4 @@
-"""What all plots share: values in words, and the legend."""
+"""What all plots share: values in words, the legend, and the scale below lying bars."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from evprof.export.report.figures import number_text, ratio_text
 from evprof.export.report.parts import Badge, PlotSeries
+from evprof.export.report.plots.axes import Axis, tick_texts
 from evprof.export.report.plots.canvas import Canvas, shortened, text_width
 from evprof.export.report.plots.palette import series_colors
 
@@ -63,3 +64,20 @@ def draw_legend(canvas: Canvas, series: Sequence[PlotSeries], y: float, shapes: 
 def is_dashed_line(series: PlotSeries) -> bool:
     """Theory is dashed, a fit is not."""
     return series.badge == Badge.THEORETICAL
+
+
+def scale_below(canvas: Canvas, axis: Axis, y: float, unit: str) -> float:
+    """A quiet axis under lying bars; returns where it ends."""
+    ticks = axis.ticks(72.0)
+    canvas.line(axis.start, y, axis.end, y, "axis")
+    reached = -1.0
+    for value, text in zip(ticks, tick_texts(ticks), strict=True):
+        x = axis.at(value)
+        canvas.line(x, y, x, y + 4, "axis")
+        words = f"{text} {unit}".rstrip() if value == ticks[-1] else text
+        anchor = "start" if x < axis.start + 12 else "end" if x > canvas.width - text_width(words) / 2 else "middle"
+        left = x - text_width(words) * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+        if left > reached:
+            canvas.text(x, y + 17, words, "dim", anchor)
+            reached = left + text_width(words) + 8
+    return y + 22

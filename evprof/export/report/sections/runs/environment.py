@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from evprof.core.run_info import PLACE
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.families import family_title
 from evprof.export.report.data import ReportData, Source
@@ -51,7 +52,7 @@ _MOST_COMMANDS = 12
 def section(data: ReportData) -> Section:
     """Machine, GPU, models, settings, suite, warnings, commands; only what is known."""
     blocks: list[Block] = []
-    for found in (_machine(data), _gpu(data), _models(data)):
+    for found in (_machine(data), _places(data), _gpu(data), _models(data)):
         blocks += [found] if found else []
     blocks += [*settings_blocks(data), *_suites(data), *_warnings(data), *_commands(data)]
     return Section("Environment and how to make it again", tuple(blocks))
@@ -73,6 +74,18 @@ def _machine(data: ReportData) -> Table | None:
             rows.append((Cell(name), *(Cell(_text(value)) for value in values)))
     heads = ("machine", *(", ".join(source.path.name for source in group) if groups[1:] else "" for group in groups))
     return Table(heads, tuple(rows), text_columns=len(heads))
+
+
+def _places(data: ReportData) -> Paragraph | None:
+    """Of a suite that several machines or cards measured: which, and what that means for means and ratios."""
+    counts = Counter(str(place) for run in data.runs if (place := run.info.environment.get(PLACE)))
+    if len(counts) < 2:
+        return None
+    listed = ", ".join(f"{place} ({count} runs)" for place, count in sorted(counts.items()))
+    return Paragraph(
+        f"Measured at {len(counts)} places: {listed}. Means of one configuration are over all of them; ratios and "
+        "differences are of samples that one place measured for both sides, where there are any."
+    )
 
 
 def _gpu(data: ReportData) -> Table | None:
@@ -116,10 +129,11 @@ def _models(data: ReportData) -> Table | None:
     }
     rows = [
         (
-            *text_cells((model.name, role, family_title(model.family))),
-            *text_cells((model.dtype, model.quantization or "as loaded", model.device)),
+            *text_cells((model.name, role, family_title(model.family) or "—")),
+            *text_cells((model.dtype or "—", model.quantization or ("as loaded" if model.dtype else "—"))),
+            *text_cells((model.device or "—",)),
             *text_cells(("—",) * 3 if own == Badge.IMPORTED else (model.attention, model.cache, model.step)),
-            rows_cell(model.parameters),
+            rows_cell(model.parameters) if model.parameters else not_available(),
             bytes_cell(model.weight_bytes, own),
         )
         for role, model, own in found.values()

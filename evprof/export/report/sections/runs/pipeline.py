@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from evprof.core.records import COVERS
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evprof.core.rows.span import Span
 from evprof.core.run_info import ModelFacts
-from evprof.core.run_log import RunLog, Span
+from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_text
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table, Verbatim
@@ -46,8 +47,8 @@ def _models(data: ReportData) -> dict[tuple[str, str], Model]:
     found: dict[tuple[str, str], Model] = {}
     for run in data.runs:
         model = run.info.models.get(run.info.role)
-        if model is None:
-            continue
+        if model is None or not model.layers:
+            continue  # behind a server
         key = (run.info.role, model.name)
         if key not in found or (not _has_tensors(found[key][2]) and _has_tensors(run)):
             found[key] = (model, sizes_in(run, noted), run)

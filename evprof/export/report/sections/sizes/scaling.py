@@ -32,7 +32,16 @@ from evprof.export.report.parts import (
 from evprof.export.report.sections.evidence import badge_of, noted_models, sizes_in
 from evprof.metrics.arithmetic.scaling import FittedLine, Power, fit_line, fit_power
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.costs.sweeps import Sweep, sweeps_of
+from evprof.metrics.costs.sweeps import (
+    GROWS,
+    SHRINKS,
+    TOO_FEW,
+    UNCLEAR,
+    Sweep,
+    basis_text,
+    sweeps_of,
+    verdict_of,
+)
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length, visual_tokens
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import stage_ms
@@ -194,7 +203,10 @@ def _fits(sweep: Sweep) -> Table:
                 Cell(_slope_text(line, figure.unit), Badge.DERIVED),
                 Cell(f"{number_text(line.intercept)} {figure.unit}", Badge.DERIVED),
                 Cell(_exponent_text(power), Badge.DERIVED) if power else not_available("(3 numbers of frames needed)"),
-                Cell(_verdict(line, power), tone="warn" if line.holds_zero and not line.is_small else ""),
+                Cell(
+                    f"{_verdict(line, power)}; {basis_text(line, sweep.axis)}",
+                    tone="warn" if verdict_of(line) in (UNCLEAR, TOO_FEW) else "",
+                ),
             )
         )
     return Table(
@@ -208,7 +220,7 @@ def _fits(sweep: Sweep) -> Table:
 def _slope_text(line: FittedLine, unit: str) -> str:
     text = f"{number_text(line.slope)} {unit}"
     if line.slope_interval is None:
-        return f"{text} (two points)"
+        return f"{text} (no interval)"
     low, high = line.slope_interval
     # An exact count: an interval of rounding errors is none.
     return text if high - low <= 1e-9 * max(1.0, abs(line.slope)) else f"{text} {interval_text(line.slope_interval)}"
@@ -222,17 +234,14 @@ def _exponent_text(power: Power) -> str:
 
 
 def _verdict(line: FittedLine, power: Power | None) -> str:
-    if line.slope_interval is None:
-        return "two numbers of frames: no interval"
-    if line.is_flat:
-        return "flat"
-    if line.holds_zero:
-        return "not told apart from flat, too few or too scattered points"
-    if line.is_small:
-        return f"{'grows' if line.slope > 0 else 'shrinks'}, by less than 5 % over the range"
-    if power is not None and power.interval is not None and power.interval[0] > 1:
+    verdict = verdict_of(line)
+    if verdict == UNCLEAR:
+        return "not told apart from flat"
+    if verdict in (GROWS, SHRINKS) and line.is_small:
+        return f"{verdict}, by less than 5 % over the range"
+    if verdict == GROWS and power is not None and power.interval is not None and power.interval[0] > 1:
         return "grows faster than in proportion, so that the line is too low at both ends"
-    return "grows" if line.slope > 0 else "shrinks"
+    return verdict
 
 
 def _sentences(sweep: Sweep) -> list[str]:

@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from evprof.core.records import TensorRecord
-from evprof.core.run_log import RunLog, Span
+from evprof.core.rows.span import Span
+from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell

@@ -1,4 +1,4 @@
-"""Rest between the rows of a suite: so many seconds, or until the GPUs are cool enough."""
+"""Rest between runs: so many seconds, or until the GPUs are cool enough."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""`evprof trace`: what a torch trace tells, in tables or as JSON."""

@@ -1,0 +1,158 @@
+"""One entry of a trace, and how a piece of its list becomes entries: fast as Kineto writes it, patiently otherwise.
+
+msgspec takes typed fields and passes over all others without making anything of them; what it refuses (NaN, control
+characters, broken UTF-8, fields of odd kinds) is read once more by Python's own reader.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from evprof.core.rows.trace_columns import NONE
+
+NOTHING = msgspec.Raw(b"")
+"""A table or list that was not written; others are kept as the text they are."""
+
+_LONGEST_NUMBER = 40
+_ODD_NUMBERS = re.compile(
+    rb"(?<=[:\[,])\s*(?:N/A|[-+]?nan(?:\([^)]*\))?|[-+]?inf(?:inity)?)\s*(?=[,}\]])", re.IGNORECASE
+)
+"""As C++ prints what is no number, where only a value can stand."""
+
+
+class Arguments(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "older_external_id": "external id",
+        "index": "Ev Idx",
+        "shapes": "Input Dims",
+        "older_shapes": "Input dims",
+        "stack": "Call stack",
+        "python_id": "Python id",
+        "python_parent": "Python parent id",
+        "module": "Python module id",
+        "registers": "registers per thread",
+        "shared_memory": "shared memory",
+        "blocks_per_sm": "blocks per SM",
+        "occupancy": "est. achieved occupancy %",
+        "address": "Addr",
+        "allocation": "Bytes",
+        "allocated": "Total Allocated",
+        "reserved": "Total Reserved",
+        "device_type": "Device Type",
+        "device_id": "Device Id",
+    },
+):
+    """What is read of an entry's `args`."""
+
+    external_id: Any = NONE
+    older_external_id: Any = NONE
+    correlation: Any = NONE
+    index: Any = NONE
+    shapes: msgspec.Raw = NOTHING
+    older_shapes: msgspec.Raw = NOTHING
+    stack: str | None = None
+    python_id: Any = None
+    python_parent: Any = NONE
+    module: Any = NONE
+    device: Any = None
+    stream: Any = NONE
+    grid: msgspec.Raw = NOTHING
+    block: msgspec.Raw = NOTHING
+    registers: Any = NONE
+    shared_memory: Any = NONE
+    blocks_per_sm: Any = math.nan
+    occupancy: Any = math.nan
+    bytes: Any = NONE
+    address: Any = NONE
+    allocation: Any = 0
+    allocated: Any = NONE
+    reserved: Any = NONE
+    device_type: Any = NONE
+    device_id: Any = NONE
+    name: Any = None
+    labels: Any = None
+
+
+class TraceEntry(msgspec.Struct, gc=False):
+    """What is read of an entry."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = 0
+    id: Any = NONE
+    args: Arguments | None = None
+
+
+_FAST: Callable[[bytes], list[TraceEntry]] = msgspec.json.Decoder(list[TraceEntry]).decode
+_RAW = {field.encode_name for field in msgspec.structs.fields(Arguments) if field.type is msgspec.Raw}
+_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Arguments)}
+
+
+def quick_entries(text: bytes) -> list[TraceEntry] | None:
+    """The entries between two borders of the list; None where something is unusual, or the borders are none."""
+    try:
+        return _FAST(b"[%b]" % text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def patient_entries(text: bytes) -> list[TraceEntry | None] | None:
+    """The same of anything that Python reads as JSON; None for items that are no tables, or if that fails."""
+    for mended in (text, None):
+        try:
+            found = PATIENT.decode(f"[{(mended or with_numbers(text)).decode('utf-8', errors='replace')}]")
+        except (ValueError, RecursionError):
+            continue
+        return [entry_of(value) for value in found]
+    return None
+
+
+def with_numbers(text: bytes) -> bytes:
+    """With what C++ writes for no number as null."""
+    return _ODD_NUMBERS.sub(b"null", text)
+
+
+def entry_of(value: object) -> TraceEntry | None:
+    """An entry from what Python's reader made of it; None if it is no table."""
+    if not isinstance(value, dict):
+        return None
+    entry = TraceEntry(
+        **{name: _text(value.get(name)) for name in ("ph", "cat", "name")},
+        **{name: value[name] for name in ("pid", "tid", "ts", "dur", "id") if name in value},
+    )
+    told = value.get("args")
+    if isinstance(told, dict):
+        entry.args = Arguments(
+            **{
+                _FIELDS[key]: msgspec.Raw(json.dumps(found).encode()) if key in _RAW else found
+                for key, found in told.items()
+                if key in _FIELDS
+            }
+        )
+        entry.args.stack = _text(entry.args.stack) or None
+    return entry
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)[:_LONGEST_NUMBER]
+
+
+def _whole(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _LONGEST_NUMBER else None
+
+
+PATIENT = json.JSONDecoder(strict=False, parse_constant=lambda _: None, parse_int=_whole)
+"""Reads control characters, NaN and numbers of any length, which become None."""

@@ -1,0 +1,332 @@
+"""Entries of a trace into columns that grow; what they take is asked of a budget before it is taken."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from evprof.core.budget import Budget
+from evprof.core.rows.distinct import Ints
+from evprof.core.rows.trace_columns import (
+    FLOW_PHASES,
+    NONE,
+    DeviceColumns,
+    FlowColumns,
+    MemoryColumns,
+    PythonColumns,
+    Shares,
+    SliceColumns,
+    TraceColumns,
+    TraceHead,
+    Track,
+)
+from evprof.loaders.traces.entries import Arguments, TraceEntry
+
+LONGEST_TEXT = 4_000
+"""Characters kept of a name; templates of C++ may have more."""
+
+_LONGEST_STACK = 40_000
+_LATEST_US = 2.0**62 / 1000
+_ROW_BYTES = 96
+_TEXT_BYTES = 120
+_NO_ARGUMENTS = Arguments()
+_NO_TEXT = b""
+
+
+class _Codes(dict[Any, int]):
+    """Numbers of what was met, in order; new ones are made by `make` and asked of the budget."""
+
+    def __init__(self, texts: list[str], make: Callable[[Any], str], budget: Budget) -> None:
+        super().__init__()
+        self._texts, self._make, self._budget = texts, make, budget
+
+    def __missing__(self, key: Any) -> int:
+        text = self._make(key)
+        self._budget.take(_TEXT_BYTES + 2 * len(text))
+        self._texts.append(text)
+        self[key] = code = len(self._texts) - 1
+        return code
+
+    def of(self, keys: Sequence[Any]) -> list[int]:
+        """The numbers of keys."""
+        try:
+            return [self[key] for key in keys]
+        except TypeError:  # a list or table, where a word is expected
+            return [self[str(key)[:LONGEST_TEXT]] for key in keys]
+
+
+class _Table:
+    """Columns under way: pieces of each, put together on demand."""
+
+    def __init__(self, kinds: Sequence[type[np.generic]]) -> None:
+        self._kinds = kinds
+        self._pieces: list[list[Any]] = [[] for _ in kinds]
+        self.rows = 0
+
+    def add(self, columns: Sequence[Any]) -> None:
+        for pieces, kind, column in zip(self._pieces, self._kinds, columns, strict=True):
+            pieces.append(np.asarray(column, dtype=kind))
+        self.rows += len(columns[0])
+
+    def columns(self) -> list[Any]:
+        """Each in one piece, which is kept as such."""
+        for pieces, kind in zip(self._pieces, self._kinds, strict=True):
+            pieces[:] = [np.concatenate(pieces) if pieces else np.empty(0, dtype=kind)]
+        return [pieces[0] for pieces in self._pieces]
+
+
+_I, _C, _F = np.int64, np.int32, np.float64
+
+
+class TraceGathering:
+    """Takes the entries of one trace and gives its columns, at any time. Raises UserError beyond the budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._texts: list[str] = []
+        self._words = _Codes(self._texts, lambda name: _sound(str(name)[:LONGEST_TEXT]), budget)
+        self._stacks = _Codes(self._texts, lambda stack: _sound(str(stack)[:_LONGEST_STACK]), budget)
+        self._lists = _Codes(self._texts, _list_text, budget)
+        self._tracks: dict[Any, int] = {}
+        self._names: dict[str, dict[Any, str]] = {"process_name": {}, "thread_name": {}, "process_labels": {}}
+        self._slices = _Table((_I, _I, _C, _C, _C, _C, _C, _I, _I, _I))
+        self._python = _Table((_I, _I, _I, _I))
+        self._device = _Table((_I, _I, _I, _C, _C, _I, _I, _F, _F, _I))
+        self._memory = _Table((_I, _C, _I, _I, _I, _I, _I, _I))
+        self._flows = _Table((_I, _I, _C, _C, _C))
+        self.entries = 0
+        self._odd: Counter[str] = Counter()
+
+    def add(self, entries: Sequence[TraceEntry | None]) -> None:
+        """The next entries in the file's order."""
+        self.entries += len(entries)
+        slices: list[TraceEntry] = []
+        marks: list[TraceEntry] = []
+        flows: list[TraceEntry] = []
+        for entry in entries:
+            if entry is None:
+                self._odd["is no table"] += 1
+            elif entry.ph == "X":
+                slices.append(entry)
+            elif entry.ph in FLOW_PHASES:
+                flows.append(entry)
+            elif entry.ph == "i":
+                if entry.name == "[memory]":
+                    marks.append(entry)
+            elif entry.ph == "M":
+                self._name(entry)
+            elif entry.ph in ("B", "E"):
+                self._odd["begins or ends a slice by itself"] += 1
+        self._budget.take(_ROW_BYTES * (len(slices) + len(marks) + len(flows)))
+        for found, add in ((slices, self._add_slices), (marks, self._add_memory), (flows, self._add_flows)):
+            if found:
+                add(found)
+
+    def columns(self, head: TraceHead, problems: Iterable[str] = ()) -> TraceColumns:
+        """What was taken so far."""
+        odd = [f"{count:,} of its entries {what} and were left out." for what, count in self._odd.items()]
+        return TraceColumns(
+            head,
+            tuple(self._texts),
+            tuple(self._track(pid, tid) for pid, tid in self._tracks),
+            SliceColumns(*self._slices.columns()),
+            PythonColumns(*self._python.columns()),
+            DeviceColumns(*self._device.columns()),
+            MemoryColumns(*self._memory.columns()),
+            FlowColumns(*self._flows.columns()),
+            self.entries,
+            (*problems, *odd),
+        )
+
+    def _track(self, pid: Any, tid: Any) -> Track:
+        process = self._names["process_name"].get(str(pid), "")
+        labels = self._names["process_labels"].get(str(pid), "")
+        return Track(
+            _word(pid),
+            _word(tid),
+            " ".join(word for word in (process, labels) if word),
+            self._names["thread_name"].get((str(pid), str(tid)), ""),
+        )
+
+    def _name(self, entry: TraceEntry) -> None:
+        """A process's or a thread's name."""
+        told = self._names.get(entry.name)
+        if told is None or entry.args is None:
+            return
+        is_thread = entry.name == "thread_name"
+        name = _word(entry.args.name if entry.name != "process_labels" else entry.args.labels)
+        self._budget.take(2 * _TEXT_BYTES + 2 * len(name))
+        told[(str(entry.pid), str(entry.tid)) if is_thread else str(entry.pid)] = name
+
+    def _add_slices(self, entries: list[TraceEntry]) -> None:
+        starts, is_timed = _nanoseconds([entry.ts for entry in entries])
+        if not is_timed.all():
+            self._odd["have no usable time"] += int((~is_timed).sum())
+            entries = [entry for entry, is_usable in zip(entries, is_timed.tolist(), strict=True) if is_usable]
+            starts = starts[is_timed]
+            if not entries:
+                return
+        durations, is_long = _nanoseconds([entry.dur for entry in entries])
+        durations = np.where(is_long & (durations > 0), durations, 0)
+        arguments = [entry.args or _NO_ARGUMENTS for entry in entries]
+        first = self._slices.rows
+        own = _ints([told.external_id for told in arguments])
+        older = _ints([told.older_external_id for told in arguments])
+        self._slices.add(
+            (
+                starts,
+                durations,
+                self._words.of([entry.cat for entry in entries]),
+                self._words.of([entry.name for entry in entries]),
+                self._track_codes(entries),
+                self._list_codes([told.shapes or told.older_shapes for told in arguments]),
+                self._stack_codes(arguments),
+                np.where(own == NONE, older, own),
+                _ints([told.correlation for told in arguments]),
+                _ints([told.index for told in arguments]),
+            )
+        )
+        self._add_python(arguments, first)
+        self._add_device(arguments, first)
+
+    def _add_python(self, arguments: list[Arguments], first: int) -> None:
+        rows = [row for row, told in enumerate(arguments, first) if told.python_id is not None]
+        if rows:
+            found = [arguments[row - first] for row in rows]
+            self._budget.take(32 * len(rows))
+            self._python.add(
+                (
+                    rows,
+                    _ints([told.python_id for told in found]),
+                    _ints([told.python_parent for told in found]),
+                    _ints([told.module for told in found]),
+                )
+            )
+
+    def _add_device(self, arguments: list[Arguments], first: int) -> None:
+        rows = [row for row, told in enumerate(arguments, first) if told.device is not None]
+        if rows:
+            found = [arguments[row - first] for row in rows]
+            self._budget.take(72 * len(rows))
+            self._device.add(
+                (
+                    rows,
+                    _ints([told.device for told in found]),
+                    _ints([told.stream for told in found]),
+                    self._list_codes([told.grid for told in found]),
+                    self._list_codes([told.block for told in found]),
+                    _ints([told.registers for told in found]),
+                    _ints([told.shared_memory for told in found]),
+                    _floats([told.blocks_per_sm for told in found]),
+                    _floats([told.occupancy for told in found]),
+                    _ints([told.bytes for told in found]),
+                )
+            )
+
+    def _add_memory(self, entries: list[TraceEntry]) -> None:
+        times, is_timed = _nanoseconds([entry.ts for entry in entries])
+        arguments = [entry.args or _NO_ARGUMENTS for entry in entries]
+        columns = (
+            times,
+            self._track_codes(entries),
+            _ints([told.address for told in arguments]),
+            _ints([told.allocation for told in arguments]),
+            _ints([told.allocated for told in arguments]),
+            _ints([told.reserved for told in arguments]),
+            _ints([told.device_type for told in arguments]),
+            _ints([told.device_id for told in arguments]),
+        )
+        self._memory.add(tuple(np.asarray(column)[is_timed] for column in columns))
+
+    def _add_flows(self, entries: list[TraceEntry]) -> None:
+        times, is_timed = _nanoseconds([entry.ts for entry in entries])
+        columns = (
+            times,
+            _ints([entry.id for entry in entries]),
+            [FLOW_PHASES.index(entry.ph) for entry in entries],
+            self._words.of([entry.cat for entry in entries]),
+            self._track_codes(entries),
+        )
+        self._flows.add(tuple(np.asarray(column)[is_timed] for column in columns))
+
+    def _track_codes(self, entries: list[TraceEntry]) -> list[int]:
+        known = self._tracks
+        pairs: list[Any] = [(entry.pid, entry.tid) for entry in entries]
+        try:
+            missing = set(pairs) - known.keys()
+        except TypeError:  # a list or table, where a number is expected
+            pairs = [(_word(pid), _word(tid)) for pid, tid in pairs]
+            missing = set(pairs) - known.keys()
+        if missing:
+            self._budget.take(3 * _TEXT_BYTES * len(missing))
+            for pair in pairs:
+                known.setdefault(pair, len(known))
+        return [known[pair] for pair in pairs]
+
+    def _list_codes(self, texts: list[Any]) -> list[int]:
+        return self._lists.of([bytes(text) for text in texts])
+
+    def _stack_codes(self, arguments: list[Arguments]) -> list[int] | Ints:
+        stacks = [told.stack for told in arguments]
+        if not any(stacks):
+            return np.full(len(stacks), NONE)
+        return [NONE if not stack else self._stacks[stack] for stack in stacks]
+
+
+def _list_text(raw: bytes) -> str:
+    """A list as text, written one way; "" of nothing."""
+    if raw == _NO_TEXT:
+        return ""
+    try:
+        return json.dumps(json.loads(raw))[:LONGEST_TEXT]
+    except (ValueError, RecursionError):
+        return raw[:LONGEST_TEXT].decode("utf-8", errors="replace")
+
+
+def _word(value: object) -> str:
+    return "" if value is None else _sound(str(value)[:200])
+
+
+def _sound(text: str) -> str:
+    """Without halves of characters, which no file takes."""
+    return text if text.isascii() else text.encode("utf-8", errors="replace").decode()
+
+
+def _nanoseconds(values: list[Any]) -> tuple[Ints, Any]:
+    """Microseconds as whole nanoseconds, exactly as far as they are written, and which of them are times."""
+    us = _floats(values)
+    is_time = np.isfinite(us) & (np.abs(us) < _LATEST_US)
+    us = np.where(is_time, us, 0.0)
+    whole = np.floor(us)
+    return whole.astype(np.int64) * 1000 + np.rint((us - whole) * 1000).astype(np.int64), is_time
+
+
+def _floats(values: list[Any]) -> Shares:
+    """Numbers; NaN for what is none. Some write them as texts."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_number(value) for value in values], dtype=np.float64)
+
+
+def _ints(values: list[Any]) -> Ints:
+    """Whole numbers of 64 bits; NONE for what is none."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = [value if isinstance(value, int) else _number(value) for value in values]
+        return np.array([int(n) if -(2**63) < n < 2**63 else NONE for n in numbers], dtype=np.int64)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or len(str(value)) > 40:
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan

@@ -1,0 +1,126 @@
+"""Reads a trace of torch's profiler: its size is told first and how far it is meanwhile, and it can be stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evprof.core.budget import MOST_BYTES, Budget
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.rows.trace_columns import TraceColumns
+from evprof.core.units import count_text
+from evprof.loaders.paths import readable_file, unreadable
+from evprof.loaders.traces.gathering import TraceGathering
+from evprof.loaders.traces.scanning import TraceText
+from evprof.loaders.traces.source import TraceBytes
+
+_RATIO = 10
+"""Bytes in memory for each byte of text: the shortest slice has 20 bytes and takes a row; Kineto's take a quarter."""
+
+_SAMPLE_PIECES = 4
+
+
+@dataclass(frozen=True)
+class TraceSize:
+    """What reading a trace will take, by its first pieces: exact for short ones, an estimate otherwise."""
+
+    file_bytes: int
+    text_bytes: int
+    entries: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class TraceProgress:
+    """How far a reading is. `so_far` gives the columns of what was read; call it in the thread that is told."""
+
+    read_bytes: int
+    file_bytes: int
+    entries: int
+    so_far: Callable[[], TraceColumns]
+
+
+Told = Callable[[TraceProgress], None]
+"""Called after every piece, some hundred times a second."""
+
+
+def trace_size(path: str | Path) -> TraceSize:
+    """How large a trace is, from its first pieces. Raises UserError for what is no trace at all."""
+    found = readable_file(path)
+    reader = _Reader(found)
+    with reader.source:
+        for _, _ in zip(range(_SAMPLE_PIECES), reader.steps(), strict=False):
+            pass
+        reader.check()
+        scale = max(reader.source.file_bytes / max(reader.source.taken_bytes, 1), 1.0)
+        return TraceSize(
+            reader.source.file_bytes,
+            round(reader.source.text_bytes * scale),
+            round(reader.gathering.entries * scale),
+            round(reader.budget.taken * scale),
+        )
+
+
+def read_trace(path: str | Path, told: Told | None = None, stop: threading.Event | None = None) -> TraceColumns:
+    """Everything in a trace; of a damaged one what is whole, with a problem that says so.
+
+    Raises UserError where nothing is whole, where it is no trace, or for what is made to fill the memory; Cancelled
+    once `stop` is set.
+    """
+    found = readable_file(path)
+    reader = _Reader(found)
+    try:
+        with reader.source:
+            for _ in reader.steps():
+                if stop is not None and stop.is_set():
+                    raise Cancelled
+                if told is not None:
+                    source = reader.source
+                    told(TraceProgress(source.taken_bytes, source.file_bytes, reader.gathering.entries, reader.columns))
+    except OSError as error:
+        raise unreadable(path, error) from None
+    reader.check()
+    return reader.columns()
+
+
+class _Reader:
+    """A file on its way into columns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.source = TraceBytes(path)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        self.budget = Budget(str(path), 0, _RATIO, 16 << 20, MOST_BYTES)
+        self.text = TraceText(self.source)
+        self.gathering = TraceGathering(self.budget)
+
+    def steps(self) -> Iterator[int]:
+        """Reads piece by piece."""
+        seen = 0
+        for entries in self.text.pieces():
+            self.budget.take(0, self.source.text_bytes - seen)
+            seen = self.source.text_bytes
+            self.gathering.add(entries)
+            yield len(entries)
+
+    def columns(self) -> TraceColumns:
+        """What was read so far."""
+        return self.gathering.columns(self.text.head(), self._problems())
+
+    def check(self) -> None:
+        """Raises UserError where there is nothing to show."""
+        if self.text.has_list and (self.gathering.entries or not self.text.damage):
+            return
+        if self.text.damage:
+            raise UserError(f"{self.path}: the trace is damaged ({self.text.damage}); record it again.")
+        raise UserError(f'{self.path}: has no list "traceEvents", so it is no trace; name a *.pt.trace.json[.gz] file.')
+
+    def _problems(self) -> list[str]:
+        if not self.text.damage:
+            return []
+        read = count_text(self.gathering.entries, "entry").replace("entrys", "entries")
+        return [f"The trace is damaged ({self.text.damage}): the first {read} are shown, the rest is missing."]

@@ -1,0 +1,218 @@
+"""A trace's text piece by piece: lists of entries, and beside them what else the file says of itself.
+
+A piece is cut where a table ends and another begins; what is cut there parses only if the cut lies between two entries.
+Where that fails, entries are read one by one, so that everything before a damage is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from evprof.core.rows.trace_columns import TraceHead
+from evprof.loaders.traces.entries import PATIENT, TraceEntry, entry_of, patient_entries, quick_entries, with_numbers
+from evprof.loaders.traces.head import HEAD_KEYS, head_of
+from evprof.loaders.traces.source import TraceBytes
+
+PIECE_BYTES = 1 << 20
+LONGEST_ENTRY_BYTES = 4 << 20
+"""Of one entry or one value beside them: longer ones are no trace's."""
+
+_WINDOWS = (4 << 10, 256 << 10)
+"""How far from the end of a piece borders are looked for."""
+
+_MOST_BORDERS = 3
+_BORDER = re.compile(rb"\}\s*(?P<comma>,)\s*(?=\{)")
+_BETWEEN = re.compile(r"[\s,]*")
+_SPACE = re.compile(r"\s*")
+
+
+class TraceText:
+    """Reads a trace once. `damage` says what ended the reading before the end, "" if nothing did.
+
+    `has_list` is whether a list of entries was found.
+    """
+
+    def __init__(self, source: TraceBytes) -> None:
+        self._source = source
+        self._data, self._at = b"", 0
+        self._is_last = self._is_mended = False
+        self._known_text: str | None = None
+        self._told: dict[str, Any] = {}
+        self.damage = ""
+        self.has_list = False
+
+    def head(self) -> TraceHead:
+        """What is known of the trace so far."""
+        return head_of(self._told)
+
+    def pieces(self) -> Iterator[list[TraceEntry | None] | list[TraceEntry]]:
+        """The entries, some thousand at a time; None for items that are no tables."""
+        try:
+            yield from self._top()
+        except _DamagedTextError as error:
+            self.damage = self._source.failure or str(error)
+        if self._source.failure and not self.damage:
+            self.damage = self._source.failure
+
+    def _top(self) -> Iterator[list[TraceEntry | None] | list[TraceEntry]]:
+        self._fill()
+        if self._data.startswith(b"\xef\xbb\xbf"):
+            self._at = 3
+        first = self._next()
+        if first == "[":
+            yield from self._list()
+            return
+        if first != "{":
+            raise _DamagedTextError("it is no JSON")
+        self._at += 1
+        while (found := self._next(_BETWEEN)) != "}":
+            if found != '"':
+                raise _DamagedTextError("a key is expected")
+            key = str(self._value())
+            if self._next() != ":":
+                raise _DamagedTextError("a colon is expected")
+            self._at += 1
+            if self._next() == "[" and key == "traceEvents" and not self.has_list:
+                yield from self._list()
+            elif key in HEAD_KEYS:
+                self._told[key] = self._value()
+            else:
+                self._value()
+
+    def _list(self) -> Iterator[list[TraceEntry | None] | list[TraceEntry]]:
+        self._at += 1
+        self.has_list = True
+        while True:
+            while len(self._data) - self._at < PIECE_BYTES and not self._is_last:
+                self._fill()
+            found = self._quick()
+            if found is not None:
+                yield found
+                continue
+            one_by_one, is_over = self._one_by_one()
+            if one_by_one:
+                yield one_by_one
+            if is_over:
+                return
+
+    def _quick(self) -> list[TraceEntry | None] | list[TraceEntry] | None:
+        """Everything up to one of the last borders; None where they are none, and nothing is taken."""
+        borders = self._borders()
+        for comma in borders:
+            found = quick_entries(self._data[self._at : comma])
+            if found is not None:
+                self._at = comma + 1
+                return found
+        for comma in borders[:1]:
+            patient = patient_entries(self._data[self._at : comma])
+            if patient is not None:
+                self._at = comma + 1
+                return patient
+        return None
+
+    def _borders(self) -> list[int]:
+        for window in _WINDOWS:
+            start = max(len(self._data) - window, self._at)
+            found = [match.start("comma") for match in _BORDER.finditer(self._data, start)]
+            if found:
+                return found[: -_MOST_BORDERS - 1 : -1]
+        return []
+
+    def _one_by_one(self) -> tuple[list[TraceEntry | None], bool]:
+        """Entries that are whole in what was read, and whether the list ends after them.
+
+        Raises _DamagedTextError once nothing is whole and nothing more is to come.
+        """
+        found: list[TraceEntry | None] = []
+        while True:
+            try:
+                if self._next(_BETWEEN) == "]":
+                    self._at += 1
+                    return found, True
+                found.append(entry_of(self._value(is_at_once=bool(found))))
+            except _MoreNeededError:
+                return found, False
+            except _DamagedTextError:
+                if found:
+                    return found, False
+                raise
+
+    def _value(self, *, is_at_once: bool = False) -> Any:
+        """The value that begins here. `is_at_once`: Raises _MoreNeededError rather than read on."""
+        while True:
+            try:
+                found, end = self._scanned()
+            except (ValueError, StopIteration, RecursionError) as error:
+                failure = _told(error)
+            else:
+                # A number may go on in the next piece.
+                if end < len(self._data) or self._is_last:
+                    piece = self._data[self._at : end]
+                    self._at = end
+                    return found if piece.isascii() else _of_utf8(piece, found)
+                failure = "it ends in the middle"
+            if is_at_once and not self._is_last:
+                raise _MoreNeededError
+            if self._is_last or len(self._data) - self._at > LONGEST_ENTRY_BYTES:
+                raise _DamagedTextError(failure)
+            self._fill()
+
+    def _scanned(self) -> tuple[Any, int]:
+        """What Python's reader makes of the text from here on, as Latin-1: a character for each byte."""
+        try:
+            return PATIENT.scan_once(self._text, self._at)
+        except (ValueError, StopIteration):
+            if self._is_mended:
+                raise
+            self._data = self._data[: self._at] + with_numbers(self._data[self._at :])
+            self._known_text, self._is_mended = None, True
+            return PATIENT.scan_once(self._text, self._at)
+
+    def _next(self, between: re.Pattern[str] = _SPACE) -> str:
+        """The next character that is no space. Raises _DamagedTextError at the end."""
+        while True:
+            match = between.match(self._text, self._at)
+            self._at = match.end() if match else self._at
+            if self._at < len(self._data):
+                return self._text[self._at]
+            if self._is_last:
+                raise _DamagedTextError("it ends in the middle")
+            self._fill()
+
+    @property
+    def _text(self) -> str:
+        if self._known_text is None:
+            self._known_text = self._data.decode("latin-1")
+        return self._known_text
+
+    def _fill(self) -> None:
+        """A piece more, without what is done with."""
+        more = self._source.read(PIECE_BYTES)
+        self._is_last = not more
+        self._data = self._data[self._at :] + more
+        self._at = 0
+        self._known_text, self._is_mended = None, False
+
+
+class _DamagedTextError(Exception):
+    """Why the text cannot be read on, as the end of a sentence."""
+
+
+class _MoreNeededError(Exception):
+    """What is asked for is not whole in what was read."""
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return f"{error.msg.lower()}" if isinstance(error, json.JSONDecodeError) else "it ends in the middle"
+
+
+def _of_utf8(piece: bytes, found: Any) -> Any:
+    try:
+        return PATIENT.decode(piece.decode("utf-8", errors="replace"))
+    except (ValueError, RecursionError):
+        return found

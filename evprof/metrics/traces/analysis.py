@@ -1,0 +1,135 @@
+"""Everything a trace is asked: each figure is worked out when it is first looked at, and kept."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from evprof.core.rows.trace_columns import NONE, TraceColumns
+from evprof.core.units import count_text
+from evprof.metrics.traces.advice import TraceAdvice, advice
+from evprof.metrics.traces.graphs import graph_problems
+from evprof.metrics.traces.kernels import KernelRow, kernel_rows
+from evprof.metrics.traces.launches import Launches, launches
+from evprof.metrics.traces.memory import MemoryFigures, memory_figures
+from evprof.metrics.traces.modules import ModuleRow, module_rows
+from evprof.metrics.traces.operators import OperatorFigures, OperatorRow, operator_figures, operator_rows
+from evprof.metrics.traces.overview import TraceOverview, overview
+from evprof.metrics.traces.roles import Mask
+from evprof.metrics.traces.stages import TraceStage, trace_stages
+from evprof.metrics.traces.tree import ScopeTree, scope_tree
+
+
+class TraceAnalysis:
+    """The figures of one trace. Use it in one thread at a time; the first look at a figure takes up to a second."""
+
+    def __init__(self, trace: TraceColumns) -> None:
+        self._trace = trace
+
+    @property
+    def trace(self) -> TraceColumns:
+        """What was read."""
+        return self._trace
+
+    @cached_property
+    def tree(self) -> ScopeTree:
+        """Which operator called which."""
+        return scope_tree(self.trace)
+
+    @cached_property
+    def launched(self) -> Launches:
+        """What ran on devices, and what launched it."""
+        return launches(self.trace, self.tree)
+
+    @cached_property
+    def figures(self) -> OperatorFigures:
+        """Figures of each scope of the tree."""
+        return operator_figures(self.trace, self.tree, self.launched)
+
+    @cached_property
+    def start_ns(self) -> int:
+        """When the first slice or allocation begins, on the trace's clock."""
+        firsts = [times.min() for times in (self.trace.slices.starts, self.trace.memory.times) if len(times)]
+        return int(min(firsts, default=0))
+
+    @cached_property
+    def end_ns(self) -> int:
+        """When the last slice ends."""
+        lasts = [times.max() for times in (self.trace.ends, self.trace.memory.times) if len(times)]
+        return int(max(lasts, default=0))
+
+    @cached_property
+    def overview(self) -> TraceOverview | None:
+        """Time by category and step, use of devices; None of a trace without operators and device work."""
+        return overview(self.trace, self.tree, self.launched)
+
+    @cached_property
+    def operators(self) -> tuple[OperatorRow, ...]:
+        """Operators by name."""
+        return operator_rows(self.trace, self.tree, self.figures)
+
+    @cached_property
+    def operators_by_shapes(self) -> tuple[OperatorRow, ...]:
+        """Operators by name and input shapes."""
+        return operator_rows(self.trace, self.tree, self.figures, by_shapes=True)
+
+    def stacks_of(self, name: str) -> tuple[OperatorRow, ...]:
+        """One operator by call stack; only traces of `with_stack` by older versions of torch hold these."""
+        chosen = np.array([text == name for text in self.trace.texts], dtype=bool)
+        mine = chosen[self.tree.names] & (self.trace.slices.stacks[self.tree.rows] != NONE)
+        return operator_rows(self.trace, self.tree, self.figures, by_stacks=True, chosen=mine)
+
+    def operators_between(self, start_ns: int, end_ns: int) -> tuple[OperatorRow, ...]:
+        """Operators that began in a stretch of the trace's time, with all that they launched, whenever it ran."""
+        return operator_rows(self.trace, self.tree, self.figures, chosen=self._begun(start_ns, end_ns))
+
+    @cached_property
+    def kernels(self) -> tuple[KernelRow, ...]:
+        """Kernels by name."""
+        return kernel_rows(self.trace, self.tree, self.launched)
+
+    @cached_property
+    def kernels_by_launch(self) -> tuple[KernelRow, ...]:
+        """Kernels by name, operator, grid, block, registers and shared memory."""
+        return kernel_rows(self.trace, self.tree, self.launched, by_launch=True)
+
+    @cached_property
+    def memory(self) -> MemoryFigures:
+        """Curves, allocations, operators."""
+        return memory_figures(self.trace, self.tree)
+
+    @cached_property
+    def modules(self) -> tuple[ModuleRow, ...]:
+        """The tree of `nn.Module` calls."""
+        return module_rows(self.trace, self.tree, self.figures)
+
+    @cached_property
+    def stages(self) -> tuple[TraceStage, ...]:
+        """evprof's own stages in the trace, with the kernels under each."""
+        return trace_stages(self.trace, self.launched)
+
+    @cached_property
+    def advice(self) -> tuple[TraceAdvice, ...]:
+        """What could make it faster or smaller, each with the switch that does it; the largest share first."""
+        return advice(self)
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What is missing or odd, as sentences."""
+        found = [*self.trace.problems, *graph_problems(self.trace, self.launched)]
+        if crossing := self.tree.crossing:
+            found.append(
+                f"{count_text(crossing, 'scope')} begin in one scope of their thread and end after it; "
+                "they are left out."
+            )
+        if self.overview is not None and (dropped := self.overview.dropped_steps):
+            found.append(
+                f"The last {count_text(dropped, 'step')} launched too few kernels to have been recorded whole and are "
+                "left out of the overview."
+            )
+        return tuple(found)
+
+    def _begun(self, start_ns: int, end_ns: int) -> Mask:
+        chosen: Mask = (self.tree.starts >= start_ns) & (self.tree.starts < end_ns)
+        return chosen

@@ -1,0 +1,116 @@
+"""What ran on devices and who launched it: a kernel names a call of the runtime, and that names an operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.trace_columns import NONE, TraceColumns
+from evprof.metrics.traces.roles import DEVICE_WORK, KERNEL, RUNTIME, Mask, slice_roles, text_mask
+from evprof.metrics.traces.tree import ScopeTree
+
+_TENSOR_CORES = (
+    *("h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "c1688"),
+    *("dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel", "conv1x1", "conv2d_c1_k1", "direct_group"),
+    *("xmma_implicit_gemm", "xmma_sparse_conv", "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm"),
+)
+"""Parts of the names of kernels that use tensor cores, as torch-tb-profiler knows them."""
+
+_NEWER_TENSOR_CORES = ("wgmma", "warpgroup", "flash_fwd", "flash_bwd", "nvjet", "tensorop", "_bf16gemm_")
+"""Those of Hopper's and Blackwell's libraries, of FlashAttention and CUTLASS, which came later."""
+
+_ELIGIBLE = frozenset(
+    {
+        *(
+            f"aten::{name}"
+            for name in (
+                *("_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d"),
+                *("conv_transpose3d", "convolution", "cudnn_convolution", "cudnn_convolution_transpose", "prelu"),
+                *("addmm", "addmv", "addr", "matmul", "mm", "mv", "linear", "addbmm", "baddbmm", "bmm", "chain_matmul"),
+                *("linalg_multi_dot", "_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "lstm_cell", "gru_cell"),
+                *("rnn_tanh_cell", "rnn_relu_cell", "cudnn_convolution_transpose_backward", "addmm_"),
+                *("cudnn_convolution_backward_weight", "cudnn_convolution_transpose_backward_weight"),
+                *("cudnn_convolution_transpose_backward_input", "cudnn_convolution_backward_input"),
+                "cudnn_convolution_backward",
+            )
+        ),
+        *("CudnnConvolutionBackward", "BmmBackward0", "CudnnConvolutionTransposeBackward", "MmBackward"),
+        *("AddmvBackward", "MvBackward", "AddmmBackward", "AddbmmBackward"),
+    }
+)
+"""Operators that can use tensor cores."""
+
+
+@dataclass(frozen=True)
+class Launches:
+    """A trace's device work, one row each: `rows` and `calls` (of the runtime) are slices, `scopes` places in the tree.
+
+    `calls` and `scopes` are NONE where nobody knows. `host_ns` is what the runtime's calls took, for each scope.
+    """
+
+    rows: Ints
+    calls: Ints
+    scopes: Ints
+    durations: Ints
+    is_kernel: Mask
+    uses_tensor_cores: Mask
+    host_ns: Ints
+
+    def per_scope(self, scopes: int, chosen: Mask | None = None) -> Ints:
+        """The time of device work that each of so many scopes launched itself, ns."""
+        mine = self.scopes >= 0 if chosen is None else (self.scopes >= 0) & chosen
+        found = np.zeros(scopes, dtype=np.int64)
+        np.add.at(found, self.scopes[mine], self.durations[mine])
+        return found
+
+
+def launches(trace: TraceColumns, tree: ScopeTree) -> Launches:
+    """The device work of a trace."""
+    slices = trace.slices
+    roles = slice_roles(trace.texts, slices.categories, slices.names)
+    calls = np.flatnonzero(roles == RUNTIME)
+    rows = np.flatnonzero(np.isin(roles, DEVICE_WORK))
+    owners = np.where(tree.modules == NONE, slices.external_ids[tree.rows], NONE)
+    scope_of_call = joined(slices.external_ids[calls], owners)
+    scope_of_call = np.where(scope_of_call >= 0, tree.keepers[scope_of_call], NONE) if len(tree) else scope_of_call
+    host_ns = np.zeros(len(tree), dtype=np.int64)
+    known = scope_of_call >= 0
+    np.add.at(host_ns, scope_of_call[known], slices.durations[calls[known]])
+    call = joined(slices.correlations[rows], slices.correlations[calls])
+    return Launches(
+        rows,
+        np.where(call >= 0, calls[call], NONE) if len(calls) else np.full(len(rows), NONE),
+        np.where(call >= 0, scope_of_call[call], NONE) if len(calls) else np.full(len(rows), NONE),
+        slices.durations[rows],
+        roles[rows] == KERNEL,
+        tensor_core_names(trace)[slices.names[rows]] if len(rows) else np.zeros(0, dtype=bool),
+        host_ns,
+    )
+
+
+def tensor_core_names(trace: TraceColumns) -> Mask:
+    """Which texts are names of kernels that use tensor cores."""
+    parts = (*_TENSOR_CORES, *_NEWER_TENSOR_CORES)
+    return text_mask(trace.texts, lambda name: any(part in name for part in parts))
+
+
+def eligible(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> Mask:
+    """Which operators can use tensor cores: by name, by what they launched, or by an operator inside."""
+    found = text_mask(trace.texts, _ELIGIBLE.__contains__)[tree.names] if len(tree) else tree.counts
+    found |= tree.is_operator & (launched.per_scope(len(tree), launched.uses_tensor_cores) > 0)
+    can, parents, is_operator = found.tolist(), tree.parents.tolist(), tree.is_operator.tolist()
+    for place in reversed(range(len(can))):  # what lies inside comes after
+        if can[place] and parents[place] >= 0 and is_operator[parents[place]]:
+            can[parents[place]] = True
+    return np.array(can, dtype=bool)
+
+
+def joined(keys: Ints, among: Ints) -> Ints:
+    """For each key the first place where it stands among others; NONE for NONE and for what stands nowhere."""
+    known = distinct(among)
+    if not len(known.values):
+        return np.full(len(keys), NONE)
+    at = np.minimum(np.searchsorted(known.values, keys), len(known.values) - 1)
+    return np.where((known.values[at] == keys) & (keys != NONE), known.firsts[at], NONE)

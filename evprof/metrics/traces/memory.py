@@ -1,0 +1,217 @@
+"""What memory did: totals over time by device, every allocation with who made it, and what each operator kept.
+
+An allocation belongs to the innermost operator that runs on its thread; a release to whoever made what is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.trace_columns import NONE, TraceColumns
+from evprof.metrics.traces.tree import ScopeTree
+
+MOST_DEVICES = 64
+"""Of one machine: those that a trace names beyond are left out."""
+
+_CPU, _GPU = 0, 1
+
+
+@dataclass(frozen=True)
+class MemoryCurve:
+    """The allocator's totals of one device after each of its steps, in the order of time."""
+
+    device: str
+    times_ns: Ints
+    allocated_bytes: Ints
+    reserved_bytes: Ints
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that was allocated."""
+        return int(self.allocated_bytes.max(initial=0))
+
+    @property
+    def peak_at_ns(self) -> int:
+        """When that was first so."""
+        return int(self.times_ns[int(self.allocated_bytes.argmax())])
+
+    @property
+    def peak_reserved_bytes(self) -> int:
+        """The most that was reserved."""
+        return int(self.reserved_bytes.max(initial=0))
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Memory taken and given back; times None where that lies outside the trace, `operator` "" where nobody is known.
+
+    `within` is the operator around one that only makes an empty tensor.
+    """
+
+    device: str
+    operator: str
+    within: str
+    bytes: int
+    allocated_ns: int | None
+    released_ns: int | None
+
+
+@dataclass(frozen=True)
+class OperatorMemory:
+    """What all calls of an operator did to a device's memory; "total" with all operators inside, increases less
+    releases."""
+
+    device: str
+    name: str
+    calls: int
+    self_increase_bytes: int
+    total_increase_bytes: int
+    self_allocations: int
+    total_allocations: int
+    self_allocated_bytes: int
+    total_allocated_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryFigures:
+    """A trace's memory. `curves` are by device, GPUs first; `operators` those that touched it, the most kept first."""
+
+    curves: tuple[MemoryCurve, ...]
+    allocations: Sequence[Allocation]
+    operators: tuple[OperatorMemory, ...]
+
+
+def memory_figures(trace: TraceColumns, tree: ScopeTree) -> MemoryFigures:
+    """Everything about memory; empty where the trace has none (`profile_memory` was off)."""
+    order = np.argsort(trace.memory.times, kind="stable")
+    devices = _devices(trace)[order]
+    names = _device_names(trace)
+    scopes = tree.innermost(trace.memory.tracks[order].astype(np.int64), trace.memory.times[order])
+    is_known = scopes >= 0
+    is_known[is_known] = tree.counts[scopes[is_known]]
+    scopes = np.where(is_known, scopes, NONE)
+    found = sorted(names.items(), key=lambda item: (not item[1].startswith("GPU"), item[1]))[:MOST_DEVICES]
+    return MemoryFigures(
+        tuple(
+            curve for device, name in found if len((curve := _curve(trace, order[devices == device], name)).times_ns)
+        ),
+        _Allocations(trace, tree, order, scopes, [names[device] for device in devices.tolist()]),
+        tuple(
+            row
+            for device, name in found
+            for row in _by_operator(
+                trace, tree, trace.memory.bytes[order], np.where(devices == device, scopes, NONE), device=name
+            )
+        ),
+    )
+
+
+def _devices(trace: TraceColumns) -> Ints:
+    """A number for each kind and number of device."""
+    return np.clip(trace.memory.device_types, -1, 4095) * 4096 + np.clip(trace.memory.devices, -1, 4094) + 1
+
+
+def _device_names(trace: TraceColumns) -> dict[int, str]:
+    memory = trace.memory
+    keys = _devices(trace).tolist()
+    seen = set(zip(keys, memory.device_types.tolist(), memory.devices.tolist(), strict=True))
+    words = {_CPU: "CPU", _GPU: "GPU {}"}
+    return {key: words.get(kind, f"device {{}} of kind {kind}").format(number) for key, kind, number in seen}
+
+
+def _curve(trace: TraceColumns, rows: Ints, name: str) -> MemoryCurve:
+    memory = trace.memory
+    rows = rows[(memory.allocated[rows] != NONE) & (memory.reserved[rows] != NONE)]
+    return MemoryCurve(name, memory.times[rows], memory.allocated[rows], memory.reserved[rows])
+
+
+class _Allocations(Sequence[Allocation]):
+    """Pairs of an allocation and its release, made into objects one by one."""
+
+    def __init__(self, trace: TraceColumns, tree: ScopeTree, order: Ints, scopes: Ints, devices: list[str]) -> None:
+        self._trace, self._tree, self._order = trace, tree, order
+        self._scopes, self._devices = scopes, devices
+        self._pairs = _paired(trace.memory.addresses[order], trace.memory.bytes[order])
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @overload
+    def __getitem__(self, place: int) -> Allocation: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Allocation]: ...
+    def __getitem__(self, place: int | slice) -> Allocation | list[Allocation]:
+        """One or several."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        taken, given = self._pairs[place].tolist()
+        memory = self._trace.memory
+        row = taken if taken >= 0 else given
+        scope = int(self._scopes[row]) if taken >= 0 else NONE
+        name = self._name(scope)
+        above = int(self._tree.parents[scope]) if scope >= 0 else NONE
+        return Allocation(
+            self._devices[row],
+            name,
+            self._name(int(self._tree.keepers[above])) if above >= 0 and name.startswith("aten::empty") else "",
+            abs(int(memory.bytes[self._order[row]])),
+            int(memory.times[self._order[taken]]) if taken >= 0 else None,
+            int(memory.times[self._order[given]]) if given >= 0 else None,
+        )
+
+    def _name(self, scope: int) -> str:
+        return self._trace.text(int(self._tree.names[scope])) if scope >= 0 else ""
+
+
+def _paired(addresses: Ints, sizes: Ints) -> Ints:
+    """(pairs, 2) places of allocations and of their releases, NONE where one is missing, in the order of the first."""
+    order = np.argsort(addresses, kind="stable")
+    is_taken = sizes[order] > 0
+    follows = np.zeros(len(order), dtype=bool)
+    follows[1:] = (addresses[order][1:] == addresses[order][:-1]) & is_taken[:-1] & ~is_taken[1:]
+    partner = np.full(len(order), NONE)
+    places = np.flatnonzero(follows)
+    partner[places - 1] = order[places]
+    firsts = np.flatnonzero(~follows)
+    pairs = np.stack(
+        (
+            np.where(is_taken[firsts], order[firsts], NONE),
+            np.where(is_taken[firsts], partner[firsts], order[firsts]),
+        ),
+        axis=1,
+    )
+    found: Ints = pairs[np.argsort(pairs.max(axis=1) if not len(pairs) else order[firsts], kind="stable")]
+    return found
+
+
+def _by_operator(
+    trace: TraceColumns, tree: ScopeTree, sizes: Ints, scopes: Ints, *, device: str
+) -> list[OperatorMemory]:
+    """Of one device: the bytes of all changes, and the scopes of its own, NONE for those of others."""
+    mine = scopes >= 0
+    sizes = sizes[mine]
+    own = np.zeros((3, len(tree)), dtype=np.int64)
+    for column, values in zip(own, (sizes, np.maximum(sizes, 0), (sizes > 0).astype(np.int64)), strict=True):
+        np.add.at(column, scopes[mine], values)
+    totals = np.stack([tree.totals(column) for column in own])
+    counted = np.flatnonzero(tree.counts)
+    groups = distinct(tree.names[counted])
+    sums = np.zeros((6, len(groups.values)), dtype=np.int64)
+    for column, values in zip(sums, (*own, *totals), strict=True):
+        np.add.at(column, groups.which, values[counted])
+    calls = np.bincount(groups.which, minlength=len(groups.values))
+    rows = [
+        OperatorMemory(
+            device,
+            trace.text(int(groups.values[at])),
+            int(calls[at]),
+            *(int(sums[place, at]) for place in (0, 3, 2, 5, 1, 4)),
+        )
+        for at in np.flatnonzero(sums.any(axis=0)).tolist()
+    ]
+    return sorted(rows, key=lambda row: -row.self_increase_bytes)

@@ -1,0 +1,135 @@
+"""Operators by name, input shapes or call stack: how often, and how long on the host and on devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.rows.trace_columns import NONE, TraceColumns
+from evprof.metrics.traces.launches import Launches, eligible
+from evprof.metrics.traces.roles import Mask
+from evprof.metrics.traces.tree import ScopeTree
+
+
+@dataclass(frozen=True)
+class OperatorFigures:
+    """Figures of each scope of a tree: "self" is without what lies inside, calls of the runtime included."""
+
+    host_self_ns: Ints
+    device_self_ns: Ints
+    device_total_ns: Ints
+    tensor_self_ns: Ints
+    tensor_total_ns: Ints
+    is_eligible: Mask
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """All calls of an operator, with one list of input shapes or one call stack where it was asked by these.
+
+    `is_eligible`: it can use tensor cores; `tensor_core_share` of its device time alone, None without any.
+    """
+
+    name: str
+    shapes: str
+    stack: str
+    calls: int
+    host_self_ns: int
+    host_total_ns: int
+    device_self_ns: int
+    device_total_ns: int
+    is_eligible: bool
+    tensor_core_share: float | None
+    tensor_core_total_share: float | None
+
+
+def operator_figures(trace: TraceColumns, tree: ScopeTree, launched: Launches) -> OperatorFigures:
+    """The figures of each scope."""
+    device = launched.per_scope(len(tree))
+    tensor = launched.per_scope(len(tree), launched.uses_tensor_cores)
+    return OperatorFigures(
+        tree.durations - tree.of_children(tree.durations) - launched.host_ns,
+        device,
+        tree.totals(device),
+        tensor,
+        tree.totals(tensor),
+        eligible(trace, tree, launched),
+    )
+
+
+def operator_rows(
+    trace: TraceColumns,
+    tree: ScopeTree,
+    figures: OperatorFigures,
+    *,
+    by_shapes: bool = False,
+    by_stacks: bool = False,
+    chosen: Mask | None = None,
+) -> tuple[OperatorRow, ...]:
+    """One row for each name (and shapes, and stack), the most time alone first: on devices, or on the host.
+
+    `chosen` are the scopes that count, all operators without it.
+    """
+    places = np.flatnonzero(tree.counts if chosen is None else tree.counts & chosen)
+    rows = tree.rows[places]
+    keys = [tree.names[places]]
+    if by_shapes:
+        keys.append(trace.slices.shapes[rows].astype(np.int64))
+    if by_stacks:
+        keys.append(trace.slices.stacks[rows].astype(np.int64))
+    groups = distinct(_packed(keys, len(trace.texts)))
+    sums = {
+        name: _summed(groups.which, column[places], len(groups.values)) for name, column in _summable(tree, figures)
+    }
+    firsts = rows[groups.firsts]
+    counts = np.bincount(groups.which, minlength=len(groups.values))
+    can = np.bincount(groups.which, weights=figures.is_eligible[places], minlength=len(groups.values)) > 0
+    found = [
+        OperatorRow(
+            trace.text(trace.slices.names[row]),
+            (trace.text(trace.slices.shapes[row]) or "[]") if by_shapes else "",
+            trace.text(trace.slices.stacks[row]) if by_stacks else "",
+            int(counts[at]),
+            int(sums["host_self"][at]),
+            int(sums["host_total"][at]),
+            int(sums["device_self"][at]),
+            int(sums["device_total"][at]),
+            bool(can[at]),
+            _share(sums["tensor_self"][at], sums["device_self"][at]),
+            _share(sums["tensor_total"][at], sums["device_total"][at]),
+        )
+        for at, row in enumerate(firsts.tolist())
+    ]
+    has_device = any(row.device_self_ns for row in found)
+    return tuple(sorted(found, key=lambda row: -(row.device_self_ns if has_device else row.host_self_ns)))
+
+
+def _summable(tree: ScopeTree, figures: OperatorFigures) -> tuple[tuple[str, Ints], ...]:
+    return (
+        ("host_self", figures.host_self_ns),
+        ("host_total", tree.durations),
+        ("device_self", figures.device_self_ns),
+        ("device_total", figures.device_total_ns),
+        ("tensor_self", figures.tensor_self_ns),
+        ("tensor_total", figures.tensor_total_ns),
+    )
+
+
+def _packed(keys: list[Ints], texts: int) -> Ints:
+    """Several codes as one number."""
+    packed = keys[0]
+    for key in keys[1:]:
+        packed = distinct(packed).which * (texts + 1) + (key - NONE)
+    return packed
+
+
+def _summed(which: Ints, values: Ints, groups: int) -> Ints:
+    found = np.zeros(groups, dtype=np.int64)
+    np.add.at(found, which, values)
+    return found
+
+
+def _share(part: int, whole: int) -> float | None:
+    return float(part / whole) if whole else None

@@ -1,0 +1,288 @@
+"""Sessions and their runs for scripts and notebooks: read once, then tables, figures and answers by name.
+
+Names are those of the JSON documents (docs/json.md) and of the CSV files; times are ms since a run's zero, but in
+`streams`, which hold what was recorded: ns on the recorder's clock.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from evprof.core.errors import UserError
+from evprof.core.records import STREAMS, column_kinds
+from evprof.core.run_book import RunBook
+from evprof.core.run_info import FINISHED
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.figures import FIGURES
+from evprof.export.arrow_tables import stream_values
+from evprof.export.tables import COLUMNS, table_rows
+from evprof.metrics.comparison.figures import READERS
+from evprof.metrics.configurations.gathering import sample_key
+from evprof.metrics.document import run_document, session_document
+from evprof.metrics.figures.stages import END_TO_END
+from evprof.notebook.data_table import Column, DataTable
+from evprof.run.kept_repeatability import spread_among
+from evprof.session.batches import read_batches
+from evprof.session.reading import StoredSession, load_session
+
+
+class _Measured:
+    """The tables of one or several runs, by name and as attributes."""
+
+    def __init__(self, name: str, logs: Iterable[RunLog]) -> None:
+        self._name = name
+        self._runs: list[RunLog] | None = list(logs)
+        self._made: dict[str, dict[str, DataTable]] = {}
+
+    @property
+    def _logs(self) -> list[RunLog]:
+        if self._runs is None:
+            raise UserError(f"{self._name} is closed; open it again.")
+        return self._runs
+
+    @property
+    def tables(self) -> Mapping[str, DataTable]:
+        """Every table that `evprof export --format csv` writes, by name, less the session's own name."""
+        return self._kept("tables", COLUMNS, _own_columns, self._table)
+
+    @property
+    def streams(self) -> Mapping[str, DataTable]:
+        """Every stream as it was recorded, by name: the columns of its records."""
+        return self._kept("streams", STREAMS, lambda name: tuple(column_kinds(name)), self._stream)
+
+    @property
+    def stages(self) -> DataTable:
+        """A row for each stage and each part of one."""
+        return self.tables["stages"]
+
+    @property
+    def tokens(self) -> DataTable:
+        """A row for each token, rejected ones too."""
+        return self.tables["tokens"]
+
+    @property
+    def rounds(self) -> DataTable:
+        """A row for each round of speculation."""
+        return self.tables["rounds"]
+
+    @property
+    def kv_cache(self) -> DataTable:
+        """A row for each moment at which a KV cache grew or was rolled back."""
+        return self.tables["kv_cache"]
+
+    @property
+    def memory(self) -> DataTable:
+        """A row for each sample of the engine process's memory."""
+        return self.tables["memory"]
+
+    @property
+    def power(self) -> DataTable:
+        """A row for each sample of what a device draws."""
+        return self.tables["power"]
+
+    def _kept(
+        self,
+        kind: str,
+        names: Iterable[str],
+        columns_of: Callable[[str], tuple[str, ...]],
+        read: Callable[[str], Mapping[str, Column]],
+    ) -> Mapping[str, DataTable]:
+        """The tables of a kind, made once. Raises UserError when closed."""
+        _ = self._logs
+        if kind not in self._made:
+            self._made[kind] = {name: DataTable(name, columns_of(name), partial(read, name)) for name in names}
+        return self._made[kind]
+
+    def _let_go(self) -> None:
+        self._runs = None
+        self._made.clear()
+
+    def _table(self, name: str) -> Mapping[str, Column]:
+        rows = [row for log in self._logs for row in table_rows(name, log)]
+        return {column: [row.get(column) for row in rows] for column in _own_columns(name)}
+
+    def _stream(self, name: str) -> Mapping[str, Column]:
+        blocks = [block for log in self._logs for block in log.blocks(name)]
+        return {column: stream_values(blocks, column, kind) for column, kind in column_kinds(name).items()}
+
+
+def _own_columns(table: str) -> tuple[str, ...]:
+    return tuple(name for name in COLUMNS[table] if name != "session")
+
+
+class Run(_Measured):
+    """One run of a session."""
+
+    def __init__(self, session: Session, log: RunLog) -> None:
+        super().__init__(str(session.path), [log])
+        self._session = session
+
+    @property
+    def _log(self) -> RunLog:
+        (log,) = self._logs
+        return log
+
+    @property
+    def run_id(self) -> int:
+        """Its number in the session."""
+        return self._log.run_id
+
+    @property
+    def mode(self) -> str:
+        """Which models ran, in which order."""
+        return self._log.info.mode
+
+    @property
+    def role(self) -> str:
+        """Whose text the answer is: "draft" or "target"."""
+        return self._log.info.role
+
+    @property
+    def status(self) -> str:
+        """ "running", "finished", "cancelled" or "failed"."""
+        return self._log.info.status
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed; None where it did not."""
+        return self._log.info.error
+
+    @property
+    def text(self) -> str:
+        """The answer, as far as it came."""
+        return str(self.document["text"] or "")
+
+    @cached_property
+    def figures(self) -> Mapping[str, float | None]:
+        """Every figure of the model that answers, by its name; None for what was not measured."""
+        log = self._log
+        return {key: READERS[key](log, log.info.role, END_TO_END) for key in FIGURES}
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """Everything as JSON has it; speculation is weighed against the plain runs of the same session."""
+        return run_document(self._log, self._session._beside(self._log), self._session._processes)
+
+    def __repr__(self) -> str:
+        return f"<evprof run {self.run_id}: {self.mode}, {self.role}, {self.status}>"
+
+    def _repr_html_(self) -> str:
+        """The run for notebooks: its timeline, answer and main figures."""
+        from evprof.notebook.card import runs_card
+
+        return runs_card(f"run {self.run_id}", [self._log])
+
+
+class Session(_Measured):
+    """A session that was read: a still picture of its file, which is not held open and never written to.
+
+    A context manager; closed, it lets go of everything it read.
+    """
+
+    def __init__(self, stored: StoredSession, folder: Path | None = None) -> None:
+        """`folder`: a temporary one that holds the file, and goes when the session is closed or forgotten."""
+        book = RunBook(stored.recording)
+        book.update()
+        super().__init__(str(stored.path), (book.runs[run_id] for run_id in sorted(book.runs)))
+        self.path = stored.path
+        self._stored: StoredSession | None = stored
+        self._forget = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    @classmethod
+    def read(cls, path: Path, folder: Path | None = None) -> Self:
+        """The session of a file. Raises UserError when it is missing, foreign, newer or damaged."""
+        return cls(load_session(path), folder)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs in order of their numbers."""
+        return tuple(Run(self, log) for log in self._logs)
+
+    def run(self, run_id: int) -> Run:
+        """The run of a number. Raises UserError where there is none."""
+        for run in self.runs:
+            if run.run_id == run_id:
+                return run
+        known = ", ".join(str(run.run_id) for run in self.runs)
+        raise UserError(f"{self.path} has no run {run_id}; it has {known or 'none'}.")
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """The machine and the software, as the JSON documents have them."""
+        return self._open.environment
+
+    @property
+    def figures(self) -> DataTable:
+        """A row for each figure of each run, with its unit."""
+        return self.tables["figures"]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Everything as one JSON document: what `evprof show --json` prints."""
+        batches = read_batches(self._open.facts)
+        return session_document(self._logs, self._open.environment or None, batches=batches, processes=self._processes)
+
+    def raise_for_status(self) -> None:
+        """Raises UserError, which tells the first error, unless every run finished."""
+        bad = [log.info for log in self._logs if log.info.status != FINISHED]
+        if bad:
+            raise UserError(f"Run {bad[0].run_id} {bad[0].status}{f': {bad[0].error}' if bad[0].error else '.'}")
+
+    def save(self, path: str | Path) -> Path:
+        """Copies the session's file to a place where nothing is yet; returns that. Raises UserError."""
+        target = Path(path)
+        if not self._open.path.exists():
+            raise UserError(f"{self.path} is gone.")
+        if target.exists():
+            raise UserError(f"{target} exists already; choose another name.")
+        try:
+            shutil.copyfile(self.path, target)
+        except OSError as error:
+            raise UserError(f"'{target}' cannot be written ({error.strerror or error}); name another place.") from error
+        return target
+
+    def close(self) -> None:
+        """Lets go of what was read, and of a temporary file. Safe to call twice."""
+        for run in self.__dict__.pop("runs", ()):
+            run._let_go()
+        self._let_go()
+        self._stored = None
+        if self._forget is not None:
+            self._forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        told = "closed" if self._runs is None else f"{len(self._runs)} run{'' if len(self._runs) == 1 else 's'}"
+        return f"<evprof session {self.path}: {told}>"
+
+    def _repr_html_(self) -> str:
+        """The session for notebooks: the timeline of its runs, their answers and main figures."""
+        from evprof.notebook.card import runs_card
+
+        return runs_card(self.path.name, self._logs)
+
+    @property
+    def _open(self) -> StoredSession:
+        if self._stored is None:
+            raise UserError(f"{self._name} is closed; open it again.")
+        return self._stored
+
+    @property
+    def _processes(self) -> Any:
+        return spread_among(self._logs, self._open.facts)
+
+    def _beside(self, log: RunLog) -> list[RunLog]:
+        return [other for other in self._logs if sample_key(other) == sample_key(log)]

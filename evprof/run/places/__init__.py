@@ -1,0 +1,1 @@
+"""Places to work: this process, an engine process, or many of them on this machine and others (Ray)."""

@@ -1,0 +1,140 @@
+"""One place at work for somebody elsewhere: an engine process of its own, and what it recorded as a whole.
+
+It runs in a process of whoever spreads the work (an actor of Ray, say), one for each GPU or group of CPU threads. The
+engine is a child of that process and ends with it; it may crash or hang without taking the place along.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import evprof
+from evprof.core.errors import UserError
+from evprof.core.files.user_folders import cache_folder
+from evprof.core.messages import RunEnded
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.core.run_info import CANCELLED, FAILED, PLACE, PLACES_AT_WORK
+from evprof.run.meters.cooldown import Cooldown, CoolingPause
+from evprof.run.places.arrival import FIRST_RUN_ID, Arrival
+from evprof.run.places.inputs import InputCopies, InputSource
+from evprof.run.processes.open_runs import OpenRuns
+from evprof.run.processes.process_runner import ProcessRunner
+from evprof.run.processes.silence import NO_PROGRESS
+
+COPIES = "inputs"
+"""Below the cache folder of a machine that does not see the inputs where they lie."""
+
+
+@dataclass(frozen=True)
+class SeatTerms:
+    """What a place works with. `make_argv` gives the argument list of an engine process on the place's own machine;
+    `threads` are the CPU threads of its engine (None: as PyTorch finds), `neighbours` the places of its machine."""
+
+    make_argv: Callable[[], Sequence[str]]
+    timeout_s: float | None = None
+    cooldown: Cooldown = field(default_factory=Cooldown)
+    threads: int | None = None
+    neighbours: int = 1
+
+
+@dataclass(frozen=True)
+class SeatAnswer:
+    """What became of a request. `lost`: why its engine process ended without being asked to; `sent_bytes` of inputs
+    were copied to this machine for it; `notes` are sentences for a person."""
+
+    arrival: Arrival
+    lost: str | None = None
+    is_cold: bool = False
+    sent_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class EngineSeat:
+    """Carries out one request at a time; `stop` may be called meanwhile, from another thread."""
+
+    def __init__(self, terms: SeatTerms, source: InputSource | None = None) -> None:
+        """`source` gives the inputs where this machine does not see them; None: it does."""
+        if terms.threads is not None:
+            os.environ["OMP_NUM_THREADS"] = str(terms.threads)
+        else:
+            os.environ.pop("OMP_NUM_THREADS", None)
+        self._notes: list[str] = []
+        self._stop = threading.Event()
+        self._pause = CoolingPause(terms.cooldown, self._stop, self._notes.append)
+        self._has_worked = False
+        self._runner = ProcessRunner(terms.make_argv(), RecordLog(), timeout_s=terms.timeout_s)
+        self._copies = None if source is None else InputCopies(source, cache_folder() / COPIES)
+        self._environment = {PLACE: place_name(), PLACES_AT_WORK: terms.neighbours}
+
+    def describe(self) -> dict[str, Any]:
+        """Its name, the version that it has, and its process."""
+        return {PLACE: self._environment[PLACE], "evprof": evprof.__version__, "pid": os.getpid()}
+
+    def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> SeatAnswer:
+        """The request of these values (`RunRequest.to_json`), in a new engine process where it `is_fresh`."""
+        asked = replace(RunRequest.from_json(values), first_run_id=FIRST_RUN_ID)
+        before = self._copies.sent_bytes if self._copies is not None else 0
+        try:
+            here = asked if self._copies is None else replace(asked, sample=self._copies.sample_here(asked.sample))
+        except UserError as error:
+            return self._untouched(asked, FAILED, error.sentence)
+        if is_fresh:
+            self._runner.renew()
+        if self._has_worked:
+            self._pause.rest()
+        if self._stop.is_set():
+            return self._untouched(asked, CANCELLED, "Stopped before it began.")
+        self._has_worked = True
+        recording = RecordLog()
+        self._runner.record_into(recording)
+        self._runner.run(here, self._look)
+        sent = self._copies.sent_bytes - before if self._copies is not None else 0
+        notes, self._notes[:] = tuple(self._notes), ()
+        is_cold = self._runner.pid is None
+        arrival = Arrival.of(recording).told(asked.sample, self._environment)
+        return SeatAnswer(arrival, self._loss(arrival) if is_cold else None, is_cold, sent, notes)
+
+    def stop(self) -> None:
+        """Asks what is at work to stop, and lets nothing else begin."""
+        self._stop.set()
+        self._runner.stop()
+
+    def close(self) -> None:
+        """Ends the engine process."""
+        self._runner.close()
+
+    def _look(self) -> None:
+        if self._stop.is_set():
+            self._runner.stop()
+
+    def _untouched(self, request: RunRequest, status: str, sentence: str) -> SeatAnswer:
+        """Of a request that no engine was given there is a run all the same."""
+        recording, begun = RecordLog(), OpenRuns()
+        begun.begin(request)
+        for message in begun.close(status, sentence):
+            recording.post(message)
+        return SeatAnswer(Arrival.of(recording).told(request.sample, self._environment))
+
+    def _loss(self, arrival: Arrival) -> str | None:
+        """Why the engine process ended, unless a person or a limit had it ended."""
+        errors = [
+            message.error
+            for message in arrival.messages
+            if isinstance(message, RunEnded) and message.status == FAILED and message.error
+        ]
+        if not errors or self._stop.is_set() or errors[-1].startswith(NO_PROGRESS):
+            return None
+        return errors[-1]
+
+
+def place_name() -> str:
+    """This machine, and the GPUs of it that this process is given."""
+    host = socket.gethostname()
+    cards = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return f"{host} GPU {cards}" if cards and cards != "-1" else host

@@ -1,0 +1,295 @@
+"""A cluster of Ray, and places to work on it, one for each GPU or group of CPU threads: the one file that imports Ray.
+
+A cluster of our own listens on the loopback address alone, has a token of its own, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from evprof.core.closing import Closing
+from evprof.core.errors import USAGE, UserError
+from evprof.core.installation import how_to_add
+from evprof.core.sample import Sample
+from evprof.core.units import count_text
+from evprof.run.places.engine_seat import EngineSeat, SeatTerms
+from evprof.run.places.inputs import InputListing, OwnInputs
+from evprof.run.places.ray_places import RayPlaces, Slot, reason_of
+
+AUTO, LOCAL = "auto", "local"
+"""A cluster that runs, else one of this machine's own; one of this machine's own."""
+
+LOCAL_STORE_BYTES = 128 << 20
+"""Shared memory of a cluster of our own: answers on their way, a few hundred KiB each."""
+
+_OWN_SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
+
+_LOOPBACK = "127.0.0.1"
+
+T = TypeVar("T")
+
+
+class RayCluster(Closing):
+    """A connection to Ray, one at a time in a process; close it."""
+
+    def __init__(self, word: str, say: Callable[[str], None], *, cpus: int | None = None) -> None:
+        """`word` is AUTO, LOCAL or the address of a cluster's head, HOST:PORT; `cpus` of a cluster of our own (None:
+        all). `say` hears which one it is.
+
+        Raises UserError: exit code 2 without Ray or for an address that is none, 1 where no cluster answers.
+        """
+        self._held = contextlib.ExitStack()
+        self.is_local = word == LOCAL
+        try:
+            self._ray = self._connect(word, say, cpus)
+        except BaseException:
+            self._held.close()
+            raise
+        self._here = self._ray.get_runtime_context().get_node_id()
+
+    def _connect(self, word: str, say: Callable[[str], None], cpus: int | None) -> Any:
+        _check_address(word)
+        self._held.enter_context(_kept_signals())
+        self._held.enter_context(_quiet())
+        is_asked = word not in (AUTO, LOCAL) or (word == AUTO and "RAY_ADDRESS" in os.environ)
+        if not self.is_local:
+            try:
+                return self._join(word, say)
+            except UserError:
+                if is_asked:
+                    raise
+            say("no running Ray was found: one is started on this machine alone")
+            self.is_local = True
+        return self._start(say, cpus)
+
+    def _join(self, word: str, say: Callable[[str], None]) -> Any:
+        ray = _ray()
+        try:
+            found = ray.init(address=word, log_to_driver=False, configure_logging=False)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise UserError(
+                f"--ray {word}: no Ray answers there ({reason_of(error)}); start it with `ray start --head`, or take "
+                "--ray local."
+            ) from None
+        self._held.callback(ray.shutdown)
+        say(f"Ray at {found.address_info['gcs_address']}" + _dashboard(found))
+        return ray
+
+    def _start(self, say: Callable[[str], None], cpus: int | None) -> Any:
+        folder = tempfile.mkdtemp(prefix="evprof-ray-", dir=_short_folder())
+        self._held.callback(shutil.rmtree, folder, ignore_errors=True)
+        self._held.enter_context(_environment({**_OWN_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}))
+        ray = _ray()
+        self._held.enter_context(_no_cluster())
+        try:
+            found = ray.init(
+                address=LOCAL,
+                num_cpus=cpus,
+                include_dashboard=False,
+                object_store_memory=LOCAL_STORE_BYTES,
+                log_to_driver=False,
+                configure_logging=False,
+                _node_ip_address=_LOOPBACK,
+                _temp_dir=folder,
+            )
+        except Exception as error:  # noqa: BLE001 - Ray raises bare ones where its own processes do not start
+            ray.shutdown()
+            raise UserError(f"Ray does not start on this machine: {reason_of(error)}; run evprof doctor.") from None
+        self._held.callback(ray.shutdown)
+        if found.address_info["node_ip_address"] != _LOOPBACK:
+            raise UserError(
+                "This version of Ray would listen beyond this machine; install the one evprof[ray] asks for."
+            )
+        say("Ray of this machine alone, which listens to nobody else" + _dashboard(found))
+        return ray
+
+    def slots(self, threads: int | None, *, on_gpus: bool) -> list[Slot]:
+        """One for each GPU where there are any and they are wanted; else for so many CPU threads (None: a machine's
+        all). Raises UserError where there is none."""
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        has_gpus = on_gpus and any(node["Resources"].get("GPU", 0) >= 1 for node in nodes)
+        found: list[Slot] = []
+        for node in sorted(nodes, key=lambda node: node["NodeID"] != self._here):
+            cpus, gpus = (int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
+            each = threads or cpus
+            count = gpus if has_gpus else cpus // each if each else 0
+            slot = Slot(node["NodeID"], node["NodeManagerHostname"], int(has_gpus), 0 if has_gpus else each)
+            found += [slot] * count
+        if not found:
+            raise UserError(
+                f"No machine of the cluster has {count_text(threads or 1, 'CPU thread')} to give; ask for fewer with "
+                "--ray-threads."
+            )
+        return found
+
+    def ask(self, slot: Slot, function: Callable[..., T], *words: Any) -> T:
+        """What a function answers on the slot's machine, in a process of its own. Raises its UserError."""
+        task = self._ray.remote(num_cpus=0, num_gpus=slot.gpus, max_calls=1, max_retries=0)(_answered)
+        try:
+            answer, error = self._ray.get(task.options(**self._on(slot)).remote(function, words))
+        except self._ray.exceptions.RayError as failure:
+            raise UserError(f"{slot.host}: {reason_of(failure)}; is the same evprof installed there?") from None
+        if error is not None:
+            raise UserError(f"{slot.host}: {error[0]}", exit_code=error[1])
+        found: T = answer
+        return found
+
+    def places(
+        self,
+        slots: Sequence[Slot],
+        terms: SeatTerms,
+        samples: Sequence[Sample],
+        say: Callable[[str], None],
+    ) -> RayPlaces:
+        """A place in every slot. `terms` are those of all, but for what a slot gives."""
+        is_apart = any(slot.node_id != self._here for slot in slots)
+        source = self._source(samples) if is_apart else None
+        return RayPlaces(self._ray, [self._starter(slot, slots, terms, source) for slot in slots], slots, say)
+
+    def _source(self, samples: Sequence[Sample]) -> Any:
+        """The inputs as they lie here, for machines that do not see them."""
+        here = Slot(self._here, "", 0, 0)
+        return self._ray.remote(OwnInputs).options(num_cpus=0, max_concurrency=4, **self._on(here)).remote(samples)
+
+    def _starter(self, slot: Slot, slots: Sequence[Slot], terms: SeatTerms, source: Any) -> Callable[[], Any]:
+        neighbours = sum(other.node_id == slot.node_id for other in slots)
+        own = SeatTerms(terms.make_argv, terms.timeout_s, terms.cooldown, _omp_threads(slot, terms), neighbours)
+        inputs = None if source is None or slot.node_id == self._here else ActorInputs(source)
+        actor = self._ray.remote(EngineSeat).options(
+            num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=3, max_restarts=0, **self._on(slot)
+        )
+        return partial(actor.remote, own, inputs)
+
+    def _on(self, slot: Slot) -> dict[str, Any]:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(slot.node_id, soft=False)}
+
+    def close(self) -> None:
+        """Lets go of the cluster; one of our own ends with all its processes. Safe to call twice."""
+        self._held.close()
+
+
+class ActorInputs:
+    """The inputs of the machine where the suite was started, had from its actor."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def listing(self, path: str) -> InputListing:
+        """Asks for it."""
+        import ray
+
+        found: InputListing = ray.get(self._actor.listing.remote(path))
+        return found
+
+    def piece(self, path: str, name: str, offset: int) -> bytes:
+        """Asks for it."""
+        import ray
+
+        found: bytes = ray.get(self._actor.piece.remote(path, name, offset))
+        return found
+
+
+def _answered(function: Callable[..., Any], words: Sequence[Any]) -> tuple[Any, tuple[str, int] | None]:
+    """An answer, or sentence and exit code of a UserError: Ray would wrap it."""
+    try:
+        return function(*words), None
+    except UserError as error:
+        return None, (error.sentence, error.exit_code)
+
+
+def _ray() -> Any:
+    """The library. Raises UserError (exit code 2) without it."""
+    try:
+        import ray
+    except ImportError:
+        raise UserError(f"--ray needs Ray; {how_to_add('evprof[ray]')}.", exit_code=USAGE) from None
+    import ray.exceptions
+
+    return ray
+
+
+def _check_address(word: str) -> None:
+    host, colon, port = word.rpartition(":")
+    if word not in (AUTO, LOCAL) and not (host and colon and port.isdecimal() and "/" not in host):
+        raise UserError(
+            f"--ray must be auto, local or the address of a cluster's head such as 10.0.0.1:6379, not '{word}'.",
+            exit_code=USAGE,
+        )
+
+
+def _omp_threads(slot: Slot, terms: SeatTerms) -> int | None:
+    """As asked; else as the person's own shell says; a machine's all where nobody does."""
+    own = os.environ.get("OMP_NUM_THREADS", "")
+    return terms.threads or (int(own) if own.isdecimal() and not slot.gpus else None)
+
+
+def _dashboard(found: Any) -> str:
+    address = found.dashboard_url
+    return f"; its dashboard: http://{address}" if address else ""
+
+
+def _short_folder() -> str | None:
+    """Where Ray's sockets may lie, whose paths have 107 letters at most."""
+    return "/tmp" if len(tempfile.gettempdir()) > 24 and os.path.isdir("/tmp") else None
+
+
+@contextlib.contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What dies is told by us, in a sentence; Ray would, in many."""
+    logger = logging.getLogger("ray")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def _no_cluster() -> Iterator[None]:
+    """Inside, Ray takes the loopback address for its own, as on systems where it makes no clusters; elsewhere it takes
+    the machine's outward one, whatever it is told."""
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextlib.contextmanager
+def _kept_signals() -> Iterator[None]:
+    """Ray takes SIGTERM; afterwards it is whose it was."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # not in the main thread, where nobody took it
+            signal.signal(signal.SIGTERM, before)

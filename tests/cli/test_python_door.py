@@ -1,0 +1,317 @@
+"""`import evprof`: sessions as tables, runs of a pair, and what a notebook shows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import evprof
+from evprof.cli import main
+from evprof.cli.terminal import program
+from evprof.core.records import STREAMS, column_kinds
+from evprof.core.vocabulary.settings import SETTINGS
+from evprof.export.tables import COLUMNS
+from evprof.notebook.profiling import options_of
+from scripted_process import engine_argv
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Has engine processes play a script."""
+
+    def use(words: str) -> None:
+        monkeypatch.setattr(program, "engine_argv", lambda: engine_argv(words))
+
+    use("script:50")
+    return use
+
+
+@pytest.fixture
+def session(scripted: Any) -> Any:
+    """Two runs beside each other and a speculative one, as `profile` makes them."""
+    path = evprof.profile(mode="side-by-side", warmup=0, quiet=True).save(Path("kept.evprof"))
+    with evprof.profile(mode="speculative", gamma=4, warmup=0, output=path, quiet=True) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where everything is written."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_names_are_those_of_the_documents_and_tables(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(session.path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert session.document == shown
+    assert [run.document for run in session.runs] == shown["runs"]
+    assert set(session.tables) == set(COLUMNS)
+    for name, table in session.tables.items():
+        assert ("session", *table.columns) == COLUMNS[name]
+    for name, table in session.streams.items():
+        assert table.columns == tuple(column_kinds(name))
+    assert set(session.streams) == set(STREAMS)
+    last = session.run(3)
+    assert (last.mode, last.role, last.status, last.error) == ("speculative", "target", "finished", None)
+    assert last.text == shown["runs"][2]["text"] != ""
+    assert last.figures["time_to_first_token_ms"] == last.document["metrics"]["time_to_first_token_ms"]
+
+
+def test_columns_are_arrays_of_one_kind(session: Any) -> None:
+    tokens = session.run(3).tokens
+    answer = tokens["piece"][tokens["origin"] != "rejected"]
+    assert list(answer) == session.run(3).document["token_pieces"]
+    assert tokens["token_id"].dtype == np.int64
+    # Not in a round, so without one.
+    assert np.isnan(session.run(1).tokens.to_pandas()["round"].astype(float)).all()
+    assert session.rounds["hidden"].dtype == np.bool_
+    assert session.rounds["accepted"].sum() == session.run(3).document["speculation"]["accepted"]
+    with pytest.raises(ValueError, match="read-only"):
+        tokens["token_id"][0] = 1
+    assert len(session.tokens) == sum(len(run.tokens) for run in session.runs) == len(list(session.tokens))
+    with pytest.raises(KeyError, match="did you mean token_id"):
+        tokens["tokenid"]
+
+
+def test_a_table_is_the_same_for_pandas_arrow_polars_and_as_rows(session: Any) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for table in (*session.tables.values(), *session.streams.values()):
+        arrow = table.to_arrow()
+        frame = table.to_pandas()
+        assert arrow.num_rows == len(frame) == len(table)
+        assert arrow.column_names == list(frame.columns) == list(table.columns)
+        assert arrow.to_pylist() == list(table)
+        assert polars.DataFrame(table).shape == frame.shape
+    assert isinstance(session.stages.to_pandas(), pandas.DataFrame)
+    assert session.kv_cache.to_arrow().schema.field("bytes").type == "int64"
+
+
+def test_figures_have_their_units(session: Any) -> None:
+    found = {(row["run_id"], row["role"], row["figure"]): (row["value"], row["unit"]) for row in session.figures}
+    rate = session.run(3).figures["draft_acceptance_rate"]
+    assert found[3, "target", "draft_acceptance_rate"] == (rate, None)
+    assert found[2, "target", "decode_ms"] == (session.run(2).figures["decode_ms"], "ms")
+
+
+def test_closing_lets_go_and_takes_a_temporary_file_away(session: Any, scripted: Any) -> None:
+    made = evprof.profile(mode="draft", warmup=0, quiet=True)
+    run, path = made.runs[0], made.path
+    assert path.exists()
+    with made:
+        assert len(made.tokens) > 0
+    made.close()
+    assert not path.parent.exists()
+    for look in (lambda: made.tokens, lambda: made.runs, lambda: made.document, lambda: run.tokens, lambda: run.mode):
+        with pytest.raises(evprof.UserError, match="is closed"):
+            look()
+    assert "closed" in repr(made)
+    session.close()
+    assert session.path.exists()
+
+
+def test_a_session_that_is_forgotten_takes_its_temporary_file_along(scripted: Any) -> None:
+    path = evprof.profile(mode="draft", warmup=0, quiet=True).path
+    assert not path.exists()
+
+
+def test_opening_writes_nothing_and_refuses_what_is_no_session(session: Any, folder: Path) -> None:
+    before = session.path.read_bytes()
+    with evprof.open(str(session.path)) as found:
+        assert len(found.runs) == 3
+    assert session.path.read_bytes() == before
+    (folder / "no.evprof").write_text("no")
+    for name in ("no.evprof", "missing.evprof"):
+        with pytest.raises(evprof.UserError):
+            evprof.open(folder / name)
+    with pytest.raises(evprof.UserError, match="has no run 9; it has 1, 2, 3"):
+        session.run(9)
+    with pytest.raises(evprof.UserError, match="exists already"):
+        session.save(folder / "no.evprof")
+
+
+def test_settings_are_the_commands_own() -> None:
+    """Every one can be asked for by its name, and is checked as the command checks it."""
+    for key, entry in SETTINGS.items():
+        value = not entry.default if entry.kind is bool else next((one for one in entry.known if one), None)
+        if value is not None:
+            assert getattr(options_of({key: value}), key) == value
+    assert options_of({"alternatives": True}).alternatives is None
+    assert options_of({"prompt": "-what?"}).prompt == "-what?"
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        ({"gama": 4}, TypeError, "no setting 'gama'; did you mean gamma"),
+        ({"output_file": "x"}, TypeError, "no setting"),
+        ({"gamma": 0}, evprof.UserError, "--gamma must be at least 1, not 0"),
+        ({"mode": "speculativ"}, evprof.UserError, "did you mean speculative"),
+        ({"max_new_tokens": "many"}, evprof.UserError, "invalid int value"),
+        ({"nvtx": 1}, evprof.UserError, "nvtx is True or False, not 1"),
+        ({"events": "missing.npy"}, evprof.UserError, "there is no file or folder"),
+        ({"draft": "evprof-tiny-evntgpt"}, evprof.UserError, "did you mean evprof-tiny-eventgpt"),
+        ({"output": "kept.txt"}, evprof.UserError, "ends in .evprof"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_an_engine_starts(
+    asked: dict[str, Any], error: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "engine_argv", lambda: pytest.fail("an engine was started"))
+    with pytest.raises(error, match=said):
+        evprof.profile(**asked, quiet=True)
+
+
+class InterruptedStream(io.StringIO):
+    """Standard error on which somebody presses Ctrl-C when a word is read."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self._word = word
+
+    def write(self, text: str) -> int:
+        if self._word in text:
+            self._word = "\0"
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().write(text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize("has_loop", [False, True])
+def test_an_interrupt_stops_and_keeps_also_where_a_loop_is_running(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch, has_loop: bool
+) -> None:
+    scripted("script:0.5")
+    monkeypatch.setattr(sys, "stderr", InterruptedStream("target prefill"))
+
+    async def cell() -> evprof.Session:
+        return evprof.profile(mode="target", warmup=0)
+
+    found = asyncio.run(cell()) if has_loop else evprof.profile(mode="target", warmup=0)
+    (run,) = found.runs
+    assert run.status == "cancelled"
+    assert run.figures["prefill_ms"] is not None
+    assert "cancelled" in found._repr_html_()
+    with pytest.raises(evprof.UserError, match="Run 1 cancelled"):
+        found.raise_for_status()
+    found.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_the_second_interrupt_breaks_off_and_a_file_that_was_named_stays(
+    scripted: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted("deaf:100:600")
+    first = InterruptedStream("began")
+
+    def write(text: str) -> int:
+        if "stopping" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+        return InterruptedStream.write(first, text)
+
+    monkeypatch.setattr(first, "write", write)
+    monkeypatch.setattr(sys, "stderr", first)
+    with pytest.raises(KeyboardInterrupt):
+        evprof.profile(mode="target", warmup=0, output=folder / "s.evprof")
+    with evprof.open(folder / "s.evprof") as kept:
+        assert [run.status for run in kept.runs] == ["cancelled"]
+
+
+def test_an_engine_that_dies_leaves_a_failed_run_that_says_why(scripted: Any) -> None:
+    scripted("lost")
+    with evprof.profile(mode="draft", warmup=0, quiet=True) as found:
+        assert [run.status for run in found.runs] == ["failed"]
+        assert "GPU failed" in str(found.runs[0].error)
+        with pytest.raises(evprof.UserError, match="GPU failed"):
+            found.raise_for_status()
+
+
+def parsed(card: str) -> ElementTree.Element:
+    """The tree of a card: HTML of our own making is XML but for what HTML leaves open."""
+    return ElementTree.fromstring(card.replace("&nbsp;", " "))
+
+
+def test_a_card_shows_timeline_answers_and_figures_without_scripts(session: Any) -> None:
+    tree = parsed(session._repr_html_())
+    tips = [title.text for title in tree.iterfind(".//rect/title")]
+    stages = [row for row in session.stages if row["part"] == "" and row["duration_ms"] is not None]
+    drawn = [tip for tip in tips if tip.split(":")[0] in ("load", "preprocess", "vision", "prefill", "decode")]
+    assert len(drawn) == len(stages) > 0
+    assert sum(tip.startswith("round ") for tip in tips) == 2 * len(session.rounds)
+    words = " ".join(tree.itertext())
+    assert all(run.text in words for run in session.runs)
+    assert "accepted / drafted" in words
+    assert {element.tag for element in tree.iter()} <= {
+        *("div", "style", "span", "p", "table", "thead", "tbody", "tr", "th", "td"),
+        *("svg", "title", "desc", "defs", "pattern", "rect", "text", "line"),
+    }
+    # Both themes are in it, and nothing counts outside the card.
+    sheet = tree.find("style").text
+    assert all(".evprof-card" in line for line in sheet.splitlines())
+    assert "[data-jp-theme-light" in sheet
+
+
+def test_two_cards_of_a_page_do_not_share_the_names_of_patterns(session: Any) -> None:
+    names = [pattern.get("id") for _ in range(2) for pattern in parsed(session._repr_html_()).iterfind(".//pattern")]
+    assert len(names) == len(set(names))
+
+
+def test_words_of_others_are_no_markup(session: Any) -> None:
+    from evprof.notebook.card import table_card
+
+    tree = parsed(table_card("x", {"a<b>": ["<script>alert(1)</script>", None], "n": [1, 2]}, 7))
+    assert not list(tree.iter("script"))
+    assert "<script>alert(1)</script>" in "".join(tree.itertext())
+    assert "and 5 more rows" in "".join(tree.itertext())
+
+
+_CLEAN = """
+import sys, evprof
+assert not {"numpy", "argparse", "sqlite3", "evprof.cli", "evprof.notebook"} & set(sys.modules), sys.modules.keys()
+found = evprof.profile(mode="draft", max_new_tokens=2, warmup=0, quiet=True)
+assert found.runs[0].status == "finished", found.runs[0].error
+found.tokens.to_numpy(), found._repr_html_()
+print(sorted({"torch", "transformers", "PySide6", "pandas", "pyarrow"} & set(sys.modules)))
+"""
+
+
+def test_a_real_run_leaves_this_process_free_of_torch() -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-c", _CLEAN],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.leaves_threads
+def test_a_run_in_this_process_measures_the_same_kinds_of_things(scripted: Any) -> None:
+    pytest.importorskip("torch")
+    with evprof.profile(mode="draft", max_new_tokens=2, warmup=0, in_process=True, quiet=True) as found:
+        assert found.runs[0].status == "finished"
+        assert found.environment["evprof"] == evprof.__version__
+        assert len(found.runs[0].tokens) == 2
+
+
+def test_what_is_offered_is_what_is_named() -> None:
+    assert {name: getattr(evprof, name) for name in evprof.__all__}
+    with pytest.raises(AttributeError):
+        _ = evprof.nothing  # type: ignore[attr-defined]

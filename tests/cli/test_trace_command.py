@@ -1,0 +1,140 @@
+"""`evprof trace`: tables on a terminal, one JSON document, another trace to compare with, and what cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.cli.trace import progress as trace_progress
+from made_traces import MadeTrace, write_decoding
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATOR = {"name", "calls", "host_self_ms", "host_total_ms", "device_self_ms", "device_total_ms"}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "decoding.pt.trace.json"
+    write_decoding(path, 3, 2)
+    return path
+
+
+def test_what_a_person_sees(evprof: Any, trace: Path) -> None:
+    found = evprof("trace", trace, "--rows", "2")
+    assert (found.code, found.errors) == (0, "")
+    assert "Time of 3 steps" in found.output
+    shares = [
+        float(share) for share in re.findall(r"^[A-Z][\w ]+?  +[\d.]+ .s +([\d.]+)%$", found.output, re.MULTILINE)
+    ]
+    assert sum(shares) == pytest.approx(100, abs=0.3)
+    assert "Operators (the first 2 of 14)" in found.output
+    for part in ("Kernels", "Memory", "Stages", "NVIDIA H100 80GB HBM3", "aten::mm"):
+        assert part in found.output
+    assert max(map(len, found.output.splitlines())) <= 150
+
+
+def test_the_document(evprof: Any, trace: Path) -> None:
+    found = evprof("trace", trace, "--json")
+    assert found.code == 0
+    document = found.document
+    assert (document["schema_version"], document["path"], document["problems"]) == (1, str(trace), [])
+    assert sum(one["ms"] for one in document["categories"]) == pytest.approx(document["wall_ms"])
+    assert sum(one["share"] for one in document["categories"]) == pytest.approx(1)
+    assert all(row.keys() >= OPERATOR for row in document["operators"])
+    assert [step["name"] for step in document["steps"]] == ["0", "1", "2"]
+    assert document["memory"]["devices"][0]["device"] == "GPU 0"
+    assert document["difference"] is None
+
+
+def keys_of(value: Any) -> set[str]:
+    """Every key of a document, names of steps' categories apart."""
+    if isinstance(value, list):
+        return set().union(*map(keys_of, value)) if value else set()
+    if isinstance(value, dict):
+        return set(value).union(*(keys_of(inner) for inner in value.values()))
+    return set()
+
+
+def test_the_page_names_every_key(evprof: Any, trace: Path, tmp_path: Path) -> None:
+    text = (ROOT / "docs/json.md").read_text(encoding="utf-8")
+    text = text[text.index("## The JSON of `trace`") : text.index("## The JSON of `doctor`")]
+    modules = tmp_path / "modules.json"
+    with modules.open("w", encoding="utf-8") as file:
+        made = MadeTrace(file)
+        with made.module("Layer_0", 1) as outer, made.module("Linear_0", 2, outer), made.operator("aten::cat") as own:
+            made.launch("cat", 90_000, own)
+        made.close()
+    document = evprof("trace", modules, "--against", trace, "--json").document
+    assert document["advice"]
+    named = set(re.findall(r"`([a-z_]+)`", text)) | {"schema_version"}
+    keys = keys_of(document) | keys_of(evprof("trace", trace, "--json").document)
+    assert {key for key in keys if key == key.lower()} <= named
+
+
+def test_what_changed(evprof: Any, trace: Path, tmp_path: Path) -> None:
+    longer = tmp_path / "longer.pt.trace.json.gz"
+    write_decoding(tmp_path / "longer.json", 6, 2)
+    longer.write_bytes(gzip.compress((tmp_path / "longer.json").read_bytes()))
+    found = evprof("trace", longer, "--against", trace, "--json").document
+    now = {row["name"]: row for row in found["operators"]}
+    before = {row["name"]: row for row in evprof("trace", trace, "--json").document["operators"]}
+    assert {row["name"] for row in found["difference"]["operators"]} == now.keys() | before.keys()
+    for row in found["difference"]["operators"]:
+        assert row["now"]["calls"] == now[row["name"]]["calls"] == 2 * row["against"]["calls"]
+        assert row["against"]["host_self_ms"] == before[row["name"]]["host_self_ms"]
+        delta = now[row["name"]]["device_self_ms"] - before[row["name"]]["device_self_ms"]
+        assert row["device_self_delta_ms"] == pytest.approx(delta)
+    changes = [abs(row["device_self_delta_ms"]) for row in found["difference"]["operators"]]
+    assert changes == sorted(changes, reverse=True)
+    text = evprof("trace", longer, "--against", trace).output
+    assert "against" in text
+    assert re.search(r"aten::mm +84 +42 ", text) or re.search(r"aten::mm +\d+ +\d+ .*\+", text)
+
+
+def test_a_damaged_trace_is_shown_as_far_as_it_is_whole(evprof: Any, trace: Path) -> None:
+    content = trace.read_bytes()
+    trace.write_bytes(content[: len(content) // 2])
+    found = evprof("trace", trace)
+    assert found.code == 0
+    assert "aten::mm" in found.output
+    assert "The trace is damaged" in found.errors
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"no trace", b"\x1f\x8bno gzip"])
+def test_what_is_no_trace_is_a_sentence(evprof: Any, trace: Path, content: bytes) -> None:
+    trace.write_bytes(content)
+    found = evprof("trace", trace, "--json")
+    assert (found.code, found.output) == (1, "")
+    assert str(trace) in found.errors
+    assert found.errors.count("\n") == 1
+
+
+def test_slips(evprof: Any, trace: Path) -> None:
+    assert evprof("trace", trace, "--rows", "0").code == 2
+    assert evprof("trace", trace.parent / "none.json").code == 1
+
+
+def test_a_long_trace_tells_its_size_and_an_early_overview(
+    evprof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "long.pt.trace.json"
+    entries = write_decoding(path, 16, 16)
+    monkeypatch.setattr(trace_progress, "_LONG_BYTES", 1 << 20)
+    monkeypatch.setattr(trace_progress, "FIRST_LOOK_S", 0.0)
+    found = evprof("trace", path)
+    assert re.search(r"about [\d,]+ entries in \d+ MB of text; its columns take about \d+ MB", found.errors)
+    assert re.search(r"so far \(\d+% read\): \d+ steps? in .*: Kernel [\d.]+%", found.errors)
+    assert f"{entries:,} items" in found.output
+
+
+def test_inspect_tells_where_the_time_went(evprof: Any, trace: Path) -> None:
+    found = evprof("inspect", trace, "--json").document
+    assert (found["kind"], found["steps"], found["problems"]) == ("trace", 3, [])
+    assert sum(found["time_ms"].values()) == pytest.approx(found["wall_ms"])
+    assert found["entries"] == len(json.loads(trace.read_bytes())["traceEvents"])
+    assert found["categories"]["kernel"] == found["kernels"]

@@ -1,0 +1,336 @@
+"""Suites at the places of a Ray cluster of this machine: the same rows as in one process, whatever dies on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.records import STREAMS
+from evprof.core.run_book import RunBook
+from evprof.core.run_info import CANCELLED, ENGINE_SESSION, FAILED, FINISHED, PLACE
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.loaders.content import content_hash
+from evprof.metrics.configurations.attempts import last_attempts
+from evprof.run.places.engine_seat import SeatTerms
+from evprof.run.places.ray_cluster import LOCAL, RayCluster
+from evprof.run.suites.plan import SuitePlan, SuiteRow, plan_suite
+from evprof.run.suites.record import RowOutcomes, suite_fact
+from evprof.run.suites.spec import parse_suite
+from evprof.run.suites.suite import MOST_LOSSES, SuiteDriver, SuiteEnd
+from evprof.session.reading import load_session
+from scripted_process import engine_argv
+
+GRID: dict[str, Any] = {
+    "cells": [{"mode": "draft"}, {"mode": "side-by-side"}, {"mode": "target", "frames": 2}, {"mode": "speculative"}]
+}
+
+ACTOR = "ray::EngineSeat"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    """One of this machine with room for two places; it leaves no process and no file behind."""
+    said: list[str] = []
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    with RayCluster(LOCAL, said.append, cpus=2) as found:
+        folder = _ray_folder()
+        assert said == ["Ray of this machine alone, which listens to nobody else"]
+        yield found
+        started = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
+        assert started
+    _, left = psutil.wait_procs(started, timeout=20)
+    assert [child for child in left if child.status() != psutil.STATUS_ZOMBIE] == []
+    assert not folder.exists()
+
+
+def _ray_folder() -> Path:
+    """The cluster's own folder, as its processes were told of it."""
+    words = " ".join(word for child in psutil.Process().children() for word in child.cmdline())
+    return Path(words.split("/session_", 1)[0].rsplit("=", 1)[1].rsplit(" ", 1)[-1])
+
+
+def plan_of(repeat: int = 2, count: int = 3, sessions: int = 1, grid: dict[str, Any] | None = None) -> SuitePlan:
+    samples = [Sample(f"{number}.npy", f"{number}.mp4", name=f"sample {number}") for number in range(count)]
+    spec = parse_suite(grid or GRID, "grid", repeat=repeat)
+    return plan_suite(replace(spec, sessions=sessions), samples)
+
+
+@dataclass
+class Watching:
+    """A watcher; `on_end` and `on_look` are called with how many rows have ended."""
+
+    on_end: Callable[[int], None] = lambda _: None
+    on_look: Callable[[int], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.ended: list[SuiteRow] = []
+        self.said: list[str] = []
+        self.lost: list[SuiteRow] = []
+        self.is_stopping = False
+
+    def begin(self, row: SuiteRow, warmup: int) -> None: ...
+
+    def look(self, book: RunBook) -> None:
+        self.on_look(len(self.ended))
+
+    def end(self, row: SuiteRow, runs: list[RunLog], duration_s: float, warmup: int) -> None:
+        self.ended.append(row)
+        self.on_end(len(self.ended))
+
+    def lose(self, row: SuiteRow, sentence: str) -> None:
+        self.lost.append(row)
+        self.said.append(sentence)
+
+    def skip(self, row: SuiteRow) -> None: ...
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+    def stopping(self) -> None:
+        self.is_stopping = True
+
+
+def drive(
+    cluster: RayCluster | None, plan: SuitePlan, path: Path, watcher: Watching, words: str = "script:200"
+) -> SuiteEnd:
+    """What is left of a suite, at both places of the cluster; without one in one engine process."""
+    progress = RowOutcomes(run.info for run in runs_of(path)) if path.exists() else None
+    argv = engine_argv(words)
+    if cluster is None:
+        keywords: dict[str, Any] = {"processes": argv, "timeout_s": 60.0}
+    else:
+        terms = SeatTerms(partial(list, argv), threads=1)
+        keywords = {"places": cluster.places(cluster.slots(1, on_gpus=False), terms, plan.samples, watcher.say)}
+    driver = SuiteDriver(plan, path, pytest.fail, watcher, progress=progress, **keywords)
+    return driver.run(suite_fact(plan))
+
+
+def runs_of(path: Path) -> list[RunLog]:
+    book = RunBook(load_session(path).recording)
+    book.update()
+    return list(book.runs.values())
+
+
+def rows_of(path: Path) -> dict[Any, Any]:
+    """What every row measured but times: tokens, spans, bytes; warm-ups are of a place, not of a row."""
+    session = load_session(path)
+    book = RunBook(session.recording)
+    book.update()
+    untimed: dict[int, Counter[Any]] = {run_id: Counter() for run_id in book.runs}
+    for name in STREAMS:
+        if name not in ("memory", "power"):
+            for row in session.recording.streams[name].rows():
+                told = {key: value for key, value in row._asdict().items() if not key.endswith(("_ns", "_us"))}
+                del told["run_id"]
+                untimed[row.run_id][name, repr(told)] += 1
+    return {
+        run.info.row: (
+            run.info.status,
+            [token.token_id for token in run.tokens],
+            untimed[run.run_id],
+            run.info.kv,
+            run.info.lengths,
+            run.info.text,
+            run.info.sample,
+        )
+        for run in book.runs.values()
+        if not run.info.warmup
+    }
+
+
+def processes_named(word: str) -> list[psutil.Process]:
+    """Those below this process whose command line holds the word."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if word in " ".join(child.cmdline()):
+                found.append(child)
+    return found
+
+
+def once(count: int, act: Callable[[], None]) -> Callable[[int], None]:
+    """Acts when so many rows have ended, once."""
+    done: list[bool] = []
+
+    def call(ended: int) -> None:
+        if ended >= count and not done:
+            done.append(True)
+            act()
+
+    return call
+
+
+def test_two_places_leave_the_rows_of_one_process(cluster, tmp_path):
+    plan = plan_of()
+    alone, together = tmp_path / "alone.evprof", tmp_path / "together.evprof"
+    drive(None, plan, alone, Watching())
+    watcher = Watching()
+    end = drive(cluster, plan, together, watcher)
+    assert (end.measured, end.failed, end.is_stopped) == (len(plan.rows), 0, False)
+    assert rows_of(together) == rows_of(alone)
+    sessions = {run.info.environment[ENGINE_SESSION] for run in runs_of(together)}
+    assert len(sessions) == 2, "both places worked"
+    assert {run.info.environment[PLACE] for run in runs_of(together)} == {os.uname().nodename}
+    turns: dict[Any, set[str]] = {}
+    for run in runs_of(together):
+        if not run.info.warmup:
+            turn = run.info.sample.name, run.info.repeat
+            turns.setdefault(turn, set()).add(run.info.environment[ENGINE_SESSION])
+    assert all(len(engines) == 1 for engines in turns.values()), "pairs are of one engine process"
+
+
+@pytest.mark.parametrize("victim", ["scripted_process.py", ACTOR])
+def test_a_row_whose_worker_is_killed_is_measured_elsewhere(cluster, tmp_path, victim):
+    """kill -9 in the middle of a row, of the engine or of the actor that owns it: no row is lost, and none is twice."""
+    plan, path = plan_of(count=2), tmp_path / "killed.evprof"
+    killed: list[int] = []
+
+    def kill() -> None:
+        process = processes_named(victim)[0]
+        killed.append(process.pid)
+        process.send_signal(signal.SIGKILL)
+
+    watcher = Watching(on_look=once(3, kill))
+    end = drive(cluster, plan, path, watcher, "script:100")
+    assert killed
+    assert (end.measured, end.failed) == (len(plan.rows), 0)
+    assert watcher.lost
+    assert all("is measured again" in said for said in watcher.said)
+    drive(None, plan, tmp_path / "alone.evprof", Watching())
+    assert rows_of(path) == rows_of(tmp_path / "alone.evprof")
+    measured = [run.info.row for run in runs_of(path) if not run.info.warmup]
+    assert sorted(map(str, measured)) == sorted(str(key) for row in plan.rows for key in row.keys)
+
+
+def test_a_row_that_ends_every_worker_has_failed(cluster, tmp_path):
+    """It is tried a few times, and the others are measured; engines that only start to die say why."""
+    plan, path = plan_of(repeat=1, count=1, grid={"cells": [{"mode": "draft"}]}), tmp_path / "fatal.evprof"
+    watcher = Watching()
+    end = drive(cluster, plan, path, watcher, "die")
+    assert (end.measured, end.failed, len(watcher.lost)) == (1, 1, MOST_LOSSES - 1)
+    [run] = runs_of(path)
+    assert run.info.status == FAILED
+    assert "exit code 3" in run.info.error
+    assert run.info.row == plan.rows[0].keys[0]
+
+
+def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(cluster, tmp_path):
+    plan, path = plan_of(repeat=1, count=2), tmp_path / "stopped.evprof"
+    watcher = Watching(on_look=once(2, lambda: signal.raise_signal(signal.SIGINT)))
+    end = drive(cluster, plan, path, watcher, "script:40")
+    assert end.is_stopped
+    assert watcher.is_stopping
+    finished = [run for run in runs_of(path) if run.info.status == FINISHED and not run.info.warmup]
+    assert finished
+    assert end.measured < len(plan.rows)
+    assert {run.info.status for run in runs_of(path)} <= {FINISHED, CANCELLED}
+    again = drive(cluster, plan, path, Watching())
+    assert again.measured < len(plan.rows)
+    drive(None, plan, tmp_path / "alone.evprof", Watching())
+    last = {run.info.row for run in last_attempts(runs_of(path)) if run.info.status == FINISHED}
+    assert {key for row in plan.rows for key in row.keys} <= last
+    assert rows_of(path).keys() == rows_of(tmp_path / "alone.evprof").keys()
+
+
+def test_the_second_ctrl_c_ends_it(cluster, tmp_path):
+    plan, path = plan_of(repeat=1), tmp_path / "ended.evprof"
+    pressed: list[float] = []
+
+    def press(_: int) -> None:
+        if len(pressed) < 2:
+            pressed.append(time.monotonic())
+            signal.raise_signal(signal.SIGINT)
+
+    watcher = Watching(on_look=lambda ended: press(ended) if ended >= 2 else None)
+    with pytest.raises(KeyboardInterrupt):
+        drive(cluster, plan, path, watcher, "script:20")
+    assert sum(run.info.status == FINISHED for run in runs_of(path)) >= 2
+    deadline = time.monotonic() + 20
+    while processes_named("scripted_process.py") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_named("scripted_process.py") == []
+
+
+def test_sessions_are_fresh_engine_processes_at_every_place(cluster, tmp_path):
+    plan, path = plan_of(repeat=1, count=2, sessions=2), tmp_path / "sessions.evprof"
+    watcher = Watching()
+    end = drive(cluster, plan, path, watcher)
+    assert end.measured == len(plan.rows)
+    assert watcher.said == ["session 2 of 2"]
+    by_engine: dict[str, set[int]] = {}
+    for run in runs_of(path):
+        if not run.info.warmup:
+            by_engine.setdefault(run.info.environment[ENGINE_SESSION], set()).add(run.info.repeat)
+    assert len(by_engine) >= 2
+    assert all(len(sessions) == 1 for sessions in by_engine.values()), "no engine is of two sessions"
+
+
+def test_nothing_listens_beyond_the_loopback_address(cluster):
+    slots = cluster.slots(1, on_gpus=False)
+    assert len(slots) == 2
+    places = cluster.places(slots, SeatTerms(partial(list, engine_argv("script"))), [], pytest.fail)
+    try:
+        deadline = time.monotonic() + 60
+        while len(places.free()) < 2 and time.monotonic() < deadline:
+            places.next_ended(lambda: None)
+        listening = list(_listening([psutil.Process(), *psutil.Process().children(recursive=True)]))
+    finally:
+        places.close()
+    assert len(listening) >= 4, "Ray's own processes and ours"
+    assert [place for place in listening if not _is_loopback(place)] == []
+
+
+def _listening(processes: Sequence[psutil.Process]) -> Iterator[str]:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            for connection in process.net_connections("inet"):
+                if connection.status == psutil.CONN_LISTEN:
+                    yield connection.laddr.ip
+
+
+def _is_loopback(place: str) -> bool:
+    address = ipaddress.ip_address(place)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def test_a_machine_is_asked_in_a_process_of_its_own(cluster):
+    [slot, _] = cluster.slots(1, on_gpus=False)
+    assert cluster.ask(slot, os.getpid) != os.getpid()
+    with pytest.raises(UserError, match=f"^{slot.host}: /nowhere: cannot be read") as refused:
+        cluster.ask(slot, content_hash, "/nowhere")
+    assert refused.value.exit_code == 1
+
+
+def test_more_threads_than_a_machine_has_are_refused(cluster):
+    with pytest.raises(UserError, match="has 64 CPU threads to give; ask for fewer with --ray-threads"):
+        cluster.slots(64, on_gpus=True)
+
+
+@pytest.mark.parametrize("word", ["", "somewhere", "ray://host:1", "host:port"])
+def test_an_address_that_is_none_is_refused(word):
+    with pytest.raises(UserError, match="--ray must be auto, local or the address") as refused:
+        RayCluster(word, pytest.fail)
+    assert refused.value.exit_code == 2
+
+
+def test_without_ray_the_option_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UserError, match=r"pip install 'evprof\[ray\]'") as refused:
+        RayCluster(LOCAL, pytest.fail)
+    assert refused.value.exit_code == 2

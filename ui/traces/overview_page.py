@@ -1,0 +1,206 @@
+"""Where a trace's time went: by category, step by step, how busy the devices were, and what could be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from evprof.core.units import count_text
+from evprof.metrics.traces.overview import CATEGORIES, DeviceUse, TraceOverview, TraceStep
+from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
+from ui.timeline.lane import blended
+from ui.traces.columns import share_text, time_of
+from ui.traces.reading import ReadTrace
+from ui.widgets.boxes import beside, stacked
+from ui.widgets.drawn import Drawn
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.panel_parts import say, scrolling, section_head, sentence
+
+MOST_STEPS = 400
+"""Steps drawn, the first ones: more are not told apart."""
+
+_STEP_PX, _BAR_PX = 132, 22
+_TABLE_PX = 420
+_NO_STEPS = "The trace marks no steps (ProfilerStep#N): all of it counts as one."
+
+
+def category_colors(theme: Theme) -> dict[str, QColor]:
+    """From the accent, for what runs on a device, down to the ground: the categories are an order, not stages."""
+    last = len(CATEGORIES) - 1
+    return {name: blended(theme.accent, theme.line, at / last) for at, name in enumerate(CATEGORIES)}
+
+
+class CategoryBar(Drawn):
+    """One bar, as wide as there is room, divided by category."""
+
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__(themes)
+        self._shares: list[tuple[str, float, str]] = []
+        self.setFixedHeight(_BAR_PX)
+
+    def show_overview(self, found: TraceOverview) -> None:
+        """Shows another division."""
+        self._shares = [(one.name, one.share, time_of(one.ns)) for one in found.categories if one.share]
+        self.setAccessibleName(", ".join(f"{name} {share:.1%}" for name, share, _ in self._shares))
+        self.update()
+
+    def _parts(self) -> list[tuple[QRectF, str, float, str]]:
+        found, left = [], 0.0
+        for name, share, took in self._shares:
+            width = share * self.width()
+            found.append((QRectF(left, 0, width, self.height()), name, share, took))
+            left += width
+        return found
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter, theme = QPainter(self), self._themes.theme
+        colors = category_colors(theme)
+        painter.setFont(theme.font(SMALL_PX, 600))
+        for room, name, share, _ in self._parts():
+            painter.fillRect(room.adjusted(0, 0, -1 if room.width() > 2 else 0, 0), colors[name])
+            label = next((text for text in (f"{name} {share:.0%}", name) if _fits(painter, text, room)), "")
+            painter.setPen(theme.ink(colors[name]))
+            painter.drawText(room.adjusted(6, 0, 0, -1), int(Qt.AlignmentFlag.AlignVCenter), label)
+
+    def tip_at(self, point: QPoint) -> str:
+        """The category under the pointer."""
+        for room, name, share, took in self._parts():
+            if room.contains(point):
+                return f"{name}: {took}, {share:.1%}"
+        return ""
+
+
+def _fits(painter: QPainter, text: str, room: QRectF) -> bool:
+    return painter.fontMetrics().horizontalAdvance(text) + 10 <= room.width()
+
+
+class StepBars(Drawn):
+    """A bar for each step, as high as it took, divided as the bar above."""
+
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__(themes)
+        self._steps: Sequence[TraceStep] = ()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Time of each step")
+
+    def sizeHint(self) -> QSize:
+        """As high as its bars may be."""
+        return QSize(320, _STEP_PX)
+
+    def show_steps(self, steps: Sequence[TraceStep]) -> None:
+        """Shows other steps."""
+        self._steps = steps[:MOST_STEPS]
+        self.update()
+
+    def _boxes(self) -> list[tuple[QRectF, TraceStep]]:
+        if not self._steps:
+            return []
+        width = min(self.width() / len(self._steps), 48.0)
+        most = max(step.duration_ns for step in self._steps) or 1
+        room = self.height() - 18.0
+        return [
+            (QRectF(at * width, room * (1 - step.duration_ns / most), width, room * step.duration_ns / most), step)
+            for at, step in enumerate(self._steps)
+        ]
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter, theme = QPainter(self), self._themes.theme
+        colors = list(category_colors(theme).values())
+        free = 0.0
+        painter.setFont(theme.font(10.5))
+        for box, step in self._boxes():
+            bottom = box.bottom()
+            gap = 1.0 if box.width() > 4 else 0.0
+            for color, ns in zip(colors, step.category_ns, strict=True):
+                height = box.height() * ns / max(step.duration_ns, 1)
+                painter.fillRect(QRectF(box.left(), bottom - height, box.width() - gap, height), color)
+                bottom -= height
+            width = painter.fontMetrics().horizontalAdvance(step.name)
+            if box.left() >= free:
+                painter.setPen(theme.text_dim)
+                painter.drawText(QRectF(box.left(), self.height() - 15, width + 2, 14), step.name)
+                free = box.left() + width + 10
+
+    def tip_at(self, point: QPoint) -> str:
+        """The step at the pointer's column."""
+        for box, step in self._boxes():
+            if box.left() <= point.x() < box.right():
+                parts = [f"{name} {time_of(ns)}" for name, ns in zip(CATEGORIES, step.category_ns, strict=True) if ns]
+                return "\n".join([f"step {step.name}: {time_of(step.duration_ns)}", *parts])
+        return ""
+
+
+class OverviewPage(QWidget):
+    """Categories, advice, devices, steps."""
+
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__()
+        self._themes = themes
+        self.bar, self.steps = CategoryBar(themes), StepBars(themes)
+        self.table, self.devices = FigureTable(themes), FigureTable(themes)
+        self.summary, self.note, self.advice = sentence("title"), sentence("small"), sentence()
+        self.problems = sentence("warn")
+        self._device_head, self._advice_head = section_head("Devices"), section_head("What could help")
+        for table in (self.table, self.devices):
+            table.setMaximumWidth(_TABLE_PX)
+        by_category = stacked(section_head("Time by category"), self.table, None, spacing=GRID // 2)
+        by_device = stacked(self._device_head, self.devices, None, spacing=GRID // 2)
+        tables = beside((by_category, 1), (by_device, 1), None, spacing=6 * GRID)
+        ground = QWidget()
+        column = stacked(
+            *(self.summary, self.problems, GRID, self.bar, GRID, tables, GRID),
+            *(self._advice_head, self.advice, GRID, section_head("Steps"), self.steps, self.note),
+            on=ground,
+            margins=(0, GRID, GRID, GRID),
+            spacing=GRID // 2,
+        )
+        column.addStretch(1)
+        stacked(scrolling(ground), on=self)
+
+    def show_trace(self, read: ReadTrace) -> None:
+        """Shows another trace."""
+        analysis, found = read.analysis, read.analysis.overview
+        slices = count_text(len(analysis.trace.slices), "slice")
+        say(self.problems, "\n".join(analysis.problems))
+        for part in (self.bar, self.table, self.steps):
+            part.setVisible(found is not None)
+        say(self.advice, "\n".join(one.sentence for one in analysis.advice))
+        self._advice_head.setVisible(bool(analysis.advice))
+        self._device_head.setVisible(found is not None and bool(found.devices))
+        self.devices.setVisible(found is not None and bool(found.devices))
+        if found is None:
+            say(self.summary, f"{slices}, but no operators and no work on a device: there is no time to divide.")
+            say(self.note, "")
+            return
+        steps = count_text(len(found.steps), "step")
+        say(self.summary, f"{time_of(found.wall_ns)} in {steps}, {slices}")
+        self.bar.show_overview(found)
+        self.table.show_rows(
+            [TableRow(one.name, (time_of(one.ns), share_text(one.share))) for one in found.categories if one.ns],
+            ("time", "share"),
+        )
+        self.devices.show_rows(*_device_rows(found.devices))
+        self.steps.show_steps(found.steps)
+        is_marked = len(found.steps) > 1 or bool(found.steps and found.steps[0].name)
+        beyond = f"The first {MOST_STEPS} of {len(found.steps):,} are drawn." if len(found.steps) > MOST_STEPS else ""
+        say(self.note, beyond if is_marked else _NO_STEPS)
+
+
+def _device_rows(devices: Sequence[DeviceUse]) -> tuple[list[TableRow], tuple[str, ...]]:
+    rows = [
+        ("busy", [share_text(one.busy) for one in devices], "share of the steps' time with a kernel running"),
+        ("kernels", [f"{one.kernels:,}" for one in devices], ""),
+        ("time of kernels", [time_of(one.kernel_ns) for one in devices], ""),
+        ("SM efficiency", [share_text(one.sm_efficiency) for one in devices], "estimated from the launches' blocks"),
+        ("occupancy", [share_text(one.occupancy) for one in devices], "estimated share of a multiprocessor's warps"),
+        (
+            "tensor cores",
+            [share_text(one.tensor_cores) for one in devices],
+            "share of the kernels' time that uses them",
+        ),
+    ]
+    heads = tuple(f"GPU {one.device}" for one in devices)
+    return [TableRow(name, tuple(cells), tip=tip) for name, cells, tip in rows], heads

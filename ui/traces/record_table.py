@@ -1,0 +1,192 @@
+"""A table of many records: sorted by a click on a head, filtered by a word, copied as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLineEdit, QTableView, QWidget
+
+from evprof.core.safe_text import plain
+from ui.style.theme import GRID
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.label import Label
+
+_Index = QModelIndex | QPersistentModelIndex
+
+MOST_WIDTH_PX = 360
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its head, what it sorts by (None: last), and how it is written; texts stand left, numbers right."""
+
+    head: str
+    value: Callable[[Any], Any]
+    text: Callable[[Any], str]
+    tip: str = ""
+    is_text: bool = False
+
+
+class RecordModel(QAbstractTableModel):
+    """The records that fit the filter, in the order of one column."""
+
+    def __init__(self, columns: Sequence[Column], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.columns = tuple(columns)
+        self.records: list[Any] = []
+        self._all: Sequence[Any] = ()
+        self._word = ""
+        self._order: tuple[int, Qt.SortOrder] | None = None
+
+    def show_records(self, records: Sequence[Any]) -> None:
+        """Shows others, in the order in which they come until a head is clicked."""
+        self._all = records
+        self._fill()
+
+    def filter(self, word: str) -> None:
+        """Shows those whose texts hold a word."""
+        self._word = word.strip().casefold()
+        self._fill()
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Qt's hook: a head was clicked; -1 is the order in which they came."""
+        self._order = (column, order) if column >= 0 else None
+        self._fill()
+
+    def _fill(self) -> None:
+        texts = [column.text for column in self.columns if column.is_text]
+        found = [
+            record
+            for record in self._all
+            if not self._word or any(self._word in text(record).casefold() for text in texts)
+        ]
+        if self._order is not None:
+            column, order = self._order
+            value = self.columns[column].value
+            known = [record for record in found if value(record) is not None]
+            known.sort(key=value, reverse=order == Qt.SortOrder.DescendingOrder)
+            found = known + [record for record in found if value(record) is None]
+        self.beginResetModel()
+        self.records = found
+        self.endResetModel()
+
+    def rowCount(self, parent: _Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self.records)
+
+    def columnCount(self, parent: _Index | None = None) -> int:
+        return 0 if parent is not None and parent.isValid() else len(self.columns)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation != Qt.Orientation.Horizontal:
+            return None
+        column = self.columns[section]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return column.head
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return plain(column.tip or column.head)
+        return _alignment(column) if role == Qt.ItemDataRole.TextAlignmentRole else None
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        column = self.columns[index.column()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return column.text(self.records[index.row()])
+        if role == Qt.ItemDataRole.ToolTipRole and column.is_text:
+            return plain(column.text(self.records[index.row()]))
+        return _alignment(column) if role == Qt.ItemDataRole.TextAlignmentRole else None
+
+    def as_text(self, rows: Sequence[int]) -> str:
+        """Heads and lines, tab-separated."""
+        lines = [[column.head for column in self.columns]]
+        lines += [[column.text(self.records[row]) for column in self.columns] for row in rows]
+        return "\n".join("\t".join(line) for line in lines)
+
+
+def _alignment(column: Column) -> Qt.AlignmentFlag:
+    side = Qt.AlignmentFlag.AlignLeft if column.is_text else Qt.AlignmentFlag.AlignRight
+    return side | Qt.AlignmentFlag.AlignVCenter
+
+
+class _View(QTableView):
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Copies the chosen lines, or all."""
+        model = self.model()
+        if event.matches(QKeySequence.StandardKey.Copy) and isinstance(model, RecordModel):
+            rows = sorted({index.row() for index in self.selectionModel().selectedRows()})
+            QGuiApplication.clipboard().setText(model.as_text(rows or range(model.rowCount())))
+            return
+        super().keyPressEvent(event)
+
+
+class RecordTable(QWidget):
+    """A line to filter by, how many there are, and the table.
+
+    Signals:
+        chosen(object): the record whose line was clicked.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, name: str, columns: Sequence[Column], *beside_filter: QWidget) -> None:
+        """`beside_filter` stand before the line to filter by."""
+        super().__init__()
+        self.model = RecordModel(columns, self)
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter")
+        self.filter.setAccessibleName(f"Filter {name}")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setMaximumWidth(32 * GRID)
+        self.filter.textChanged.connect(self._narrow)
+        self.count = in_role(Label(), "small")
+        self.view = _View()
+        self.view.setModel(self.model)
+        self.view.setAccessibleName(name)
+        self.view.setShowGrid(False)
+        self.view.setWordWrap(False)
+        self.view.setTabKeyNavigation(False)
+        self.view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.view.setSortingEnabled(True)
+        self.view.verticalHeader().hide()
+        self.view.verticalHeader().setDefaultSectionSize(3 * GRID)
+        head = self.view.horizontalHeader()
+        head.setHighlightSections(False)
+        head.setSortIndicatorClearable(True)
+        head.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.view.clicked.connect(lambda index: self.chosen.emit(self.model.records[index.row()]))
+        line = beside(*beside_filter, None, self.count, self.filter, spacing=2 * GRID)
+        stacked(line, (self.view, 1), on=self, spacing=GRID)
+
+    def show_records(self, records: Sequence[Any], columns: Sequence[Column] | None = None) -> None:
+        """Shows others, perhaps in other columns."""
+        if columns is not None and tuple(columns) != self.model.columns:
+            self.model.beginResetModel()
+            self.model.columns = tuple(columns)
+            self.model.endResetModel()
+            self.view.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.model.show_records(records)
+        self._tell()
+        self._fit()
+
+    def _narrow(self, word: str) -> None:
+        self.model.filter(word)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.count.setText(f"{self.model.rowCount():,}")
+
+    def _fit(self) -> None:
+        """Columns as wide as their first lines need, the last text takes the rest."""
+        head = self.view.horizontalHeader()
+        head.setResizeContentsPrecision(50)
+        head.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        self.view.resizeColumnsToContents()
+        for at, column in enumerate(self.model.columns):
+            if column.is_text and head.sectionSize(at) > MOST_WIDTH_PX:
+                head.resizeSection(at, MOST_WIDTH_PX)
+        if any(column.is_text for column in self.model.columns):
+            at = next(at for at, column in enumerate(self.model.columns) if column.is_text)
+            head.setSectionResizeMode(at, QHeaderView.ResizeMode.Stretch)

@@ -1,0 +1,153 @@
+"""A lane of the timeline that holds the nested slices of one thread or stream of a torch trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QFontMetricsF, QPainter, QPen
+
+from evprof.view.decimate import Bars, joined_bars
+from evprof.view.lanes import News
+from evprof.view.timescale import Timescale
+from evprof.view.trace_rows import NestedRow, TraceLane
+from ui.state.selection import TimeRange
+from ui.timeline.column_picture import paint_bars
+from ui.timeline.lane import FOLDED_PX, Lane
+from ui.timeline.scene import Hit, TimelineScene
+from ui.traces.slice_looks import SliceLooks
+from ui.widgets.elided import elided_text
+
+ROW_PX, BAR_PX, TOP_PX = 17, 15, 5
+_LEAST_PX = 44
+_FEW_BARS = 250
+_LABEL_PX = 10.5
+_SHORT_PX = 36
+_LONGEST_TITLE = 80
+
+
+@dataclass(frozen=True)
+class SliceHit(Hit):
+    """A slice of the trace under the pointer: its place there."""
+
+    slice: int = -1
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many letters; kernels' names are as long as their templates."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+class SliceLane(Lane):
+    """Outermost calls above. `offset_ns` moves the trace's clock onto the scene's."""
+
+    lane_height_px = _LEAST_PX
+
+    def __init__(self, scene: TimelineScene, *, name: tuple[str, str], key: str) -> None:
+        super().__init__(scene)
+        self.lane: TraceLane | None = None
+        self.looks: SliceLooks | None = None
+        self.offset_ns = 0
+        self.chosen: int | None = None
+        self._name, self._key = name, key
+        self.setAccessibleName(" ".join(filter(None, name)))
+
+    def show_lane(self, lane: TraceLane | None, looks: SliceLooks | None, offset_ns: int = 0) -> None:
+        """Shows a thread or stream of a trace, or none."""
+        self.lane, self.looks, self.offset_ns = lane, looks, offset_ns
+        rows = 0 if lane is None else len(lane.rows)
+        self.lane_height_px = max(_LEAST_PX, 2 * TOP_PX + ROW_PX * rows)
+        self.setMinimumHeight(FOLDED_PX if self.is_folded else self.lane_height_px)
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def key(self) -> str:
+        """Threads and streams are told apart by their names."""
+        return self._key
+
+    def names(self) -> tuple[str, str]:
+        """The thread or stream, and its process or device."""
+        return self._name
+
+    def wants(self, column: int, news: News) -> bool:
+        """A trace does not change."""
+        return False
+
+    @property
+    def _scale(self) -> Timescale:
+        scale = self.scene.scale
+        return Timescale(scale.start_ns - self.offset_ns, scale.end_ns - self.offset_ns, scale.width_px)
+
+    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+        """Row by row."""
+        if self.lane is None or self.looks is None:
+            return
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        for at, row in enumerate(self.lane.rows):
+            self._paint_row(painter, clip, row, self.looks, TOP_PX + ROW_PX * at)
+
+    def _paint_row(self, painter: QPainter, clip: QRectF, row: NestedRow, known: SliceLooks, top: int) -> None:
+        kinds = known.kinds[row.slices]
+        bars = joined_bars(row.bars(self._scale), kinds).within(clip.left() - 2, clip.right() + 2)
+        if not len(bars.x0):
+            return
+        theme = self.scene.theme
+        widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
+        shown = kinds[bars.rows]
+        looks = {kind: known.look(kind, theme) for kind in np.unique(shown).tolist()}
+        room = QRectF(0, top, self.canvas_width, BAR_PX)
+        if len(widths) > _FEW_BARS:
+            paint_bars(painter, bars.x0, widths, [(look.ground, shown == kind) for kind, look in looks.items()], room)
+        else:
+            for x0, width, kind in zip(bars.x0.tolist(), widths.tolist(), shown.tolist(), strict=True):
+                painter.fillRect(QRectF(x0, top, width, BAR_PX), looks[kind].ground)
+        painter.setFont(theme.font(_LABEL_PX, 500))
+        metrics = QFontMetricsF(painter.font())
+        for place in np.flatnonzero((bars.counts == 1) & (widths > _SHORT_PX)).tolist():
+            box = QRectF(float(bars.x0[place]), top, float(widths[place]), BAR_PX).intersected(room)
+            if box.width() > _SHORT_PX:
+                painter.setPen(looks[int(shown[place])].ink)
+                name = known.name(int(row.slices[bars.rows[place]]))
+                text = elided_text(metrics, name, Qt.TextElideMode.ElideRight, box.width() - 8)
+                painter.drawText(box.adjusted(4, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+        self._paint_chosen(painter, row, bars, widths, top)
+
+    def _paint_chosen(self, painter: QPainter, row: NestedRow, bars: Bars, widths: np.ndarray, top: int) -> None:
+        if self.chosen is None:
+            return
+        for place in np.flatnonzero(row.slices[bars.rows] == self.chosen).tolist():
+            painter.setPen(QPen(self.scene.theme.text, 1.5))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(QRectF(float(bars.x0[place]), top, float(widths[place]), BAR_PX).adjusted(-1, -1, 1, 1))
+
+    def hit(self, pos: QPointF) -> Hit | None:
+        """The slice under the pointer."""
+        at = int((pos.y() - TOP_PX) // ROW_PX)
+        if self.lane is None or self.looks is None or not 0 <= at < len(self.lane.rows):
+            return None
+        found = self.lane.rows[at].at(self._scale.t(pos.x()), 1.5 * self.scene.scale.ns_per_px)
+        if found is None:
+            return None
+        slices = self.looks.analysis.trace.slices
+        start = int(slices.starts[found]) + self.offset_ns
+        return SliceHit(
+            title=shortened(self.looks.name(found), _LONGEST_TITLE),
+            color=self.looks.look(int(self.looks.kinds[found]), self.scene.theme).ground,
+            facts=[
+                (name, shortened(text, _LONGEST_TITLE)) for name, text in self.looks.facts(found) if "\n" not in text
+            ],
+            range=TimeRange(start, start + int(slices.durations[found])),
+            slice=found,
+        )
+
+    def box_of(self, slice_place: int) -> QRectF | None:
+        """Where a slice of this lane lies, in the lane's coordinates right of the gutter; None of another's."""
+        at = None if self.lane is None else self.lane.row_of(slice_place)
+        if at is None or self.looks is None or self.is_folded:
+            return None
+        slices, scale = self.looks.analysis.trace.slices, self._scale
+        x0 = scale.x(int(slices.starts[slice_place]))
+        x1 = scale.x(int(slices.starts[slice_place] + slices.durations[slice_place]))
+        return QRectF(x0, TOP_PX + ROW_PX * at, max(1.0, x1 - x0), BAR_PX)

@@ -1,0 +1,262 @@
+"""The trace as a timeline: threads and streams on one axis, what is pointed at and chosen, the operators of a range."""
+
+from __future__ import annotations
+
+import textwrap
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QCheckBox, QFrame, QScrollArea, QWidget
+
+from evprof.core.rows.trace_columns import TraceColumns
+from evprof.view.timescale import Timescale, fitted, time_text
+from evprof.view.trace_rows import TraceLane
+from ui.state.selection import Selection, TimeRange
+from ui.style.theme import GRID, Theme, ThemeHolder
+from ui.timeline.axis import AxisHead
+from ui.timeline.ground.lane_order import LaneOrder
+from ui.timeline.lane_stack import LaneStack
+from ui.timeline.navigation.held_keys import HeldKeys
+from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.traces.columns import OPERATORS, time_of
+from ui.traces.launch_arrows import LaunchArrows
+from ui.traces.reading import ReadTrace
+from ui.traces.record_table import RecordTable
+from ui.traces.slice_lane import SliceHit, SliceLane, shortened
+from ui.traces.slice_looks import SliceLooks
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.panel_parts import say, scrolling, section_head, sentence
+
+_SIDE_PX = 320
+_MOST_OPERATORS = 200
+_LONGEST_NAME, _LONGEST_FACT, _LINE_LETTERS = 400, 28, 38
+_TEACHES = "Click a slice to see what is known of it; drag over the lanes to sum a range; the wheel zooms."
+
+
+class TimelinePage(QWidget):
+    """Lanes on the left, the chosen slice or range on the right."""
+
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__()
+        self._themes = themes
+        self._read: ReadTrace | None = None
+        self.scene = TimelineScene(themes.theme, Selection(self), Timescale(0, 1_000_000, 600.0))
+        self.lanes: list[SliceLane] = []
+        self.stack: LaneStack | None = None
+        self.arrows: LaunchArrows | None = None
+        self.chosen: int | None = None
+        self._view: Timescale | None = None
+        self.head = AxisHead(self.scene)
+        self.head.chip.clicked.connect(self.fit)
+        self.functions = QCheckBox("Python functions")
+        self.functions.toggled.connect(self._make_lanes)
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._held = HeldKeys(lambda factor: self.zoom(factor, self.scene.scale.width_px / 2), self.pan, self)
+        self._make_side(themes)
+        left = stacked(self.head, (self.area, 1), spacing=0)
+        beside((left, 1), in_role(QFrame(), "vrule"), self.side, on=self, spacing=0)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        themes.changed.connect(self._set_theme)
+
+    def _make_side(self, themes: ThemeHolder) -> None:
+        self.slice_head, self.range_head = section_head("Slice"), section_head("Range")
+        self.facts = FigureTable(themes)
+        self.title, self.teaches, self.stack_text, self.range_text = (
+            sentence("title"),
+            sentence(),
+            sentence("small"),
+            sentence(),
+        )
+        self.operators = RecordTable("Operators of the range", OPERATORS[:4])
+        ground = QWidget()
+        column = stacked(
+            *(self.functions, self.teaches, self.slice_head, self.title, self.facts, self.stack_text),
+            on=ground,
+            margins=(2 * GRID, GRID, GRID, GRID),
+            spacing=GRID // 2,
+        )
+        column.addStretch(1)
+        self.below = QWidget()
+        stacked(
+            *(self.range_head, self.range_text, (self.operators, 1)),
+            on=self.below,
+            margins=(2 * GRID, GRID, GRID, GRID),
+            spacing=GRID // 2,
+        )
+        self.side = QWidget()
+        self.side.setFixedWidth(_SIDE_PX)
+        stacked((scrolling(ground), 1), (self.below, 1), on=self.side, spacing=0)
+        say(self.teaches, _TEACHES)
+
+    def show_trace(self, read: ReadTrace) -> None:
+        """Shows another trace."""
+        self._read = read
+        self._view = None
+        self.functions.setVisible(read.function_lanes is not read.lanes)
+        self.looks = SliceLooks(read.analysis)
+        self._make_lanes()
+
+    def _make_lanes(self, *_: object) -> None:
+        read = self._read
+        if read is None:
+            return
+        trace = read.analysis.trace
+        shown = read.function_lanes if self.functions.isChecked() else read.lanes
+        start = read.analysis.start_ns
+        self.lanes = [SliceLane(self.scene, name=lane_name(trace, lane), key=f"{lane.track}") for lane in shown]
+        for widget, lane in zip(self.lanes, shown, strict=True):
+            widget.show_lane(lane, self.looks, -start)
+        self.stack = LaneStack(self.scene, list(self.lanes), self, LaneOrder())
+        self.stack.zoomed.connect(self.zoom)
+        self.stack.panned.connect(self.pan)
+        self.stack.pointer_moved.connect(self.head.update)
+        self.stack.clicked.connect(self.choose)
+        self.stack.double_clicked.connect(self._zoom_to)
+        self.stack.range_dragged.connect(self.choose_range)
+        self.stack.measured.connect(self._measure)
+        self.stack.resized.connect(self._rescale)
+        self.area.setWidget(self.stack)
+        self.arrows = LaunchArrows(self.stack)
+        self.choose(None)
+        self._rescale()
+
+    @property
+    def _extent(self) -> tuple[int, int]:
+        analysis = self._read.analysis if self._read is not None else None
+        return (0, 1) if analysis is None else (0, max(analysis.end_ns - analysis.start_ns, 1))
+
+    # The view.
+
+    def _rescale(self, *_: object) -> None:
+        width = max(1.0, float((self.stack.width() if self.stack is not None else self.width()) - GUTTER_PX))
+        view = self._view
+        fresh = fitted(self._extent, width) if view is None else Timescale(view.start_ns, view.end_ns, width)
+        self.scene.scale = fresh
+        self.head.chip.setVisible(view is not None)
+        self._repaint()
+
+    def _repaint(self) -> None:
+        self.head.update()
+        for lane in self.lanes:
+            lane.update()
+        if self.arrows is not None:
+            self.arrows.update()
+        if self.stack is not None:
+            self.stack.overlay.update()
+
+    def zoom(self, factor: float, at_px: float) -> None:
+        """Zooms around a position of the drawing area."""
+        start, end = self._extent
+        self._look(self.scene.scale.zoomed(factor, at_px, longest_ns=2 * (end - start)))
+
+    def pan(self, by_px: float) -> None:
+        """Moves the view."""
+        self._look(self.scene.scale.panned(by_px))
+
+    def _look(self, scale: Timescale) -> None:
+        self._view = scale.within(self._extent)
+        self._rescale()
+
+    def fit(self, *_: object) -> None:
+        """Shows everything."""
+        self._view = None
+        self._rescale()
+
+    def _zoom_to(self, hit: Hit | None) -> None:
+        if hit is None or hit.range is None:
+            self.fit()
+            return
+        margin = max(500, round((hit.range.end_ns - hit.range.start_ns) * 0.06))
+        width = self.scene.scale.width_px
+        self._look(Timescale(hit.range.start_ns - margin, hit.range.end_ns + margin, width))
+
+    def _measure(self, measured: TimeRange | None) -> None:
+        self.scene.ruler = measured
+        self._repaint()
+
+    # What is chosen.
+
+    def choose(self, hit: object) -> None:
+        """Shows a slice that was clicked; nothing for None."""
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        self.scene.selection.clear()
+        self.chosen = hit.slice if isinstance(hit, SliceHit) else None
+        for lane in self.lanes:
+            lane.chosen = self.chosen
+        self._show_slice()
+        self.below.hide()
+        self._repaint()
+
+    def _show_slice(self) -> None:
+        at = self.chosen
+        say(self.title, "" if at is None else _wrapped(shortened(self.looks.name(at), _LONGEST_NAME)))
+        self.slice_head.setVisible(at is not None)
+        self.facts.setVisible(at is not None)
+        facts = [] if at is None else self.looks.facts(at)
+        self.facts.show_rows(
+            [TableRow(name, (shortened(text, _LONGEST_FACT),), tip=text) for name, text in facts if "\n" not in text]
+        )
+        say(self.stack_text, _wrapped("\n".join(text for _, text in facts if "\n" in text)))
+        partners = [] if at is None else self.looks.partners(at).tolist()
+        if self.arrows is not None:
+            self.arrows.show_of(at, partners, self.lanes, is_on_device=at is not None and self.looks.is_on_device(at))
+
+    def choose_range(self, chosen: TimeRange) -> None:
+        """Sums a range: the operators that began in it."""
+        if self._read is None:
+            return
+        self.scene.selection.select(chosen)
+        analysis = self._read.analysis
+        rows = analysis.operators_between(chosen.start_ns + analysis.start_ns, chosen.end_ns + analysis.start_ns)
+        taken = sum(row.host_self_ns for row in rows)
+        self.operators.show_records(rows[:_MOST_OPERATORS])
+        say(
+            self.range_text,
+            f"{time_text(chosen.end_ns - chosen.start_ns)} · its operators took {time_of(taken)} on the host",
+        )
+        self.below.show()
+        self._repaint()
+
+    # Qt's own.
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """W, A, S, D; F fits; Esc chooses nothing."""
+        if event.key() == Qt.Key.Key_F and not event.modifiers():
+            self.fit()
+        elif event.key() == Qt.Key.Key_Escape and (self.chosen is not None or self.scene.selection.chosen is not None):
+            self.choose(None)
+        elif not self._held.press(event):
+            super().keyPressEvent(event)
+
+    def keyReleaseEvent(self, event: QKeyEvent) -> None:
+        """The view stops with the key."""
+        if not self._held.release(event):
+            super().keyReleaseEvent(event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """A window that loses the keyboard never sees the key released."""
+        if event.type() == QEvent.Type.ActivationChange and not self.isActiveWindow():
+            self._held.let_go()
+        super().changeEvent(event)
+
+    def _set_theme(self, theme: Theme) -> None:
+        self.scene.theme = theme
+        self._repaint()
+
+
+def lane_name(trace: TraceColumns, lane: TraceLane) -> tuple[str, str]:
+    """What a thread or stream is called, and its process or device."""
+    track = trace.tracks[lane.track]
+    number = f"{'stream' if lane.is_device else 'thread'} {track.tid}"
+    thread = track.thread or (number if track.tid.isdecimal() else track.tid)
+    process = f"GPU {track.pid}" if lane.is_device else (track.process or f"process {track.pid}")
+    return thread, process
+
+
+def _wrapped(text: str) -> str:
+    """In lines: names of kernels have no spaces to break at."""
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, _LINE_LETTERS))

@@ -1,0 +1,271 @@
+"""The trace window: a trace of torch's profiler, read natively, and what changed against another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialog,
+    QFileDialog,
+    QProgressBar,
+    QPushButton,
+    QStackedWidget,
+    QTabWidget,
+    QWidget,
+)
+
+from evprof.core.units import bytes_text, memory_text
+from evprof.loaders.traces.reading import TraceSize
+from evprof.metrics.traces.difference import trace_difference
+from evprof.metrics.traces.overview import TraceOverview
+from ui.style.theme import GRID, ThemeHolder
+from ui.traces.columns import DIFFERENCES, KERNELS, KERNELS_BY_LAUNCH, OPERATORS, OPERATORS_BY_SHAPES, time_of
+from ui.traces.memory_page import MemoryPage
+from ui.traces.module_page import ModulePage
+from ui.traces.overview_page import CategoryBar, OverviewPage
+from ui.traces.reading import ReadTrace, TraceReading
+from ui.traces.record_table import RecordTable
+from ui.traces.timeline_page import TimelinePage
+from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.empty_state import EmptyState
+from ui.widgets.message_bar import MessageBar
+from ui.widgets.panel_parts import WordSwitch, say, sentence
+
+FILES = "Torch traces (*.pt.trace.json *.pt.trace.json.gz *.json *.json.gz);;All files (*)"
+
+
+class TraceDialog(QDialog):
+    """Opens a trace in the background and shows its pages. Does not block the window."""
+
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.read_trace: ReadTrace | None = None
+        self.other: ReadTrace | None = None
+        self.setWindowTitle("Torch trace")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setAcceptDrops(True)
+        self.setMinimumSize(760, 480)
+        self.resize(1280, 800)
+        self.reading, self.reading_other = TraceReading(self), TraceReading(self)
+        self.messages = MessageBar(themes)
+        self._make_pages(themes)
+        self._make_waiting(themes)
+        self.name = sentence("title")
+        self.open_button = QPushButton("Open trace…")
+        self.open_button.clicked.connect(self.browse)
+        self.against_button = QPushButton("Compare with…")
+        self.against_button.setToolTip("Which operators and modules take longer in this trace than in another")
+        self.against_button.clicked.connect(self.browse_other)
+        bar = beside((self.name, 1), self.against_button, self.open_button, spacing=GRID)
+        bar.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
+        self.body = QStackedWidget()
+        for page in (self.empty, self.waiting, self.pages):
+            self.body.addWidget(page)
+        stacked(bar, (self.body, 1), on=self, spacing=0)
+        self.messages.float_over(self)
+        self._connect()
+        self._show_state()
+
+    def _make_pages(self, themes: ThemeHolder) -> None:
+        self.empty = EmptyState(
+            "No trace yet",
+            "A trace of torch.profiler (.pt.trace.json, also .gz) shows here where its time went: by category, "
+            "operator, kernel, module and moment. Runs of evprof make one with Trace switched on.",
+            "Open trace…",
+        )
+        self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
+        self.empty.activated.connect(self.browse)
+        self.overview, self.memory, self.modules = OverviewPage(themes), MemoryPage(themes), ModulePage()
+        self.by_shapes, self.by_launch = QCheckBox("By input shapes"), QCheckBox("By operator and launch")
+        self.operators = RecordTable("Operators", OPERATORS, self.by_shapes)
+        self.kernels = RecordTable("Kernels", KERNELS, self.by_launch)
+        self.by_shapes.toggled.connect(self._show_operators)
+        self.by_launch.toggled.connect(self._show_kernels)
+        self.timeline = TimelinePage(themes)
+        self.of_what = WordSwitch([("operators", "Operators"), ("modules", "Modules")])
+        self.difference = RecordTable("Difference", DIFFERENCES, self.of_what)
+        self.difference_text = sentence()
+        self.of_what.chosen.connect(self._show_difference)
+        against = QWidget()
+        stacked(self.difference_text, (self.difference, 1), on=against, margins=(0, GRID, 0, 0), spacing=GRID)
+        self.pages = QTabWidget()
+        self.pages.setDocumentMode(True)
+        for title, page in (
+            ("Overview", self.overview),
+            ("Operators", _inset(self.operators)),
+            ("Kernels", _inset(self.kernels)),
+            ("Memory", _inset(self.memory)),
+            ("Modules", _inset(self.modules)),
+            ("Timeline", self.timeline),
+            ("Difference", _inset(against)),
+        ):
+            self.pages.addTab(page, title)
+        self.overview.setContentsMargins(2 * GRID, 0, GRID, 0)
+
+    def _make_waiting(self, themes: ThemeHolder) -> None:
+        self.waiting = QWidget()
+        self.progress = QProgressBar()
+        self.progress.setRange(0, 1000)
+        self.progress.setTextVisible(False)
+        self.how_far = sentence()
+        stop = in_role(QPushButton("Stop"), "link")
+        stop.clicked.connect(self.stop)
+        line = beside((self.how_far, 1), stop, spacing=GRID)
+        self.size_text, self.so_far_text = sentence("title"), sentence("small")
+        self.so_far = CategoryBar(themes)
+        parts = (self.size_text, line, self.progress, 2 * GRID, self.so_far_text, self.so_far, None)
+        stacked(*parts, on=self.waiting, margins=(4 * GRID, 4 * GRID, 4 * GRID, 0), spacing=GRID)
+
+    def _connect(self) -> None:
+        self.reading.sized.connect(self._show_size)
+        self.reading.seen_so_far.connect(self._show_so_far)
+        self.reading.went_on.connect(self._show_progress)
+        self.reading.done.connect(self._take)
+        self.reading.failed.connect(self._fail)
+        self.reading_other.done.connect(self._take_other)
+        self.reading_other.failed.connect(self._fail)
+
+    # Opening.
+
+    def browse(self) -> None:
+        """Asks for a trace."""
+        path, _ = QFileDialog.getOpenFileName(self, "Open trace", self._folder(), FILES)
+        if path:
+            self.open_trace(Path(path))
+
+    def browse_other(self) -> None:
+        """Asks for the trace to compare with."""
+        path, _ = QFileDialog.getOpenFileName(self, "Compare with", self._folder(), FILES)
+        if path:
+            self.compare_with(Path(path))
+
+    def _folder(self) -> str:
+        return str(self.read_trace.path.parent) if self.read_trace is not None else ""
+
+    def open_trace(self, path: Path) -> None:
+        """Reads a trace in the background, and shows it."""
+        self.read_trace = self.other = None
+        say(self.name, path.name)
+        self.reading_other.stop()
+        self.reading.read(path)
+        say(self.size_text, "")
+        self._show_progress(0.0, 0)
+        self._show_so_far(None)
+        self._show_state()
+
+    def compare_with(self, path: Path) -> None:
+        """Reads another trace in the background, and shows what changed from it to this one."""
+        self.messages.post(f"{path.name} is read to compare with.", "info")
+        self.reading_other.read(path)
+
+    def stop(self) -> None:
+        """Reads no further."""
+        self.reading.stop()
+        say(self.name, "")
+        self._show_state()
+
+    def _show_size(self, size: object) -> None:
+        if isinstance(size, TraceSize):
+            entries = f"about {size.entries:,} entries · takes about {memory_text(size.memory_bytes)} of memory"
+            say(self.size_text, f"{bytes_text(size.file_bytes)} · {entries}")
+
+    def _show_progress(self, share: float, entries: int) -> None:
+        self.progress.setValue(round(1000 * share))
+        what = f"{share:.0%} read" if share < 1 else "Read; figures are being worked out"
+        say(self.how_far, f"{what} · {entries:,} entries")
+
+    def _show_so_far(self, seen: object) -> None:
+        is_known = isinstance(seen, TraceOverview)
+        self.so_far.setVisible(is_known)
+        say(self.so_far_text, "Time by category of what was read so far" if is_known else "")
+        if isinstance(seen, TraceOverview):
+            self.so_far.show_overview(seen)
+
+    def _show_state(self) -> None:
+        page = self.waiting if self.reading.is_busy else self.empty if self.read_trace is None else self.pages
+        self.body.setCurrentWidget(page)
+        self.against_button.setEnabled(self.read_trace is not None)
+
+    def _fail(self, told: str) -> None:
+        self.messages.post(told)
+        if self.read_trace is None:
+            say(self.name, "")
+        self._show_state()
+
+    def _take(self, read: object) -> None:
+        if not isinstance(read, ReadTrace):
+            return
+        self.read_trace = read
+        for page in (self.overview, self.memory, self.modules, self.timeline):
+            page.show_trace(read)
+        self._show_operators()
+        self._show_kernels()
+        self._show_difference()
+        self._show_state()
+
+    def _take_other(self, read: object) -> None:
+        if isinstance(read, ReadTrace):
+            self.messages.clear()
+            self.other = read
+            self._show_difference()
+            self.pages.setCurrentIndex(self.pages.count() - 1)
+
+    # Tables.
+
+    def _show_operators(self, *_: object) -> None:
+        if self.read_trace is not None:
+            analysis, by_shapes = self.read_trace.analysis, self.by_shapes.isChecked()
+            rows = analysis.operators_by_shapes if by_shapes else analysis.operators
+            self.operators.show_records(rows, OPERATORS_BY_SHAPES if by_shapes else OPERATORS)
+
+    def _show_kernels(self, *_: object) -> None:
+        if self.read_trace is not None:
+            analysis, by_launch = self.read_trace.analysis, self.by_launch.isChecked()
+            rows = analysis.kernels_by_launch if by_launch else analysis.kernels
+            self.kernels.show_records(rows, KERNELS_BY_LAUNCH if by_launch else KERNELS)
+
+    def _show_difference(self, *_: object) -> None:
+        now, other = self.read_trace, self.other
+        self.difference.setVisible(other is not None)
+        if now is None or other is None:
+            say(
+                self.difference_text,
+                "Compare with another trace to see which operators and modules take longer, came or went.",
+            )
+            return
+        found = trace_difference(now.analysis, other.analysis)
+        say(
+            self.difference_text,
+            f"{now.path.name}: {time_of(found.wall_ns)} · against {other.path.name}: {time_of(found.against_wall_ns)}",
+        )
+        self.difference.show_records(found.operators if self.of_what.key == "operators" else found.modules)
+
+    # Qt's own.
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Files are welcome."""
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Opens the first of the files; a second one is compared with it."""
+        paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
+        self.open_trace(paths[0])
+        if len(paths) > 1:
+            self.compare_with(paths[1])
+        event.acceptProposedAction()
+
+    def done(self, result: int) -> None:
+        """What is being read is not wanted any more."""
+        self.reading.close()
+        self.reading_other.close()
+        super().done(result)
+
+
+def _inset(page: QWidget) -> QWidget:
+    ground = QWidget()
+    stacked((page, 1), on=ground, margins=(2 * GRID, GRID, 2 * GRID, GRID))
+    return ground
