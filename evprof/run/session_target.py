@@ -21,6 +21,7 @@ from evprof.core.run_log import RunLog
 from evprof.session.presence import Hold
 from evprof.session.store import Commit, SampleFile, SessionFile
 from evprof.session.summary_writing import KeptFigures
+from evprof.session.validation import readable
 
 MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
@@ -129,7 +130,12 @@ class SessionTarget:
 
         over = [run for run in self._logs.values() if run.info.is_over]
         if self.file is not None and over:
-            kept = {run.run_id: KeptFigures(run.info, summary_of(run), COLUMNS) for run in over}
+            kept: dict[int, KeptFigures] = {}
+            for run in over:
+                # Of what was not reported as expected no figure is made, as no reader would make one.
+                if (info := readable(run.info)) is not None:
+                    run.info = info
+                    kept[run.run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
             self.file.commit({}, Commit(figures=kept))
         for run in over:
             del self._logs[run.run_id]
