@@ -129,6 +129,12 @@ def _paint_window(words: list[str]) -> int:
         return paint_once(*words)
 
 
+def _list_runs(words: list[str]) -> int:
+    from ui.bench.many_runs import measure_listing
+
+    return measure_listing(*words)
+
+
 def _read_events(words: list[str]) -> int:
     from evprof.run.benches.event_readers import read_and_tell
 
@@ -157,6 +163,7 @@ _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _serve_engine,
     "_examine": _report_part,
     "_gpu-section": _measure_section,
+    "_list-runs": _list_runs,
     "_manual": _print_manual,
     "_paint": _paint_window,
     "_read-events": _read_events,

@@ -18,6 +18,8 @@ from evprof.cli.sessions.compare import CompareCommand
 from evprof.cli.sessions.export import ExportCommand
 from evprof.cli.sessions.film import FilmCommand
 from evprof.cli.sessions.import_command import ImportCommand
+from evprof.cli.sessions.merge import MergeCommand
+from evprof.cli.sessions.prune import PruneCommand
 from evprof.cli.sessions.report import ReportCommand
 from evprof.cli.sessions.show import ShowCommand
 from evprof.cli.suite.command import SuiteCommand
@@ -37,6 +39,8 @@ COMMANDS: tuple[type[Command], ...] = (
     ReportCommand,
     ExportCommand,
     FilmCommand,
+    MergeCommand,
+    PruneCommand,
     TraceCommand,
     AdapterCommand,
     BenchCommand,

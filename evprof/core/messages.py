@@ -82,7 +82,7 @@ def apply_to_info(message: Message, info: RunInfo) -> bool:
         case RunDescribed(facts=facts):
             info.merge(facts)
         case RunWarned(sentence=sentence):
-            info.warnings.append(sentence)
+            info.warnings = [*info.warnings, sentence]
         case RunEnded(status=status, error=error, facts=facts):
             info.merge(facts)
             info.status, info.error = status, error

@@ -6,7 +6,7 @@ first and the rows after, so that whoever has seen "ended" has seen every row of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -176,12 +176,25 @@ class Update:
         return bool(self.messages or self.ranges)
 
 
+@dataclass(frozen=True)
+class StoredPart:
+    """The runs of a recording that lie in a file until somebody asks for them: numbers of runs to runs, which of these
+    were deleted, and the last numbers of a run and of a request among them."""
+
+    runs: Mapping[int, Any]
+    deleted: frozenset[int]
+    last_run_id: int
+    last_group_id: int
+
+
 class RecordLog:
     """Streams by name and a mailbox. Everything that is drawn, saved, exported or computed is read from here."""
 
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {name: Stream(name) for name in STREAMS}
         self._mailbox: list[Message] = []
+        self.stored: StoredPart | None = None
+        """Runs of which the log holds nothing."""
 
     def append(self, record: Record) -> None:
         """Appends one record to its stream. Only that stream's writer may call this."""

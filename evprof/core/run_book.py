@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from evprof.core.listed_runs import ListedRuns
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog
 from evprof.core.rows.row_block import RowBlock, blocks_by_run
@@ -16,16 +19,20 @@ class RunBook:
 
     def __init__(self, recording: RecordLog) -> None:
         self.recording = recording
-        self.runs: dict[int, RunLog] = {}
-        self.deleted: dict[int, RunLog] = {}
-        self._all: dict[int, RunLog] = {}
+        stored = recording.stored
+        self._stored: Mapping[int, RunLog] = {} if stored is None else stored.runs
+        self._own: dict[int, RunLog] = {}
+        self._hidden: set[int] = set() if stored is None else set(stored.deleted)
+        self.runs: Mapping[int, RunLog] = ListedRuns(self._stored, self._own, self._hidden)
+        self._is_new = True
         self._cursor = recording.cursor()
         self._orphans: dict[int, list[RowBlock]] = {}
 
     def update(self) -> tuple[list[Message], set[int]]:
         """Reads what is new. Returns the new messages in order and the ids of runs that changed."""
         news = self._cursor.read()
-        changed: set[int] = set()
+        changed: set[int] = set(self._stored) if self._is_new else set()
+        self._is_new = False
         for message in news.messages:
             if isinstance(message, RunStarted):
                 self._start(message, changed)
@@ -38,14 +45,15 @@ class RunBook:
 
     def _start(self, message: RunStarted, changed: set[int]) -> None:
         # A copy: the log's info changes with every message, the message must not.
-        run = self._all[message.run_id] = RunLog(message.info.copied())
-        (self.deleted if run.info.is_deleted else self.runs)[message.run_id] = run
+        run = self._own[message.run_id] = RunLog(message.info.copied())
+        if run.info.is_deleted:
+            self._hidden.add(message.run_id)
         changed.add(message.run_id)
         for block in self._orphans.pop(message.run_id, []):
             self._absorb(message.run_id, block, changed)
 
     def _absorb(self, run_id: int, block: RowBlock, changed: set[int]) -> None:
-        run = self._all.get(run_id)
+        run = self._own.get(run_id)
         if run is None:
             # Rows may be read a moment before the message that starts their run.
             self._orphans.setdefault(run_id, []).append(block)
@@ -54,28 +62,36 @@ class RunBook:
         changed.add(run_id)
 
     def _apply(self, message: Message, changed: set[int]) -> None:
-        run = self._all.get(getattr(message, "run_id", -1))
+        run = self._any(getattr(message, "run_id", -1))
         if run is None:
             return
         if not apply_to_info(message, run.info):
             return
         run.version += 1
         changed.add(run.run_id)
-        if run.info.is_deleted == (run.run_id in self.runs):
-            self._sort()
+        # A run that comes back stands where it stood.
+        (self._hidden.add if run.info.is_deleted else self._hidden.discard)(run.run_id)
 
-    def _sort(self) -> None:
-        """Tells anew which runs are there: a run that comes back stands where it stood."""
-        for known, are_deleted in ((self.runs, False), (self.deleted, True)):
-            known.clear()
-            known.update((run_id, run) for run_id, run in self._all.items() if run.info.is_deleted is are_deleted)
+    def _any(self, run_id: int) -> RunLog | None:
+        """A run, deleted or not."""
+        found = self._own.get(run_id)
+        return found if found is not None or run_id not in self._stored else self._stored[run_id]
+
+    @property
+    def deleted(self) -> dict[int, RunLog]:
+        """Those that somebody deleted, by number."""
+        return {run_id: run for run_id in sorted(self._hidden) if (run := self._any(run_id)) is not None}
 
     @property
     def last_run_id(self) -> int:
         """The highest number of a run, deleted or not; 0 without any."""
-        return max(self._all, default=0)
+        stored = self.recording.stored
+        return max(self._own, default=0 if stored is None else stored.last_run_id)
 
     @property
     def last_group_id(self) -> int:
         """The highest number of a request, whether its runs are there or not; 0 without any."""
-        return max((run.info.group_id for run in self._all.values()), default=0)
+        stored = self.recording.stored
+        return max(
+            (run.info.group_id for run in self._own.values()), default=0 if stored is None else stored.last_group_id
+        )

@@ -6,6 +6,7 @@ The window, the metrics and the exports all read it; it knows no toolkit, file o
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +54,13 @@ class RunLog:
     Rows stay columns of the streams they came in (`blocks`) until somebody asks for the objects: a session may hold
     millions, and what is drawn is read from the columns. What was asked for is kept, and follows the run.
     """
+
+    kept: Mapping[str, Any] | None = None
+    """Figures that were read off the rows when the run ended, by the names of `evprof.metrics.figures.kept`; None while
+    they are read off the rows themselves."""
+
+    observed: tuple[str, tuple[Any, ...]] | None = None
+    """What statistics tell runs apart by, worked out once for a run that changes no more."""
 
     def __init__(self, info: RunInfo) -> None:
         self.info = info

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -54,6 +54,18 @@ class StoredRuns(Sequence[RunLog]):
         return run
 
 
+class SummarizedRuns(StoredRuns):
+    """The same of runs that are read from their file when they are asked for."""
+
+    def __init__(self, runs: Mapping[int, RunLog]) -> None:
+        super().__init__(RecordLog())
+        self._runs = runs
+        self.infos = [run.info for run in runs.values()]
+
+    def _run(self, info: RunInfo) -> RunLog:
+        return self._runs[info.run_id]
+
+
 def infos_of(runs: Sequence[RunLog]) -> list[RunInfo]:
     """What is known of runs apart from their rows; stored ones are not put together for it."""
     return runs.infos if isinstance(runs, StoredRuns) else [run.info for run in runs]
@@ -62,10 +74,10 @@ def infos_of(runs: Sequence[RunLog]) -> list[RunInfo]:
 def stored_source(path: Path) -> tuple[Source, StoredRuns]:
     """A session file as the source of an export or a report. Raises UserError when it cannot be read."""
     from evprof.export.report.data import Source
-    from evprof.session.reading import load_session
+    from evprof.session.summaries.opened import open_session
 
-    session = load_session(path)
-    runs = StoredRuns(session.recording)
+    session = open_session(path)
+    runs = StoredRuns(session.recording) if session.stored is None else SummarizedRuns(session.runs)
     return Source(path, runs, session.environment, session.facts), runs
 
 

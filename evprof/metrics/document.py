@@ -5,15 +5,16 @@ Everything is read from a RunLog, finished or not; what was not measured is None
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
-from evprof.core.records import DRAFT, TARGET, AlternativesRecord, TensorRecord
+from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, TensorRecord
 from evprof.core.rows.span import Span
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
+from evprof.core.streamed_list import StreamedList
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
@@ -61,21 +62,28 @@ def session_document(
     processes: ProcessSpread | None = None,
     *,
     marks: Sequence[Mapping[str, Any]] = (),
+    is_streamed: bool = False,
 ) -> dict[str, Any]:
     """The document of a session; `environment` defaults to that of the latest run that has one.
 
     `others` are the runs that speculation is weighed against, the listed ones by default;
     `processes` tells how much engine processes differ on the machine; `marks` are the session's, as plain values.
+
+    `is_streamed`: its `runs` are made while they are written.
     """
     listed = list(runs)
     known = by_sample(listed if others is None else others)
+
+    def documents() -> Iterator[dict[str, Any]]:
+        return (run_document(run, known.get(sample_key(run), ()), processes) for run in listed)
+
     if environment is None:
         environment = next((run.info.environment for run in reversed(listed) if run.info.environment), {})
     return {
         "schema_version": SCHEMA_VERSION,
         "evprof_version": __version__,
         "environment": environment,
-        "runs": [run_document(run, known.get(sample_key(run), ()), processes) for run in listed],
+        "runs": StreamedList(len(listed), documents) if is_streamed else list(documents()),
         "batches": [row.to_json() for row in batches],
         "marks": list(marks),
     }
@@ -156,7 +164,9 @@ def metrics_document(run: RunLog) -> dict[str, float | int | None]:
         "time_to_first_token_ms": decoding.time_to_first_token_ms(run),
         "inter_token_latency_ms": decoding.inter_token_latency_ms(run),
         "input_sequence_length": decoding.input_length(run),
-        "output_sequence_length": len(run.tokens) if run.info.imported is None else decoding.output_length(run),
+        "output_sequence_length": decoding.answer_length(run)
+        if run.info.imported is None
+        else decoding.output_length(run),
         "visual_tokens": decoding.visual_tokens(run),
         "prefill_throughput_tok_s": decoding.prefill_throughput_tok_s(run),
         "decode_throughput_tok_s": decoding.decode_throughput_tok_s(run),
@@ -233,6 +243,8 @@ def _draft(run: RunLog) -> dict[str, Any] | None:
 
 
 def _stages(run: RunLog, role: str) -> list[dict[str, Any]]:
+    if not run.has_spans() and run.kept is not None:
+        return _kept_stages(run, role)
     by_parent: dict[int, list[Span]] = {}
     for span in run.spans.values():
         by_parent.setdefault(span.parent_id, []).append(span)
@@ -241,6 +253,17 @@ def _stages(run: RunLog, role: str) -> list[dict[str, Any]]:
         | _span(run, span)
         | {"children": [_child(run, child, by_parent) for child in _in_order(by_parent.get(span.span_id, []))]}
         for span in run.stages(role)
+    ]
+
+
+def _kept_stages(run: RunLog, role: str) -> list[dict[str, Any]]:
+    """The stages of a run whose rows were dropped: how long they took is left of them."""
+    told = [(name, stages.stage_ms(run, name, role)) for name in STAGES]
+    nothing: dict[str, Any] = {"inputs": [], "outputs": [], "children": []}
+    return [
+        {"name": name, "covers": [name], "start_ms": None, "duration_ms": duration, **nothing}
+        for name, duration in told
+        if duration is not None
     ]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,9 +15,13 @@ from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded, RunStarted, RunWarned, apply_to_info
 from evprof.core.recording import RecordLog
 from evprof.core.records import STREAMS
+from evprof.core.rows.row_block import blocks_by_run
 from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
 from evprof.session.presence import Hold
 from evprof.session.store import Commit, SampleFile, SessionFile
+from evprof.session.summary_writing import KeptFigures
+from evprof.session.validation import readable
 
 MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
@@ -51,6 +56,9 @@ class SessionTarget:
         self._dirty: set[int] = set()
         self._untold: list[int] = []
         self._unhashed: list[SampleFile] = []
+        self._logs: dict[int, RunLog] = {}
+        """Runs that have no summary yet, with the rows that are in the file."""
+        self._is_due = False
 
     def restart(self, path: Path, environment: dict[str, Any] | None) -> None:
         """Makes everything news again, for a file at `path` that holds nothing yet."""
@@ -72,6 +80,7 @@ class SessionTarget:
         other._pending = copy.deepcopy(self._pending)
         other._begun, other._dirty = set(self._begun), set(self._dirty)
         other._untold, other._unhashed = [], list(self._unhashed)
+        other._logs = dict(self._logs)
         return other
 
     def look(self) -> Commit:
@@ -82,6 +91,7 @@ class SessionTarget:
         self._remember(messages)
         if any(isinstance(message, RequestEnded) for message in messages):
             self._hash_samples()
+            self._is_due = True
         ranges = {
             name: (self._places[name], len(stream))
             for name, stream in self._recording.streams.items()
@@ -96,8 +106,11 @@ class SessionTarget:
         if self.file is None:
             raise RuntimeError("a target is opened before it is written")
         self.file.commit(self._recording.streams, news)
-        for name, (_, stop) in news.ranges.items():
+        for name, (start, stop) in news.ranges.items():
             self._places[name] = stop
+            for run_id, block in blocks_by_run(self._recording.streams[name], start, stop):
+                if run_id in self._logs:
+                    self._logs[run_id].take(*block)
         for run_id in self._untold if self.file.note else ():
             # Each run says it when its session lies where saving is slow.
             self._recording.post(RunWarned(run_id, str(self.file.note)))
@@ -105,6 +118,28 @@ class SessionTarget:
         self._dirty.clear()
         self._untold.clear()
         self._pending = Commit()
+        if self._is_due:
+            self.summarize()
+
+    def summarize(self) -> None:
+        """Keeps the figures of runs that have ended beside their rows: between requests, since it takes a moment.
+
+        Raises what `commit` does; the runs are looked at again next time.
+        """
+        from evprof.metrics.run_summary import COLUMNS, summary_of
+
+        over = [run for run in self._logs.values() if run.info.is_over]
+        if self.file is not None and over:
+            kept: dict[int, KeptFigures] = {}
+            for run in over:
+                # Of what was not reported as expected no figure is made, as no reader would make one.
+                if (info := readable(run.info)) is not None:
+                    run.info = info
+                    kept[run.run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
+            self.file.commit({}, Commit(figures=kept))
+        for run in over:
+            del self._logs[run.run_id]
+        self._is_due = False
 
     def _remember(self, messages: list[Message]) -> None:
         for message in messages:
@@ -116,12 +151,18 @@ class SessionTarget:
                 self._dirty.add(message.run_id)
                 self._note_samples(info)
                 self._untold.append(message.run_id)
+                self._logs[message.run_id] = RunLog(info)
             elif isinstance(message, EngineChanged):
                 self._pending.environment = message.environment or self._pending.environment
-            elif (run_id := getattr(message, "run_id", None)) in self.infos and apply_to_info(
-                message, self.infos[run_id]
-            ):
-                self._dirty.add(run_id)
+            elif (info := self._info(getattr(message, "run_id", -1))) is not None and apply_to_info(message, info):
+                self._dirty.add(info.run_id)
+
+    def _info(self, run_id: int) -> RunInfo | None:
+        """What the file will say of a run; of one that lies in it already, all that it says now."""
+        stored = self._recording.stored
+        if run_id not in self.infos and stored is not None and run_id in stored.runs:
+            self.infos[run_id] = stored.runs[run_id].info.copied()
+        return self.infos.get(run_id)
 
     def _note_samples(self, info: RunInfo) -> None:
         known = info.sample
@@ -145,4 +186,6 @@ class SessionTarget:
             with contextlib.suppress(UserError):  # the file may be gone by now, or too large; then it has no hash
                 found = content_hash(sample.path, most_bytes=MOST_HASHED_BYTES)
                 self._pending.samples.append(SampleFile(sample.run_id, sample.kind, sample.path, found))
+                info = self.infos[sample.run_id]
+                info.sample = replace(info.sample, **{f"{sample.kind}_hash": found})
         self._unhashed.clear()

@@ -25,6 +25,7 @@ from evprof.core.messages import RunWarned
 from evprof.core.recording import RecordLog
 from evprof.run.session_target import SessionTarget
 from evprof.session.autosave import autosave_path
+from evprof.session.opening import copy_session
 from evprof.session.presence import Hold, hold
 from evprof.session.reading import read_environment
 from evprof.session.store import LostError
@@ -318,7 +319,7 @@ class SessionWriter(Closing):
         lock = hold(path)
         try:
             source = self._rescue or self._main
-            if source.file is None:
+            if source.file is None and (self._recording.stored is None or not old.exists()):
                 # Nothing was written here yet, so everything the recording holds goes there.
                 environment = read_environment(old) if old.exists() else None
                 _remove_session(path)
@@ -337,13 +338,14 @@ class SessionWriter(Closing):
 
     def _copy(self, source: SessionTarget, path: Path, lock: Hold) -> None:
         """Puts a copy of the source's file at `path` and makes that the session."""
-        if source.file is None:
-            raise RuntimeError("there is nothing to copy")
         part = make_part(path.parent)
         copied = source.continued_at(path)
         try:
-            source.file.fold()
-            shutil.copyfile(source.path, part)
+            if source.file is None:
+                copy_session(source.path, part)
+            else:
+                source.file.fold()
+                shutil.copyfile(source.path, part)
             _remove_logs(path)
             os.replace(part, path)
             copied.open(lock)
@@ -365,10 +367,13 @@ class SessionWriter(Closing):
             self._let_go()
 
     def _close_file(self, target: SessionTarget) -> None:
-        file, target.file = target.file, None
+        file = target.file
         if file is None:
             return
         try:
+            with contextlib.suppress(*_REFUSALS):  # figures can be read off the rows again
+                target.summarize()
+            target.file = None
             file.close()
         except sqlite3.Error as error:
             # What was committed lies in its log, and is read from there.

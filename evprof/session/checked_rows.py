@@ -37,13 +37,13 @@ class CheckedRows:
     def whole(self, table: str) -> Iterator[tuple[Any, ...]]:
         """All rows in column order. Raises DamageError, sqlite3.Error unless every one is as it was written."""
         found, count, total = None, 0, 0
-        for row in self._connection.execute(f"{_select(table)} ORDER BY rowid"):
-            found = _checked(row)
+        for row in self._connection.execute(f"{select(table)} ORDER BY rowid"):
+            found = checked(row)
             if found is None:
                 raise DamageError(f"a row of its table '{table}' is not as it was written")
             if not (table == "session" and found[0] == TALLY):
                 count, total = count + 1, total + row[-1]
-            yield _fitting(table, found)
+            yield fitting_kinds(table, found)
         self._compare(table, count, total)
 
     def each(self, table: str) -> Iterator[tuple[Any, ...] | DamagedRow]:
@@ -53,21 +53,21 @@ class CheckedRows:
         """
         count, total, damaged = 0, 0, 0
         for row in self._numbered(table):
-            found = None if isinstance(row, int) else _checked(row)
+            found = None if isinstance(row, int) else checked(row)
             count += 1
             if found is None:
                 damaged += 1
                 yield DamagedRow(row, None) if isinstance(row, int) else DamagedRow(row[0], row[:-1])
                 continue
             total += row[-1]
-            yield _fitting(table, found)
+            yield fitting_kinds(table, found)
         self._compare(table, count, None if damaged else total)
 
     def _numbered(self, table: str) -> Iterator[Any]:
         """Rows, and the numbers of those that SQLite cannot get at."""
         number, last = next(iter(COLUMNS[table])), 0
         try:
-            for row in self._connection.execute(f"{_select(table)} ORDER BY {number}"):
+            for row in self._connection.execute(f"{select(table)} ORDER BY {number}"):
                 if not isinstance(row[0], int) or row[0] <= last:
                     break
                 yield row
@@ -78,7 +78,7 @@ class CheckedRows:
             pass  # a page is damaged: the rows that do not lie on it are asked for by number
         for row_id in range(last + 1, self._tally[table][0] + 1):
             try:
-                row = self._connection.execute(f"{_select(table)} WHERE {number} = ?", (row_id,)).fetchone()
+                row = self._connection.execute(f"{select(table)} WHERE {number} = ?", (row_id,)).fetchone()
             except (sqlite3.Error, UnicodeDecodeError):
                 row = None
             yield row_id if row is None or row[0] != row_id else row
@@ -89,17 +89,19 @@ class CheckedRows:
             raise DamageError(f"rows of its table '{table}' are missing or not the last that were written")
 
 
-def _select(table: str) -> str:
+def select(table: str) -> str:
+    """Asks for all rows of a table, with their checksums."""
     return f"SELECT {', '.join([*COLUMNS[table], CHECKSUM])} FROM {table}"
 
 
-def _checked(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def checked(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The values of a row whose last one is their checksum; None where they are not as they were written."""
     values = row[:-1]
     is_plain = all(value is None or isinstance(value, (int, str, bytes)) for value in values)
     return values if is_plain and checksum(values) == row[-1] else None
 
 
-def _fitting(table: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def fitting_kinds(table: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Values of the kinds their columns hold; SQLite itself promises no types, and a checksum says nothing of them."""
     for value, declared in zip(values, COLUMNS[table].values(), strict=True):
         kind, _, rest = declared.partition(" ")

@@ -37,6 +37,12 @@ def checksum(values: Iterable[Any]) -> int:
     return found
 
 
+def numbered_checksum(first: int, second: int, body: bytes) -> int:
+    """`checksum` of two integers and bytes, for reading very many such rows."""
+    one, two = b"%d" % first, b"%d" % second
+    return zlib.crc32(body, zlib.crc32(b"i%d:%bi%d:%bb%d:" % (len(one), one, len(two), two, len(body))))
+
+
 Tally = dict[str, tuple[int, int]]
 """Table -> how many rows it holds, the sum of their checksums modulo 2^32. The tally's own row is not among them."""
 
@@ -79,7 +85,7 @@ class CheckedTables:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
-            self._write_tally()
+            self.write_tally()
             self._connection.execute("COMMIT")
         except BaseException:
             self._tally = before
@@ -108,17 +114,21 @@ class CheckedTables:
         self._connection.execute(f"UPDATE {table} SET {changes} WHERE {where}", (*row[keys:], new, *row[:keys]))
         self._count(table, 0, new - found[0])
 
-    def remove(self, key: str) -> None:
-        """Takes a key out of the table `session`."""
-        for (found,) in self._connection.execute(f"SELECT {CHECKSUM} FROM session WHERE key = ?", (key,)).fetchall():
-            self._connection.execute("DELETE FROM session WHERE key = ?", (key,))
-            self._count("session", -1, -found)
+    def remove(self, table: str, key: object) -> None:
+        """Takes the row out of a table whose first column is `key`, if it is there."""
+        where = f"WHERE {next(iter(COLUMNS[table]))} = ?"
+        for (found,) in self._connection.execute(f"SELECT {CHECKSUM} FROM {table} {where}", (key,)).fetchall():
+            self._connection.execute(f"DELETE FROM {table} {where}", (key,))
+            self._count(table, -1, -found)
 
     def recount(self) -> None:
         """Gives every row the checksum of what it holds now, and counts all anew: for rows that had none."""
         self._tally = dict.fromkeys(COLUMNS, (0, 0))
         self._connection.execute("DELETE FROM session WHERE key = ?", (TALLY,))
+        there = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for table, columns in COLUMNS.items():
+            if table not in there:
+                continue  # of a later format than the one that is made
             # One row at a time: the pictures of a session need not fit into memory twice.
             for (rowid,) in self._connection.execute(f"SELECT rowid FROM {table}").fetchall():
                 row = self._connection.execute(
@@ -129,12 +139,13 @@ class CheckedTables:
                 new = checksum(row)
                 self._connection.execute(f"UPDATE {table} SET {CHECKSUM} = ? WHERE rowid = ?", (new, rowid))
                 self._count(table, 1, new)
-        self._write_tally()
+        self.write_tally()
 
     def _count(self, table: str, rows: int, total: int) -> None:
         count, before = self._tally[table]
         self._tally[table] = (count + rows, (before + total) % _MODULUS)
 
-    def _write_tally(self) -> None:
+    def write_tally(self) -> None:
+        """Keeps the tally as it is now."""
         row = (TALLY, json.dumps(self._tally))
         self._connection.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?)", (*row, checksum(row)))

@@ -6,13 +6,15 @@ hold us to that. A reader migrates a copy in memory, a writer the file itself.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from evprof.session import chunk
-from evprof.session.checksums import CheckedTables
-from evprof.session.schema import FORMAT
+from evprof.session.checksums import CheckedTables, read_tally
+from evprof.session.schema import FORMAT, TALLY, create_table
 
 
 def _to_2(_connection: sqlite3.Connection) -> None:
@@ -41,7 +43,26 @@ def _to_5(_connection: sqlite3.Connection) -> None:
     """Format 5 may hold the stream `alternatives`; an older session recorded none."""
 
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4, 4: _to_5}
+def _to_6(connection: sqlite3.Connection) -> None:
+    """Format 6 keeps a summary of every run that has ended; older runs have none, and are read as a whole."""
+    for table in ("words", "summaries"):
+        create_table(connection, table)
+    row = connection.execute("SELECT value FROM session WHERE key = ?", (TALLY,)).fetchone()
+    # A tally that is none is told by whoever reads it.
+    tally = read_tally({"words": [0, 0], "summaries": [0, 0]} | _table(row[0])) if row else None
+    if tally is not None:
+        CheckedTables(connection, tally).write_tally()
+
+
+def _table(text: object) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4, 4: _to_5, 5: _to_6}
 """Format -> what makes it the next one. Format 1 is the first."""
 
 

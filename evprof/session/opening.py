@@ -49,6 +49,12 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
 
 
+def copy_session(path: Path, copy: Path) -> None:
+    """Writes one state of a session, whatever is in its log, into the file `copy`. Raises what `opened` does."""
+    with opened(path) as connection, closing(sqlite3.connect(copy)) as other:
+        connection.backup(other)
+
+
 def logs(path: Path) -> list[Path]:
     """What SQLite left beside the file and has yet to fold in."""
     found = (_beside(path, "-wal"), _beside(path, "-journal"))
@@ -98,7 +104,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _connect(address: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
         connection.execute("PRAGMA trusted_schema = OFF")

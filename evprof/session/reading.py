@@ -11,7 +11,7 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,7 +40,7 @@ _BASE_BYTES, _BYTES_PER_FILE_BYTE = 64 << 20, 200
 _NUMBERS = re.compile(r"(?:-?\d{1,18}(?:,-?\d{1,18})*)?\Z")
 _NUMBER_LISTS = (("tensors", "shape"), ("rounds", "drafted_ids"))
 
-_ATTEMPTS = 8
+ATTEMPTS = 8
 
 _MOST_LEVELS = 64
 
@@ -71,16 +71,16 @@ def load_session(path: Path) -> StoredSession:
     path = Path(path)
     check_header(path)
     try:
-        for _ in range(_ATTEMPTS):
-            before = _fingerprint(path)
+        for _ in range(ATTEMPTS):
+            before = fingerprint(path)
             try:
                 with opened(path) as connection:
-                    session = _Reading(path, connection).session()
+                    session = Reading(path, connection).session()
             except (sqlite3.Error, UnicodeDecodeError, DamageError) as error:
-                if _fingerprint(path) == before and not _is_passing(error):
+                if fingerprint(path) == before and not is_passing(error):
                     raise
             else:
-                if _fingerprint(path) == before:
+                if fingerprint(path) == before:
                     return session
             time.sleep(0.1)  # a writer is folding its log in right now
     except DamageError as damage:
@@ -90,7 +90,7 @@ def load_session(path: Path) -> StoredSession:
     raise UserError(f"{path} changes faster than it can be read; stop the recording first.")
 
 
-def _is_passing(error: Exception) -> bool:
+def is_passing(error: Exception) -> bool:
     """Whether it is about locks that another program holds for a moment, such as one that is being killed."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code in (sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_BUSY)
@@ -107,60 +107,56 @@ def read_environment(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _fingerprint(path: Path) -> tuple[int, int, int]:
+def fingerprint(path: Path) -> tuple[int, int, int]:
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-class _Reading:
-    """One reading of one open session."""
+class Reading:
+    """One reading of one open session, within a budget."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self._path = path
-        self._connection = connection
+        self.path = path
+        self.connection = connection
         self._file_bytes = sum(part.stat().st_size for part in (path, *logs(path)))
-        self._left_bytes = min(MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * self._file_bytes)
+        self._left_bytes = self._most_bytes = min(MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * self._file_bytes)
         self._recording = RecordLog()
         self._infos: dict[int, RunInfo] = {}
 
     def session(self) -> StoredSession:
-        found = format_of(self._connection)
+        found = format_of(self.connection)
         if found == FORMAT:
             return self._read()
         if found < 1:  # its header was whole a moment ago: a writer is making it right now
             raise DamageError("it is not whole yet")
-        with closing(self._migrated()) as copy:
-            self._connection = copy
+        with closing(self.migrated()) as copy:
+            self.connection = copy
             # Checksums take room that the older file had no need of.
             self._file_bytes = 2 * self._file_bytes + (64 << 10)
             return self._read()
 
-    def _read(self) -> StoredSession:
+    def facts(self) -> tuple[dict[str, Any], Tally]:
+        """What the table `session` holds, and how many rows the others do."""
         self._check_tables()
-        self._rows = CheckedRows(self._connection, self._read_tally(), self._file_bytes)
-        facts = {key: self._json(value) for key, value in self._rows.whole("session")}
+        tally = self._read_tally()
+        self._rows = CheckedRows(self.connection, tally, self._file_bytes)
+        return {key: self.json(value) for key, value in self._rows.whole("session")}, tally
+
+    def _read(self) -> StoredSession:
+        facts, _ = self.facts()
         self._read_runs(facts.get("writer"))
         self._read_row_streams()
         self._read_chunks()
-        self._check_lists()
+        self.check_lists(self._recording)
         if told := implausible(self._recording):
             raise DamageError(told)
-        environment, created_at = facts.get("environment"), facts.get("created_at")
-        version = facts.get("evprof_version")
-        return StoredSession(
-            self._path,
-            self._recording,
-            environment if isinstance(environment, dict) else {},
-            created_at if isinstance(created_at, str) else None,
-            version if isinstance(version, str) else None,
-            {key.removeprefix(FACT_PREFIX): value for key, value in facts.items() if key.startswith(FACT_PREFIX)},
-        )
+        return session_of(self.path, self._recording, facts)
 
-    def _migrated(self) -> sqlite3.Connection:
+    def migrated(self) -> sqlite3.Connection:
         """A copy in memory in the present format."""
         copy = sqlite3.connect(":memory:", isolation_level=None)
         try:
-            self._connection.backup(copy)
+            self.connection.backup(copy)
             migrate(copy)
         except BaseException:
             copy.close()
@@ -169,14 +165,14 @@ class _Reading:
 
     def _check_tables(self) -> None:
         """Tables and nothing else under our names: a view could compute for ever."""
-        found = {name: kind for kind, name in self._connection.execute("SELECT type, name FROM sqlite_master")}
+        found = {name: kind for kind, name in self.connection.execute("SELECT type, name FROM sqlite_master")}
         for table in COLUMNS:
             if found.get(table) != "table":
                 raise DamageError(f"it has no table '{table}'")
 
     def _read_tally(self) -> Tally:
-        row = self._connection.execute("SELECT value FROM session WHERE key = ?", (TALLY,)).fetchone()
-        tally = read_tally(self._json(row[0])) if row and isinstance(row[0], str) else None
+        row = self.connection.execute("SELECT value FROM session WHERE key = ?", (TALLY,)).fetchone()
+        tally = read_tally(self.json(row[0])) if row and isinstance(row[0], str) else None
         if tally is None:
             raise DamageError("the count of its rows is missing")
         return tally
@@ -185,39 +181,48 @@ class _Reading:
         samples: dict[int, dict[str, str | None]] = {}
         for run_id, kind, _, content_hash in self._rows.whole("samples"):
             samples.setdefault(run_id, {})[kind] = content_hash
-        is_being_written = is_written(self._path)
+        is_being_written = is_written(self.path)
         for run_id, _, _, _, text in self._rows.whole("runs"):
-            info = run_info_from(self._json(text))
-            if info is None or info.run_id != run_id:
-                raise DamageError(f"the facts of run {run_id} are not what evprof writes")
-            if hashes := samples.get(run_id):
-                events, video = info.sample.events_hash, info.sample.video_hash
-                info.sample = replace(
-                    info.sample, events_hash=events or hashes.get("events"), video_hash=video or hashes.get("video")
-                )
+            self._infos[run_id] = info = self.info_from(run_id, text, samples.get(run_id, {}))
             if info.status == RUNNING and not is_being_written:
                 info.status, info.error = FAILED, abandoned_sentence(writer)
-            self._infos[run_id] = info
             self._recording.post(RunStarted(run_id, info))
+
+    def info_from(self, run_id: int, text: str, hashes: Mapping[str, str | None]) -> RunInfo:
+        """A run's facts from their text, with the hashes of its sample's halves. Raises DamageError."""
+        info = run_info_from(self.json(text))
+        if info is None or info.run_id != run_id:
+            raise DamageError(f"the facts of run {run_id} are not what evprof writes")
+        events, video = info.sample.events_hash, info.sample.video_hash
+        info.sample = replace(
+            info.sample, events_hash=events or hashes.get("events"), video_hash=video or hashes.get("video")
+        )
+        return info
 
     def _read_row_streams(self) -> None:
         for stream in ROW_STREAMS:
             batch: list[tuple[Any, ...]] = []
             for _, *row in self._undamaged(stream, _run_of_row):
-                self._spend(8 * len(row) + sum(len(value) for value in row if isinstance(value, str)))
+                self.spend(8 * len(row) + sum(len(value) for value in row if isinstance(value, str)))
                 batch.append(tuple(row))
             self._recording.extend(stream, batch)
 
     def _read_chunks(self) -> None:
-        for _, stream, row_count, _, _, content, _, _ in self._undamaged("chunks", _runs_of_chunk):
-            if stream not in STREAMS or stream in ROW_STREAMS:
-                raise DamageError(f"it has rows of the unknown kind '{stream[:40]}'")
-            try:
-                unpacked = chunk.unpack(stream, row_count, content)
-            except chunk.ChunkError as error:
-                raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
-            self._spend(8 * row_count * len(unpacked) + len(content))
-            self._recording.streams[stream].extend_columns(unpacked)
+        for values in self._undamaged("chunks", _runs_of_chunk):
+            stream, columns = self.unpacked(values)
+            self._recording.streams[stream].extend_columns(columns)
+
+    def unpacked(self, values: tuple[Any, ...]) -> tuple[str, list[Any]]:
+        """Stream and columns of a row of `chunks`. Raises DamageError."""
+        _, stream, row_count, _, _, content, _, _ = values
+        if stream not in STREAMS or stream in ROW_STREAMS:
+            raise DamageError(f"it has rows of the unknown kind '{stream[:40]}'")
+        try:
+            unpacked = chunk.unpack(stream, row_count, content)
+        except chunk.ChunkError as error:
+            raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
+        self.spend(8 * row_count * len(unpacked) + len(content))
+        return stream, unpacked
 
     def _undamaged(self, table: str, whose: _Whose) -> Iterator[tuple[Any, ...]]:
         """The rows that are whole; runs that a damaged one may have belonged to are told so.
@@ -245,17 +250,18 @@ class _Reading:
             spoilt = [info for run_id, info in self._infos.items() if first <= run_id <= last]
             if not spoilt:
                 raise DamageError("rows of no run in it are not as they were written")
-            what = next((name for name in (stream, table) if name in STREAMS), "rows")
             for info in spoilt:
-                _spoil(info, f"Some of its {what} are damaged in the file and left out.")
+                spoil(info, damage_sentence(stream, table))
 
-    def _check_lists(self) -> None:
+    def check_lists(self, recording: RecordLog) -> None:
+        """Raises DamageError unless what should be lists of numbers is."""
         for stream, name in _NUMBER_LISTS:
-            if not all(map(_NUMBERS.match, self._recording.streams[stream].texts(name).words)):
+            if not all(map(_NUMBERS.match, recording.streams[stream].texts(name).words)):
                 raise DamageError(f"a {name} among its {stream} is no list of numbers")
 
-    def _json(self, text: str) -> Any:
-        self._spend(len(text))
+    def json(self, text: str) -> Any:
+        """The value of a text. Raises DamageError."""
+        self.spend(len(text))
         try:
             values = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
         except (ValueError, RecursionError) as error:
@@ -264,7 +270,12 @@ class _Reading:
             raise DamageError("the facts of a run or of the session are nested too deep")
         return values
 
-    def _spend(self, count: int) -> None:
+    def renew(self) -> None:
+        """Begins the budget anew: for another question to the same file."""
+        self._left_bytes = self._most_bytes
+
+    def spend(self, count: int) -> None:
+        """Counts bytes that are taken. Raises DamageError past what a session of its size can hold."""
         self._left_bytes -= count
         if self._left_bytes < 0:
             raise DamageError("it would unpack to more than a session of its size can hold")
@@ -289,12 +300,31 @@ def _run_of_row(values: tuple[Any, ...], *, is_damaged: bool) -> tuple[str | Non
     return (None, None, None) if is_damaged else (None, values[1], values[1])
 
 
-def _spoil(info: RunInfo, sentence: str) -> None:
+def damage_sentence(stream: str | None, table: str) -> str:
+    """What is told of a run of which rows are not as they were written."""
+    what = next((name for name in (stream, table) if name in STREAMS), "rows")
+    return f"Some of its {what} are damaged in the file and left out."
+
+
+def spoil(info: RunInfo, sentence: str) -> None:
     """A run that is not whole is no measurement: it counts as failed."""
     if sentence not in info.warnings:
-        info.warnings.append(sentence)
+        info.warnings = [*info.warnings, sentence]
     if info.status != FAILED:
         info.status, info.error = FAILED, sentence
+
+
+def session_of(path: Path, recording: RecordLog, facts: Mapping[str, Any]) -> StoredSession:
+    """A recording with what the table `session` tells of it."""
+    environment, created_at, version = (facts.get(key) for key in ("environment", "created_at", "evprof_version"))
+    return StoredSession(
+        path,
+        recording,
+        environment if isinstance(environment, dict) else {},
+        created_at if isinstance(created_at, str) else None,
+        version if isinstance(version, str) else None,
+        {key.removeprefix(FACT_PREFIX): value for key, value in facts.items() if key.startswith(FACT_PREFIX)},
+    )
 
 
 def _finite(text: str) -> float | None:

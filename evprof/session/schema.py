@@ -1,7 +1,8 @@
-"""What a session file is: a SQLite database with our mark, a format number and five tables.
+"""What a session file is: a SQLite database with our mark, a format number and seven tables.
 
 Bulk rows lie in `chunks`, one per stream and commit (see `chunk`); everything a person might want to ask SQL about,
-runs, samples and tensor shapes, are ordinary rows. Every row carries a checksum.
+runs, samples and tensor shapes, are ordinary rows. What lists and comparisons need of every run lies in `summaries`
+(see there), with its texts in `words`. Every row carries a checksum.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SUFFIX = ".evprof"
 APPLICATION_ID = 0x45565046
 """`EVPF`, at byte 68 of every session file."""
 
-FORMAT = 5
+FORMAT = 6
 """Counted up with every change that an older reader would not understand; see `migrations`."""
 
 ROW_STREAMS = ("tensors",)
@@ -60,6 +61,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "first_run": "INTEGER",
         "last_run": "INTEGER",
     },
+    "words": {"word_id": "INTEGER PRIMARY KEY", "word": "TEXT NOT NULL"},
+    "summaries": {"run_id": "INTEGER PRIMARY KEY", "layout": "INTEGER NOT NULL", "numbers": "BLOB NOT NULL"},
 }
 """Table name -> column name -> what it holds. `first_run` and `last_run` are a chunk's smallest and largest run.
 
@@ -77,12 +80,17 @@ FACT_PREFIX = "fact:"
 """Before the key of everything in `session` that this module knows nothing of."""
 
 
+def create_table(connection: sqlite3.Connection, table: str) -> None:
+    """Makes one of the tables."""
+    parts = [f"{name} {kind}" for name, kind in COLUMNS[table].items()] + [f"{CHECKSUM} INTEGER NOT NULL"]
+    connection.execute(f"CREATE TABLE {table} ({', '.join([*parts, *filter(None, [_KEYS.get(table)])])})")
+
+
 def create(connection: sqlite3.Connection) -> None:
     """Makes an empty database a session of the present format, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
-    for table, columns in COLUMNS.items():
-        parts = [f"{name} {kind}" for name, kind in columns.items()] + [f"{CHECKSUM} INTEGER NOT NULL"]
-        connection.execute(f"CREATE TABLE {table} ({', '.join([*parts, *filter(None, [_KEYS.get(table)])])})")
+    for table in COLUMNS:
+        create_table(connection, table)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("COMMIT")

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from evprof.core.errors import UserError
 from evprof.core.files.held_file import name_tag
@@ -28,6 +30,7 @@ from evprof.session.header import check_header
 from evprof.session.migrations import migrate
 from evprof.session.presence import Hold, hold, is_elsewhere
 from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
+from evprof.session.summary_writing import KeptFigures, SummaryWriter
 from evprof.session.validation import fitting, run_info_from
 from evprof.version import __version__
 
@@ -61,7 +64,8 @@ class SampleFile:
 class Commit:
     """What one transaction takes in. `facts` are of the session, JSON under names of their own.
 
-    `begun`: which of `infos` are of runs that the file must not hold yet.
+    `begun`: which of `infos` are of runs that the file must not hold yet. `figures`: of runs that have ended, all of
+    whose rows are here or in the file, what is kept of them by name; their infos need not be among `infos`.
     """
 
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -70,9 +74,24 @@ class Commit:
     samples: list[SampleFile] = field(default_factory=list)
     environment: dict[str, Any] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    figures: dict[int, KeptFigures] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.ranges or self.infos or self.samples or self.environment or self.facts)
+        return bool(self.ranges or self.infos or self.samples or self.environment or self.facts or self.figures)
+
+
+@dataclass
+class Copies:
+    """Rows of another session, as they shall be here: `begun` are the runs of which rows follow, `chunks` are stream,
+    row count, first and last time, content and numbers of runs; `session` entries of the table of that name."""
+
+    begun: Sequence[int] = ()
+    infos: list[RunInfo] = field(default_factory=list)
+    samples: list[tuple[int, str, str, str | None]] = field(default_factory=list)
+    chunks: list[tuple[str, int, int | None, int | None, bytes, list[int]]] = field(default_factory=list)
+    tensors: list[tuple[Any, ...]] = field(default_factory=list)
+    figures: dict[int, KeptFigures] = field(default_factory=dict)
+    session: dict[str, Any] = field(default_factory=dict)
 
 
 class LostError(UserError):
@@ -128,6 +147,7 @@ class SessionFile:
             self.next_group_id: int = (row[1] or 0) + 1
             self._next_chunk: int = self._next("chunk_id", "chunks")
             self._next_tensor: int = self._next("tensor_id", "tensors")
+            self._summaries = SummaryWriter(self._connection, self._tables)
         # Only now: a session that is damaged stays as it is to the byte, and the kind of its log is part of the file.
         self.note = " ".join(filter(None, [self._choose_journal(), self._warn_of_locks()])) or None
         self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -187,6 +207,7 @@ class SessionFile:
                 self._put_news(streams, news)
         except BaseException:
             self._next_chunk, self._next_tensor = next_chunk, next_tensor
+            self._summaries.forget()
             raise
 
     def _put_news(self, streams: Mapping[str, Stream], news: Commit) -> None:
@@ -195,8 +216,10 @@ class SessionFile:
                 self._tables.insert("runs", [_run_row(info)])
             else:
                 self._tables.put("runs", _run_row(info))
+        self._summaries.begin(news.begun)
         for name, (start, stop) in news.ranges.items():
             self._put_rows(streams[name], start, stop)
+        self._summaries.put(news.infos, news.figures)
         for sample in news.samples:
             row = (sample.run_id, sample.kind, storable(sample.path), sample.content_hash)
             self._tables.put("samples", row, keys=2)
@@ -204,6 +227,27 @@ class SessionFile:
             self._put("environment", news.environment)
         for key, value in news.facts.items():
             self._put(FACT_PREFIX + key, value)
+
+    def copy_rows(self, copies: Copies) -> None:
+        """Adds rows of another session, numbered as they shall be here. Raises sqlite3.Error, and adds nothing then."""
+        with self._tables.transaction():
+            self._summaries.begin(copies.begun)
+            self._tables.insert("runs", [_run_row(info) for info in copies.infos])
+            self._tables.insert(
+                "samples", [(run, kind, storable(path), known) for run, kind, path, known in copies.samples]
+            )
+            for stream, row_count, first_ns, last_ns, content, run_ids in copies.chunks:
+                row = (self._next_chunk, stream, row_count, first_ns, last_ns, content, min(run_ids), max(run_ids))
+                self._tables.insert("chunks", [row])
+                self._summaries.note_rows("chunks", run_ids, self._next_chunk)
+                self._next_chunk += 1
+            numbered = [(number, *row) for number, row in enumerate(copies.tensors, self._next_tensor)]
+            self._tables.insert("tensors", numbered)
+            self._summaries.note_rows("tensors", [row[1] for row in numbered], self._next_tensor)
+            self._next_tensor += len(numbered)
+            self._summaries.put((), copies.figures)
+            for key, value in copies.session.items():
+                self._put(key, value)
 
     def copy_to(self, path: Path) -> None:
         """Everything committed so far as a new session at `path`, even when ours is not in its place any more.
@@ -224,7 +268,7 @@ class SessionFile:
         """Puts everything into one file. Raises sqlite3.Error when that fails; the rows are safe then all the same."""
         try:
             with self._tables.transaction():
-                self._tables.remove("writer")
+                self._tables.remove("session", "writer")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.execute("PRAGMA journal_mode = DELETE")
         finally:
@@ -259,6 +303,7 @@ class SessionFile:
             rows = [[storable(value) for value in row] for row in stream.rows(start, stop)]
             numbered = [(tensor_id, *row) for tensor_id, row in enumerate(rows, self._next_tensor)]
             self._tables.insert(stream.name, numbered)
+            self._summaries.note_rows(stream.name, [row[1] for row in numbered], self._next_tensor)
             self._next_tensor += len(rows)
             return
         for first, last in _pieces(stream, start, stop):
@@ -276,6 +321,7 @@ class SessionFile:
                 int(runs.max()),
             )
             self._tables.insert("chunks", [row])
+            self._summaries.note_rows("chunks", np.unique(runs).tolist(), self._next_chunk)
             self._next_chunk += 1
 
 

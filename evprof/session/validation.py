@@ -30,3 +30,11 @@ def fitting(info: RunInfo) -> tuple[dict[str, Any], list[str]]:
     values, hints = info.to_json(), hints_of(RunInfo)
     wrong = [name for name, value in values.items() if name not in _LENIENT and not fits(value, hints[name])]
     return {name: value for name, value in values.items() if name not in wrong}, wrong
+
+
+def readable(info: RunInfo) -> RunInfo | None:
+    """The run as a reader will know it; None where it could not."""
+    found = run_info_from(fitting(info)[0])
+    if found is not None:
+        found.sample = info.sample
+    return found

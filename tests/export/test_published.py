@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from evprof.cli.run.recorded_session import saved_runs
 from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.markdown import markdown
@@ -20,6 +19,7 @@ from evprof.export.report.writing import build_report
 from evprof.metrics.published import common_blocks, known_report, published_files
 from evprof.run.legacy_import import import_files
 from evprof.session.reading import load_session
+from saved_runs import saved_runs
 
 # Means in ms of the published comparison: stages 1 to 2, vision, prefill, decode; then tokens and MiB.
 TABLE = {

@@ -40,9 +40,9 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
 
     monkeypatch.setattr("evprof.metrics.speculation.payoff.payoff_over", counted)
     entries, some = RunEntries(), {number: run for number, run in book.runs.items() if number < 10}
-    entries.lines(some)
+    list(entries.lines(some))
     assert asked == [4]
-    entries.lines(some)
+    list(entries.lines(some))
     assert asked == [4]
     found = {entry.run_ids[0]: entry.outcome for entry in entries.lines(book.runs)}
     assert asked == [4, 5]

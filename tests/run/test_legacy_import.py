@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from evprof.cli.run.recorded_session import saved_runs
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunLog
@@ -21,6 +20,7 @@ from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import StoredSession, load_session
+from saved_runs import saved_runs
 
 
 def written(folder: Path, value: Any, name: str) -> Path:

@@ -14,11 +14,13 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.run_book import RunBook
 from evprof.metrics.figures.energy import energy_j
+from evprof.metrics.figures.stages import total_ms
 from evprof.session import migrations, reading
 from evprof.session.checksums import CheckedTables
 from evprof.session.migrations import MIGRATIONS, format_of, migrate
 from evprof.session.reading import StoredSession, load_session
 from evprof.session.schema import FORMAT
+from evprof.session.summaries.opened import open_session
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -194,6 +196,37 @@ def test_golden_format_5_reads_as_it_always_did():
     _, older = golden("format_2.evprof")
     assert not any(run.alternatives for run in older.runs.values())
 
+
+def test_golden_format_6_reads_as_it_always_did():
+    """The first with summaries: its runs list and compare by them, and one of them is left without its log."""
+    path = GOLDEN / "format_6.evprof"
+    assert path.stat().st_size < 100_000
+    session, _ = golden("format_6.evprof")
+    assert rows_of(session) == GOLDEN_6_ROWS
+    assert digest_of(session) == GOLDEN_6_DIGEST
+    found = open_session(path)
+    assert found.stored is not None
+    _, second, last = found.runs.values()
+    assert (len(second.tokens), len(last.tokens)) == (41, 0)
+    assert total_ms(last) == pytest.approx(GOLDEN_6_TOTAL_MS)
+    assert last.info.warnings == ["Its log was dropped to save room (evprof prune): only its figures are left."]
+    assert [source["runs"] for source in found.facts["merged"]] == [1, 2]
+
+
+GOLDEN_6_ROWS = {
+    "spans": 159,
+    "tensors": 63,
+    "tokens": 57,
+    "rounds": 4,
+    "judgements": 11,
+    "alternatives": 27,
+    "kv": 53,
+    "memory": 63,
+    "power": 28,
+    "frames": 4,
+}
+GOLDEN_6_DIGEST = "a57bee3d5093e74235b503f0b972f2a44de4b5311763f1945f034b7924754125"
+GOLDEN_6_TOTAL_MS = 5900.0
 
 GOLDEN_1_ROWS = {
     "spans": 105,

@@ -10,10 +10,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.session.header import is_session
-from evprof.session.reading import load_session
+from evprof.session.summaries.opened import open_session
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,4 @@ def read_any(path: Path) -> ReadSession:
 
 
 def _read(session: Path, asked: Path) -> ReadSession:
-    book = RunBook(load_session(session).recording)
-    book.update()
-    return ReadSession(str(asked), asked.name, tuple(book.runs.values()))
+    return ReadSession(str(asked), asked.name, tuple(open_session(session).runs.values()))

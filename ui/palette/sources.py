@@ -41,7 +41,7 @@ def runs_source(controller: RunController, show_run: Callable[[int], object]) ->
     """The session's runs, the newest first; choosing one shows it."""
 
     def things() -> Iterator[Found]:
-        for run in reversed(controller.runs.values()):
+        for run in reversed(list(controller.runs.values())):
             yield Found(run_title(run), partial(show_run, run.run_id), run.info.status, run.info.sample.whole_name)
 
     return Lookup("Runs", lambda query: best(query, things()))

@@ -17,7 +17,8 @@ class Payoffs:
     asked about."""
 
     def __init__(self) -> None:
-        self.state: object = None
+        self._state: object = None
+        self._is_stale = False
         self._runs: Mapping[int, RunLog] = {}
         self._keys: dict[int, Hashable] = {}
         self._pools: dict[Hashable, list[RunLog]] = {}
@@ -25,20 +26,32 @@ class Payoffs:
 
     def forget(self) -> None:
         """Another session has other runs of the same numbers."""
-        self.state, self._runs = None, {}
+        self._state, self._runs, self._is_stale = None, {}, False
         for known in (self._keys, self._pools, self._known):
             known.clear()
 
     def look(self, runs: Mapping[int, RunLog]) -> None:
         """Takes the session's runs, of which some may have ended since, or been deleted, or had a baseline chosen."""
+        self._runs, self._is_stale = runs, True
+
+    @property
+    def state(self) -> object:
+        """Another where something else may be the answer."""
+        self._look()
+        return self._state
+
+    def _look(self) -> None:
+        """Looks at the runs, once somebody asks: of very many runs it takes a moment."""
         from evprof.metrics.configurations.baselines import is_counted, repeat_key
 
-        self._runs = runs
+        if not self._is_stale:
+            return
+        self._is_stale, runs = False, self._runs
         counted = [run for run in runs.values() if is_counted(run.info)]
         state = (len(counted), sum(run.version for run in counted))
-        if state == self.state:
+        if state == self._state:
             return
-        self.state = state
+        self._state = state
         self._known.clear()
         self._pools.clear()
         for run in counted:
@@ -48,12 +61,14 @@ class Payoffs:
 
     def pool_of(self, run: RunLog) -> list[RunLog]:
         """The repeats of a run that count, itself among them; just the run where none does."""
+        self._look()
         return self._pools.get(self._key(run)) or [run]
 
     def of(self, run: RunLog) -> Payoff | None:
         """Of a run that drafts, with all its repeats; None without a baseline."""
         from evprof.metrics.speculation.payoff import payoff_over
 
+        self._look()
         key = self._key(run)
         if key not in self._pools:
             return payoff_over([run], self._runs.values(), spread_for(run))

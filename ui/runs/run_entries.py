@@ -7,7 +7,7 @@ runs themselves are told when that is opened.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,9 @@ from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
+from ui.runs.cell_facts import MOST_ERRORS, cell_facts
 from ui.runs.payoffs import Payoffs
+from ui.runs.run_groups import BETWEEN, CELL, REPEATS, FoldKey, Members, RunGroups, Slot, SlotList, parted
 from ui.state.cells import configuration_counts
 
 if TYPE_CHECKING:
@@ -29,13 +31,8 @@ if TYPE_CHECKING:
 CLOSED, OPEN = "closed", "open"
 """Whether the runs of a cell or of a request are listed below it."""
 
-FoldKey = tuple[str, str]
-"""The key of a line that others lie below: (CELL, its name) or (REPEATS, the number of the request)."""
-
 MOST_WEIGHED = 300
 """Runs of a cell whose interval the list tells: over more it takes too long while runs end; the comparison has it."""
-
-CELL, REPEATS = "cell", "repeats"
 
 _BADGES = {"profiled": "trace"}
 
@@ -81,32 +78,53 @@ class RunEntries:
         self._times: dict[int, tuple[int, float | None]] = {}
         self._texts: dict[int, tuple[int, str]] = {}
         self._payoffs = payoffs or Payoffs()
+        self._groups = RunGroups(self._text)
+        self._changes = 0
 
-    def lines(self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = "") -> list[RunEntry]:
-        """Lines, newest first; below a group of `opened` its runs. `wanted`: only runs that hold all of these words."""
+    def lines(
+        self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = ""
+    ) -> SlotList[RunEntry]:
+        """Lines, newest first; below a group of `opened` its runs. `wanted`: only runs that hold all of these words:
+        in number, mode, name, note, settings, sample, models, outcome or badges."""
         self._payoffs.look(runs)
+        parts = parted(runs)
+        # Versions of stored runs count what was said of them since; others count their rows, too.
+        self._changes = 0 if parts.stored is None else sum(run.version for run in list(parts.stored.made.values()))
         words = wanted.casefold().split()
-        found: list[RunEntry] = []
-        for key, members in reversed(_gathered(runs.values()).items()):
-            if words and not any(self._holds(run, words) for run in members):
-                continue
-            is_open, is_cell = key in opened, key[0] == CELL
-            groups = _paired(members) if is_open or not is_cell else []
-            if not is_cell and len(groups) == 1:
-                found.append(self._run_line(groups[0]))
-                continue
-            found.append((self._cell_line if is_cell else self._repeats_line)(key, members, is_open))
-            for group in groups if is_open else []:
-                if any(self._holds(run, words) for run in group):
-                    found.append(self._run_line(group, key[0]))
-        return found
+        matching = self._groups.matching(runs, words) if words else None
+        found: list[Slot[RunEntry]] = []
+        for key, members in reversed(self._groups.of(runs).items()):
+            if matching is None or not matching.isdisjoint(members.run_ids):
+                found += self._slots(key, members, key in opened, matching)
+        return SlotList(found)
 
-    def _holds(self, run: RunLog, words: Sequence[str]) -> bool:
-        """Whether a run tells every word: in number, mode, name, note, settings, sample, models, outcome or badges."""
-        if not words:
-            return True
-        text = self._text(run)
-        return all(word in text for word in words)
+    def _slots(
+        self, key: FoldKey, members: Members, is_open: bool, matching: frozenset[int] | None
+    ) -> Iterator[Slot[RunEntry]]:
+        """The line of a group, and those below it."""
+        is_cell = key[0] == CELL
+        if not is_cell and len(members) == 1:
+            yield self._run_slot(members)
+            return
+        groups = _paired(members) if is_open or not is_cell else []
+        if not is_cell and len(groups) == 1:
+            yield self._run_slot(groups[0])
+            return
+        make = self._cell_line if is_cell else self._repeats_line
+        yield Slot(key, members.run_ids, False, lambda: make(key, members, is_open))
+        for group in groups if is_open else []:
+            if matching is None or any(run.run_id in matching for run in group):
+                yield self._run_slot(group, key[0])
+
+    def _run_slot(self, group: Sequence[RunLog], inner: str = "") -> Slot[RunEntry]:
+        ids = tuple(group.run_ids) if isinstance(group, Members) else tuple(sorted(run.run_id for run in group))
+        return Slot(ids, ids, bool(inner), lambda: self._run_line(list(group), inner))
+
+    def _state(self, members: Members) -> tuple[int, int]:
+        """What tells that runs of a line have changed, without making those that lie in a file."""
+        stored = parted(members.runs).stored
+        own = sum(members.runs[run_id].version for run_id in members.run_ids if stored is None or run_id not in stored)
+        return len(members), self._changes + own
 
     def _text(self, run: RunLog) -> str:
         from evprof.metrics.configurations.settings_text import run_label
@@ -125,26 +143,30 @@ class RunEntries:
                 info.status,
             ]
             told += [*_badges([run]), *(model.name for model in info.models.values())]
-            known = self._texts[run.run_id] = (run.version, " ".join(told).casefold())
+            known = self._texts[run.run_id] = (run.version, f"{BETWEEN}{BETWEEN.join(told)}{BETWEEN}".casefold())
         return known[1]
 
     # Lines that others lie below.
 
-    def _cell_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
-        state = (is_open, len(members), sum(run.version for run in members))
+    def _cell_line(self, key: FoldKey, members: Members, is_open: bool) -> RunEntry:
+        state = (is_open, *self._state(members))
         known = self._known.get(key)
         if known is not None and known[0] == state:
             return known[1]
-        counts = configuration_counts(members)
-        mean = self._mean_ms(members)
+        facts = cell_facts(members)
+        counts = configuration_counts(members) if facts is None else facts.counts
+        mean = self._mean_ms(members) if facts is None else facts.mean_ms
+        errors = (
+            list(dict.fromkeys(run.info.error for run in members if run.info.error)) if facts is None else facts.errors
+        )
         lines = [key[1], mode_name(members[0].info.mode), counts.sentence]
         lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []
-        lines += list(dict.fromkeys(run.info.error for run in members if run.info.error))[:3]
+        lines += errors[:MOST_ERRORS]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
         name, file = cell_names(members[0])
         label = " · ".join(filter(None, (counts.sentence, file)))
         entry = RunEntry(
-            tuple(run.run_id for run in members),
+            tuple(members.run_ids),
             name,
             "" if mean is None else ms_text(mean),
             "",
@@ -154,17 +176,17 @@ class RunEntries:
             label,
             key,
             OPEN if is_open else CLOSED,
-            spread=self._spread(members),
+            spread=self._spread(members) if facts is None else "",
         )
         self._known[key] = (state, entry)
         return entry
 
-    def _repeats_line(self, key: FoldKey, members: list[RunLog], is_open: bool) -> RunEntry:
+    def _repeats_line(self, key: FoldKey, members: Members, is_open: bool) -> RunEntry:
         """The repeats of one request: how many count, and their mean or speed-up with its interval."""
         from evprof.metrics.speculation.verdicts import payoff_sentence
 
         others = self._payoffs.state if mode_of(members[0].info.mode).drafts else 0
-        state = (is_open, others, len(members), sum(run.version for run in members))
+        state = (is_open, others, *self._state(members))
         known = self._known.get(key)
         if known is not None and known[0] == state:
             return known[1]
@@ -206,7 +228,7 @@ class RunEntries:
         self._known[key] = (state, entry)
         return entry
 
-    def _mean_ms(self, members: list[RunLog]) -> float | None:
+    def _mean_ms(self, members: Sequence[RunLog]) -> float | None:
         """Mean total of a sample; those of two models that answered it one after the other are added."""
         from evprof.metrics.comparison.document import is_comparable, warm_of
 
@@ -217,7 +239,7 @@ class RunEntries:
         times = [list(filter(None, map(self._total_ms, warm_of(found)))) for found in by_role.values()]
         return sum(sum(found) / len(found) for found in times if found) if any(times) else None
 
-    def _spread(self, members: list[RunLog]) -> str:
+    def _spread(self, members: Sequence[RunLog]) -> str:
         """Half the 95 % interval of that mean, where one model answered."""
         from evprof.metrics.comparison.document import is_comparable, warm_of
         from evprof.metrics.estimates.estimates import mean_of, observe
@@ -249,16 +271,6 @@ class RunEntries:
         entry = _entry(group, self._payoffs, inner)
         self._known[key] = (state, entry)
         return entry
-
-
-def _gathered(runs: Collection[RunLog]) -> dict[FoldKey, list[RunLog]]:
-    """Runs by the line they may lie below, in order of their first: of a cell, or of a request."""
-    found: dict[FoldKey, list[RunLog]] = {}
-    for run in runs:
-        info = run.info
-        key = (CELL, info.cell) if info.cell else (REPEATS, str(info.group_id))
-        found.setdefault(key, []).append(run)
-    return found
 
 
 def _paired(members: Sequence[RunLog]) -> list[list[RunLog]]:

@@ -14,7 +14,8 @@ from evprof.run.again import request_again
 from evprof.view.columns import pair_for
 from ui.runs.baseline_menu import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, baseline_menu
 from ui.runs.payoffs import Payoffs
-from ui.runs.run_entries import CELL, REPEATS, FoldKey, RunEntries, RunEntry
+from ui.runs.run_entries import RunEntries, RunEntry
+from ui.runs.run_groups import CELL, REPEATS, FoldKey, SlotList
 from ui.runs.run_remarks import RunRemarks
 from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
@@ -24,11 +25,14 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.elided import literal
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.line_list import LineList, ListLine, PagedLines
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
 INTERVAL_MS = 150
+
+MOST_MADE = 500
+"""Lines of a longer list are made when they come into sight."""
 
 MANY_LINES = 8
 """A list as long as this has a field to look for runs in."""
@@ -57,7 +61,7 @@ class RunList(QWidget):
         self.remarks = RunRemarks(controller, selection, self)
         self._entries = RunEntries(self.payoffs)
         self._lines: dict[object, tuple[RunEntry, ListLine]] = {}
-        self._shown: dict[object, RunEntry] = {}
+        self._shown: SlotList[RunEntry] = SlotList(())
         self._opened: set[FoldKey] = set()
         self._picked: object = None
         self._later = Pace(INTERVAL_MS, self._fill, self)
@@ -97,11 +101,14 @@ class RunList(QWidget):
         self._later.begin()
         runs, wanted = self._controller.runs, self.filter.text()
         found = self._entries.lines(runs, self._opened, wanted)
-        self._shown = {entry.key: entry for entry in found}
-        self.list.show_lines([self._line(entry) for entry in found], self._current(found))
-        self.filter.setVisible(
-            bool(wanted) or self.filter.hasFocus() or sum(not entry.is_inner for entry in found) >= MANY_LINES
-        )
+        self._shown = found
+        if len(found) > MOST_MADE:
+            lines: Sequence[ListLine] = PagedLines(found.keys, lambda row: self._line(found[row]))
+        else:
+            lines = [self._line(entry) for entry in found]
+        self.list.show_lines(lines, self._current(found))
+        outer = sum(not slot.is_inner for slot in found.slots)
+        self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or outer >= MANY_LINES)
         self.list.setVisible(bool(found))
         self._empty.setVisible(not found)
         if runs:
@@ -114,17 +121,18 @@ class RunList(QWidget):
         self.filter.show()
         self.filter.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _current(self, found: list[RunEntry]) -> object:
+    def _current(self, found: SlotList[RunEntry]) -> object:
         """The line of what the columns show: a cell's, or a run's where that is listed."""
         shown = {run_id for run_id in self._selection.runs if run_id is not None}
         if not shown:
             return None
         if self._selection.cell:
             return (CELL, self._selection.cell)
-        near = [entry for entry in found if not shown.isdisjoint(entry.run_ids)]
-        if any(entry.key == self._picked for entry in near):
+        near = [slot for slot in found.slots if not shown.isdisjoint(slot.run_ids)]
+        if any(slot.key == self._picked for slot in near):
             return self._picked
-        return next((entry.key for entry in sorted(near, key=lambda entry: bool(entry.fold))), None)
+        # A run itself before the line that it lies below.
+        return next((slot.key for slot in sorted(near, key=lambda slot: slot.key != tuple(slot.run_ids))), None)
 
     def _line(self, entry: RunEntry) -> ListLine:
         column = self._column(entry)
@@ -209,8 +217,8 @@ class RunList(QWidget):
 
     def _ids(self, key: object) -> tuple[int, ...]:
         """All runs of a line."""
-        entry = self._shown.get(key)
-        return entry.run_ids if entry is not None else ()
+        place = self._shown.place(key)
+        return () if place is None else tuple(self._shown.slots[place].run_ids)
 
     def _drag(self, key: object) -> QMimeData | None:
         run_ids = self._of_line(key)
@@ -313,7 +321,7 @@ class RunList(QWidget):
         """The menu of what column B may be compared with."""
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for key, entry in [*self._shown.items()][:MOST_LISTED]:
+        for key, entry in zip(self._shown.keys, self._shown[:MOST_LISTED], strict=False):
             if self._selection.runs[1] not in entry.run_ids:
                 action = menu.addAction(literal(f"{entry.title}   {entry.outcome}".strip()))
                 action.triggered.connect(lambda _=False, key=key: self.compare_with(key))

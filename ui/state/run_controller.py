@@ -105,7 +105,7 @@ class RunController(QObject):
         self._timer.timeout.connect(self.pull)
 
     @property
-    def runs(self) -> dict[int, RunLog]:
+    def runs(self) -> Mapping[int, RunLog]:
         """Runs by id, in order of start."""
         return self.book.runs
 

@@ -103,20 +103,20 @@ class WindowSession(QObject):
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
-        from evprof.session.reading import load_session
+        from evprof.session.summaries.opened import open_session
 
         if refusal := self.refusal():
             raise UserError(refusal)
-        session = load_session(path)
+        session = open_session(path)
         self._take(path, session.recording, session.facts)
 
     def open(self, path: Path) -> None:
         """Opens a session in the background; `opened` or `failed` tells."""
-        from evprof.session.reading import load_session
+        from evprof.session.summaries.opened import open_session
 
         def work() -> None:
             try:
-                session = load_session(path)
+                session = open_session(path)
             except UserError as error:
                 sentence = error.sentence
                 self._called.emit(lambda: self.failed.emit(sentence))

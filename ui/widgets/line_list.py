@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -101,12 +101,33 @@ class ListLine:
         return LINE + (SECOND_LINE if self.has_second else 0)
 
 
+class PagedLines(Sequence[ListLine]):
+    """Lines that are made when they are looked at, for lists of any length; all are as high as two lines."""
+
+    def __init__(self, keys: list[Any], make: Callable[[int], ListLine]) -> None:
+        self.keys = keys
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, place: int) -> ListLine: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ListLine]: ...
+    def __getitem__(self, place: int | slice) -> ListLine | list[ListLine]:
+        if isinstance(place, slice):
+            return [self._make(row) for row in range(*place.indices(len(self.keys)))]
+        return self._make(place)
+
+
 class _Lines(QAbstractListModel):
     """Holds the lines; changes in place where only contents changed, so that nothing flickers or scrolls."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.lines: list[ListLine] = []
+        self.lines: Sequence[ListLine] = []
+        self._keys: list[Any] = []
 
     def rowCount(self, _parent: _Index | None = None) -> int:
         return len(self.lines)
@@ -125,15 +146,25 @@ class _Lines(QAbstractListModel):
             return line
         return None
 
+    def row_of(self, key: object) -> int | None:
+        """Where the line of a key stands."""
+        return self._keys.index(key) if key is not None and key in self._keys else None
+
     def show(self, lines: Sequence[ListLine]) -> None:
         """Replaces the lines."""
-        fresh = list(lines)
-        if [line.key for line in fresh] != [line.key for line in self.lines]:
+        fresh = lines if isinstance(lines, PagedLines) else list(lines)
+        keys = fresh.keys if isinstance(fresh, PagedLines) else [line.key for line in fresh]
+        is_same, self._keys = keys == self._keys, keys
+        if not is_same:
             self.beginResetModel()
             self.lines = fresh
             self.endResetModel()
             return
         before, self.lines = self.lines, fresh
+        if isinstance(fresh, PagedLines):
+            if keys:  # only what is in sight is made and drawn
+                self.dataChanged.emit(self.index(0), self.index(len(keys) - 1))
+            return
         for row, (old, new) in enumerate(zip(before, fresh, strict=True)):
             if old is not new and old != new:
                 self.dataChanged.emit(self.index(row), self.index(row))
@@ -143,8 +174,11 @@ class _LineDelegate(QStyledItemDelegate):
     def __init__(self, themes: ThemeHolder, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._themes = themes
+        self.is_uniform = False
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
+        if self.is_uniform:
+            return QSize(80, LINE + SECOND_LINE)
         line: ListLine | None = index.data(Qt.ItemDataRole.UserRole)
         return QSize(80, line.height if line is not None else LINE)
 
@@ -317,7 +351,8 @@ class LineList(QListView):
         self.mime_of: Callable[[object], QMimeData | None] | None = None
         self._lines = _Lines(self)
         self.setModel(self._lines)
-        self.setItemDelegate(_LineDelegate(themes, self))
+        self._delegate = _LineDelegate(themes, self)
+        self.setItemDelegate(self._delegate)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setMouseTracking(True)
         self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
@@ -340,8 +375,12 @@ class LineList(QListView):
         """Shows lines and marks the one whose key is `current`, without reporting it."""
         self._is_setting = True
         try:
+            is_paged = isinstance(lines, PagedLines)
+            if is_paged != self._delegate.is_uniform:
+                self._delegate.is_uniform = is_paged
+                self.setUniformItemSizes(is_paged)
             self._lines.show(lines)
-            row = next((number for number, line in enumerate(self._lines.lines) if line.key == current), None)
+            row = self._lines.row_of(current)
             if row is None:
                 self.clearSelection()
                 self.selectionModel().clearCurrentIndex()

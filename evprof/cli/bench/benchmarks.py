@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from evprof.cli.bench import options as takes
 from evprof.cli.bench.gpu_report import gpu_blocks
 from evprof.cli.bench.model_reports import engine_blocks, repeatability_blocks, speculation_blocks
-from evprof.cli.bench.reader_reports import coverage_blocks, events_blocks, parts_blocks, video_blocks
+from evprof.cli.bench.reader_reports import coverage_blocks, events_blocks, parts_blocks, sessions_blocks, video_blocks
 from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
 from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.blocks import Block, Row
@@ -134,6 +135,14 @@ def _parts(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from evprof.run.benches.parts import measure_parts
 
     return measure_parts(options.repeat, console.note, only=options.only)
+
+
+def _sessions(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    from evprof.cli.terminal.program import program_argv
+    from evprof.run.benches.sessions import measure_sessions
+
+    session = None if options.session is None else Path(options.session)
+    return measure_sessions(program_argv, options.runs, console.note, options.only, session)
 
 
 def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -293,6 +302,19 @@ BENCHMARKS = {
         (takes.only("words of parts"), takes.repeat(7), takes.markdown),
         _parts,
         parts_blocks,
+    ),
+    "sessions": Benchmark(
+        """Measure what sessions of very many runs take: to open, list, filter, compare, report and rewrite.
+
+        Seconds and memory, each step in a process of its own, on a session of 50 configurations that is made for it.
+        """,
+        (
+            CommandExample("evprof bench sessions --runs 10000", "measure a session of 10,000 runs"),
+            CommandExample("evprof bench sessions --only list compare", "measure opening, listing and comparing"),
+        ),
+        (takes.runs, takes.only("list, inspect, compare, report, export, prune, merge"), takes.markdown),
+        _sessions,
+        sessions_blocks,
     ),
     "coverage": Benchmark(
         """Measure how often our 95 % intervals hold the truth, over simulated runs.

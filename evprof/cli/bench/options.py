@@ -127,6 +127,14 @@ def trials(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def runs(parser: argparse.ArgumentParser) -> None:
+    """Adds how many runs a session holds, or which session is measured."""
+    parser.add_argument(
+        "--runs", type=int, metavar="N", default=100_000, help="runs of the session (default: %(default)s)"
+    )
+    parser.add_argument("--session", metavar="S.evprof", help="a session to measure, in place of one that is made")
+
+
 def quick(parser: argparse.ArgumentParser) -> None:
     """Adds the short form."""
     parser.add_argument("--quick", action="store_true", help="300 simulations a row, not 2000")

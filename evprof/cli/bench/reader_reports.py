@@ -45,6 +45,12 @@ _PARTS: tuple[Column, ...] = (
     ("worst", "{worst_ms:ms}"),
     ("a second", "{per_s:,.0f} {unit}"),
 )
+_SESSIONS: tuple[Column, ...] = (
+    ("", "{step}"),
+    ("which is to", "{does}"),
+    ("seconds", "{seconds:.2f}"),
+    ("memory of the process", lambda row: "" if row["peak_mb"] is None else f"{row['peak_mb']:.0f} MB"),
+)
 _COVERAGE: tuple[Column, ...] = (
     ("simulated runs", "{scenario}"),
     ("estimated", "{estimator}"),
@@ -117,6 +123,13 @@ def parts_blocks(document: Row) -> Iterator[Block]:
     yield f"{document['settings']['rounds']} turns each · {document['environment']['cpus']} CPUs"
     yield ""
     yield PrintedTable(_PARTS, document["rows"])
+
+
+def sessions_blocks(document: Row) -> Iterator[Block]:
+    """A row for each step; those of the list share a process, whose memory is told with each."""
+    yield filled("{runs:,} runs, {file_mb:.0f} MB", document["summary"])
+    yield ""
+    yield PrintedTable(_SESSIONS, document["rows"])
 
 
 def coverage_blocks(document: Row) -> Iterator[Block]:

@@ -222,11 +222,10 @@ def _head(path: str, kind: str) -> dict[str, Any]:
 
 
 def _session(path: str) -> dict[str, Any]:
-    from evprof.cli.run.recorded_session import saved_runs
-    from evprof.session.reading import load_session
+    from evprof.session.summaries.opened import open_session
 
-    session = load_session(Path(path))
-    runs = saved_runs(session.recording)
+    session = open_session(Path(path))
+    runs = session.runs.values()
     problems = [f"Run {run.run_id} did not finish: {run.info.error}" for run in runs if run.info.error]
     return _head(path, "session") | {
         "problems": problems,
@@ -237,7 +236,7 @@ def _session(path: str) -> dict[str, Any]:
             for run in runs
         ],
         "run_count": len(runs),
-        "records": session.recording.row_count,
+        "records": session.row_count,
     }
 
 

@@ -175,18 +175,11 @@ def check_place(path: Path) -> None:
             raise UserError(f"-o: '{place}' may not be written to; name a file in another folder.")
 
 
-def saved_runs(recording: RecordLog) -> list[RunLog]:
-    """Runs of a recording that is complete, in order of their numbers."""
-    book = RunBook(recording)
-    book.update()
-    return [book.runs[run_id] for run_id in sorted(book.runs)]
-
-
 def read_runs(path: str) -> list[RunLog]:
     """Runs of a session file. Raises UserError for anything else."""
-    from evprof.session.reading import read_session
+    from evprof.session.summaries.opened import open_session
 
-    return saved_runs(read_session(Path(path)))
+    return list(open_session(Path(path)).runs.values())
 
 
 def default_session_path() -> Path:

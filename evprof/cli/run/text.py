@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from evprof.cli.run.speculation_lines import clinic_lines, round_lines
 from evprof.cli.terminal.console import Console
-from evprof.core.records import DRAFT, TARGET
+from evprof.core.records import DRAFT, STAGES, TARGET
 from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import plain
@@ -16,7 +16,8 @@ from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache
 from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import Loading, loading_of, part_times_ms
-from evprof.metrics.figures.stages import END_TO_END, span_ms, unattributed_ms, wall_ms, widest_basis
+from evprof.metrics.figures.partition import shape_of
+from evprof.metrics.figures.stages import END_TO_END, span_ms, stage_ms, unattributed_ms, wall_ms, widest_basis
 from evprof.metrics.figures.throttling import throttle_sentence
 from evprof.metrics.speculation.outcome import acceptance
 
@@ -56,7 +57,7 @@ def print_run(
         console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
     if label := run_label([run]):
         console.print(f"  {label}")
-    if run.info.is_over and not run.stages():
+    if run.info.is_over and not shape_of(run).blocks:
         return  # nothing was measured
     for line in _stage_lines(run):
         console.print(f"  {line}")
@@ -107,6 +108,9 @@ def _stage_lines(run: RunLog) -> list[str]:
         parts = ", ".join(f"{name} {ms_text(spent)}" for name, spent in list(children.items())[:6])
         many = "" if len(children) <= 6 else ", …"
         lines.append(f"{owner + span.name:<22}{ms_text(span_ms(span)):>9}{f'   {parts}{many}' if parts else ''}")
+    if not run.has_spans():  # its rows were dropped, and how long stages took is left of them
+        kept = [(name, stage_ms(run, name)) for name in STAGES]
+        lines += [f"{name:<22}{ms_text(spent):>9}" for name, spent in kept if spent is not None]
     lines.append(f"{'unattributed':<22}{ms_text(unattributed_ms(run)):>9}")
     lines.append(f"{'wall':<22}{ms_text(wall_ms(run)):>9}")
     return lines
@@ -114,7 +118,7 @@ def _stage_lines(run: RunLog) -> list[str]:
 
 def _figures(run: RunLog) -> list[tuple[str, str]]:
     is_ours = run.info.imported is None
-    out = len(run.tokens) if is_ours else decoding.output_length(run)
+    out = decoding.answer_length(run) if is_ours else decoding.output_length(run)
     lengths = [decoding.input_length(run), decoding.visual_tokens(run), out]
     basis = END_TO_END if is_ours else widest_basis([[run]])
     figures = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
     from evprof.metrics.comparison.document import Configuration
     from evprof.metrics.configurations.saved_view import SavedView
-    from evprof.session.reading import StoredSession
+    from evprof.session.summaries.opened import OpenedSession
 
 BASES = ("end-to-end", "without-load", "model-only")
 
@@ -131,24 +131,23 @@ def _chosen(
     return listed, baseline, options.basis or view.basis, options.differences_only or view.differences_only
 
 
-def _session(path: Path) -> StoredSession:
-    from evprof.session.reading import load_session
+def _session(path: Path) -> OpenedSession:
+    from evprof.session.summaries.opened import open_session
 
-    return load_session(path)
+    return open_session(path)
 
 
 def _columns(
-    path: str, console: Console, noted: list[Any], session: StoredSession | None = None
+    path: str, console: Console, noted: list[Any], session: OpenedSession | None = None
 ) -> list[Configuration]:
     """The configurations of a session; prints which runs they skip."""
-    from evprof.cli.run.recorded_session import saved_runs
     from evprof.core.run_info import RUNNING
     from evprof.metrics.comparison.document import configurations_of
     from evprof.run.kept_repeatability import REPEATABILITY
 
     session = session or _session(Path(path))
     noted.append(session.facts.get(REPEATABILITY))
-    runs = saved_runs(session.recording)
+    runs = list(session.runs.values())
     _tell_left_out(path, runs, console)
     return configurations_of([run for run in runs if run.info.status != RUNNING], path)
 
@@ -206,7 +205,7 @@ def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configurati
     )
 
 
-def _view(session: StoredSession, name: str) -> SavedView:
+def _view(session: OpenedSession, name: str) -> SavedView:
     from evprof.metrics.configurations.saved_view import SavedView
     from evprof.session.views import saved_views
 

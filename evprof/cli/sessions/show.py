@@ -39,7 +39,6 @@ class ShowCommand(Command):
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Reads and prints; the file is not touched."""
         from evprof.cli.run.batches import print_batches
-        from evprof.cli.run.recorded_session import saved_runs
         from evprof.cli.run.text import print_runs
         from evprof.cli.sessions.cost_lines import print_costs
         from evprof.cli.sessions.mark_lines import print_marks
@@ -49,15 +48,20 @@ class ShowCommand(Command):
         from evprof.run.kept_repeatability import spread_among
         from evprof.session.batches import read_batches
         from evprof.session.marks import mark_documents
-        from evprof.session.reading import load_session
+        from evprof.session.summaries.opened import open_session
 
-        session = load_session(Path(options.session))
-        runs, batches = saved_runs(session.recording), read_batches(session.facts)
+        session = open_session(Path(options.session))
+        runs, batches = list(session.runs.values()), read_batches(session.facts)
         processes = spread_among(runs, session.facts)
         marks = mark_documents(session.facts, {run.run_id for run in runs})
         if console.is_json:
             document = session_document(
-                runs, session.environment or None, batches=batches, processes=processes, marks=marks
+                runs,
+                session.environment or None,
+                batches=batches,
+                processes=processes,
+                marks=marks,
+                is_streamed=True,
             )
             if options.costs:
                 document["scaling"] = scaling_document(runs, session.facts, processes)

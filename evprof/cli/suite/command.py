@@ -137,13 +137,10 @@ class _Measurement:
         """Facts and runs of a suite that is continued; nothing of a new one."""
         if not session.exists():
             return {}, []
-        from evprof.core.run_book import RunBook
-        from evprof.session.reading import load_session
+        from evprof.session.summaries.opened import open_session
 
-        found = load_session(session)
-        book = RunBook(found.recording)
-        book.update()
-        return found.facts, [book.runs[run_id].info for run_id in sorted(book.runs)]
+        found = open_session(session)
+        return found.facts, [run.info for run in found.runs.values()]
 
     def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
         from evprof.run.suites.folder import FRAMES_FOLDER

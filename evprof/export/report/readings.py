@@ -12,6 +12,7 @@ from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.report.parts import Badge
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.figures import decoding, kv_cache, stages
+from evprof.metrics.figures.partition import name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 UNATTRIBUTED = "unattributed"
@@ -62,7 +63,7 @@ KV_BYTES = ReportReading("KV bytes", kv_cache.measured_bytes, "bytes")
 def parts_of(run: RunLog, basis: str) -> list[str]:
     """What a run's time on a basis is made of, in order of stages: "vision", or "vision+prefill" in one piece."""
     left_out = {WITHOUT_LOAD: ("load",), MODEL_ONLY: ("load", "preprocess")}.get(basis, ())
-    found = {COVERS.join(run.accounts_for(span)) for span in run.stages()}
+    found = {name_of(block) for block in shape_of(run).blocks}
     parts = [name for name in found if name and not set(name.split(COVERS)) <= set(left_out)]
     parts.sort(key=lambda name: (STAGES.index(name.split(COVERS)[0]), name))
     return parts if basis == MODEL_ONLY else [*parts, UNATTRIBUTED]
@@ -71,6 +72,8 @@ def parts_of(run: RunLog, basis: str) -> list[str]:
 def part_ms(run: RunLog, name: str) -> float | None:
     """Time in ms of the intervals, of any role, that account for exactly these stages, overlaps once."""
     wanted = tuple(name.split(COVERS))
+    if len(wanted) == 1 and run.info.imported is None:
+        return stages.stage_total_ms(run, name)
     intervals = [
         (span.start_ns, span.end_ns)
         for span in run.stages()

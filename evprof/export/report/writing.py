@@ -7,7 +7,6 @@ from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
-from evprof.core.run_book import RunBook
 from evprof.export.report.contents import BESIDE_DOCUMENTS, SECTIONS, WITHOUT_RUNS
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.documents.sections import document_sections
@@ -81,12 +80,10 @@ def check_output(output: Path) -> None:
 
 def read_source(path: Path) -> Source:
     """One session as sections want it. Raises UserError for anything else."""
-    from evprof.session.reading import load_session
+    from evprof.session.summaries.opened import open_session
 
-    session = load_session(path)
-    book = RunBook(session.recording)
-    book.update()
-    runs = [book.runs[run_id] for run_id in sorted(book.runs)]
+    session = open_session(path)
+    runs = list(session.runs.values())
     environment = session.environment
     if environment and session.evprof_version:
         environment = {**environment, "evprof": session.evprof_version}

@@ -5,13 +5,16 @@ What was set stands in a table of its own (`settings`): comparing that is what a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evprof.core.rows.kinds import TEXT
 from evprof.core.run_info import PLACE, PLACES_AT_WORK, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import ARITHMETIC, MACHINE, METER, MODEL, PROMPT, SAMPLE
+from evprof.metrics.figures.kept import kept
 
 Told = Mapping[str, str | float]
 """Values of a circumstance by what they are told of ("" where there is one): only values of the same are compared."""
@@ -123,7 +126,8 @@ def _sample(info: RunInfo) -> Told:
     return told or _known(sample.name)
 
 
-def _meters(run: RunLog) -> Told:
+@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+def meters(run: RunLog) -> Told:
     """What a device's energy is read from: its own counter, or its power."""
     from evprof.metrics.figures.energy import COUNTER, POWER
 
@@ -155,6 +159,6 @@ CIRCUMSTANCES = (
     Circumstance("transformers", MACHINE, _environment("transformers")),
     Circumstance("Python", MACHINE, _python),
     Circumstance("float32 products", ARITHMETIC, _environment("float32_matmul")),
-    Circumstance("energy source of {}", METER, read_rows=_meters),
+    Circumstance("energy source of {}", METER, read_rows=meters),
 )
 """In the order in which a sentence names them."""

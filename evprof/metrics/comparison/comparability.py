@@ -5,13 +5,13 @@ What a run does not tell is neither equal nor different.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import FIGURES, MACHINE, OF_ANSWER, SECTIONS
+from evprof.core.vocabulary.figures import FIGURES, MACHINE, METER, OF_ANSWER, PROMPT, SAMPLE, SECTIONS
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.comparison.circumstances import Circumstance
 
@@ -108,17 +108,18 @@ class Comparability:
 def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Comparability:
     """Whether columns can be compared with the one at index `baseline`, over what one machine ran for both."""
     from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
-    from evprof.metrics.configurations.gathering import sample_key
-    from evprof.metrics.configurations.machines import machine_of, on_common_machines
+    from evprof.metrics.configurations.gathering import on_machines_of_both
 
     found: dict[tuple[Circumstance, str], None] = {}
     base = listed[baseline]
-    for column in listed:
+    whole = [_values(column.runs) for column in listed]
+    for column, told in zip(listed, whole, strict=True):
         if column is not base:
-            sides = on_common_machines(base.runs, column.runs, lambda run: machine_of(run.info), sample_key)
-            found |= dict.fromkeys(_differences(*map(_values, sides)))
+            one, two = on_machines_of_both(base, column)
+            sides = (whole[baseline], told) if one is base.runs and two is column.runs else (_values(one), _values(two))
+            found |= dict.fromkeys(_differences(*sides))
     ordered = sorted(found, key=lambda entry: CIRCUMSTANCES.index(entry[0]))
-    values = [_values(column.runs) for column in listed] if ordered else []
+    values = whole if ordered else []
     differences = tuple(
         RunsDifference(
             entry[0].name.format(entry[1]),
@@ -143,20 +144,50 @@ def _values(runs: Iterable[RunLog]) -> Values:
     """What runs tell of every circumstance, each value once; of numbers with a tolerance the median."""
     from statistics import median
 
-    from evprof.metrics.comparison.circumstances import CIRCUMSTANCES
-
     found: dict[tuple[Circumstance, str], dict[Value, None]] = {}
     numbers: dict[tuple[Circumstance, str], list[float]] = {}
-    for run in runs:
-        for circumstance in CIRCUMSTANCES:
-            for of, value in circumstance.told_by(run).items():
-                if circumstance.tolerance and not isinstance(value, str):
-                    numbers.setdefault((circumstance, of), []).append(value)
-                else:
-                    found.setdefault((circumstance, of), {})[value] = None
+    for told, count in _told(runs):
+        for (circumstance, of), value in told:
+            if circumstance.tolerance and not isinstance(value, str):
+                numbers.setdefault((circumstance, of), []).extend([value] * count)
+            else:
+                found.setdefault((circumstance, of), {})[value] = None
     return {key: list(values) for key, values in found.items()} | {
         key: [median(values)] for key, values in numbers.items()
     }
+
+
+def _told(runs: Iterable[RunLog]) -> Iterator[tuple[list[tuple[tuple[Circumstance, str], Value]], int]]:
+    """What runs tell of circumstances, and how many tell it: thousands share what little there is to read."""
+    from evprof.metrics.comparison.circumstances import CIRCUMSTANCES, meters
+
+    parts = {
+        "sample": [entry for entry in CIRCUMSTANCES if entry.aspect in (PROMPT, SAMPLE)],
+        "machine": [entry for entry in CIRCUMSTANCES if entry.aspect not in (PROMPT, SAMPLE, METER)],
+        "meter": [entry for entry in CIRCUMSTANCES if entry.aspect == METER],
+    }
+    # Held here, so that no other object is of the same id meanwhile.
+    seen: dict[tuple[object, ...], tuple[object, list[tuple[tuple[Circumstance, str], Value]], int]] = {}
+    for run in runs:
+        info = run.info
+        told_of = {
+            "sample": (info.sample,),
+            "machine": (info.environment, info.models, info.role),
+            "meter": (meters(run),),
+        }
+        for part, objects in told_of.items():
+            key = (part, *map(id, objects)) if part != "meter" else (part, *sorted(objects[0].items()))
+            known = seen.get(key)
+            if known is None:
+                told = [
+                    ((circumstance, of), value)
+                    for circumstance in parts[part]
+                    for of, value in circumstance.told_by(run).items()
+                ]
+                seen[key] = objects, told, 1
+            else:
+                seen[key] = known[0], known[1], known[2] + 1
+    return ((told, count) for _, told, count in seen.values())
 
 
 def _differences(one: Values, two: Values) -> list[tuple[Circumstance, str]]:
@@ -197,13 +228,14 @@ def _text(circumstance: Circumstance, value: Value) -> str:
 def _figures(listed: Sequence[Configuration]) -> tuple[str, ...]:
     """The figures that a column's first run has, and the match of tokens."""
     from evprof.metrics.comparison.figures import READERS
+    from evprof.metrics.figures.decoding import answer_length
     from evprof.metrics.figures.stages import END_TO_END
 
     firsts = [column.runs[0] for column in listed]
     known = [
         key for key, read in READERS.items() if any(read(run, run.info.role, END_TO_END) is not None for run in firsts)
     ]
-    return (*known, *([TOKEN_MATCH] if any(run.tokens for run in firsts) else []))
+    return (*known, *([TOKEN_MATCH] if any(map(answer_length, firsts)) else []))
 
 
 def _depends_on(key: str, listed: Sequence[Configuration]) -> tuple[str, ...]:

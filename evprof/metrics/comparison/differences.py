@@ -43,14 +43,16 @@ class Matched:
 
 def matched(baseline: Configuration, other: Configuration) -> Matched:
     """The runs of all samples that both measured; of all samples when they share none."""
-    from evprof.metrics.configurations.gathering import by_sample, sample_key
-    from evprof.metrics.configurations.machines import machine_of, on_common_machines
+    from evprof.metrics.configurations.gathering import by_sample, on_machines_of_both
 
     files = baseline.session, other.session
     if not (baseline.is_cell or other.is_cell):
         return Matched([[*baseline.runs]], [[*other.runs]], True, files)
-    sides = on_common_machines(baseline.runs, other.runs, lambda run: machine_of(run.info), sample_key)
-    one, two = map(by_sample, sides)
+    sides = on_machines_of_both(baseline, other)
+    one, two = (
+        column.samples() if side is column.runs else by_sample(side)
+        for column, side in zip((baseline, other), sides, strict=True)
+    )
     common = [key for key in one if key in two]
     if common:
         return Matched([one[key] for key in common], [two[key] for key in common], True, files)
@@ -269,11 +271,13 @@ def token_match_of(pairs: Matched) -> dict[str, Any]:
 
 
 def _token_match(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) -> dict[str, Any]:
+    from evprof.metrics.figures.decoding import answer_ids
+
     matches = [
-        left.token_id == right.token_id
+        left == right
         for one, other in zip(before, after, strict=True)
-        for left, right in zip(one[0].tokens, other[0].tokens, strict=False)
-        if left.known_id is not None and right.known_id is not None
+        for left, right in zip(answer_ids(one[0]), answer_ids(other[0]), strict=False)
+        if left is not None and right is not None
     ]
     return {
         "definition": TOKEN_MATCH_DEFINITION,

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from evprof.core.records import STAGES
+from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
 from evprof.metrics.figures import decoding, energy, kv_cache, stages
+from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import acceptance
@@ -88,8 +90,18 @@ def _accepted(name: str) -> Reader:
     return _whole(lambda run: getattr(acceptance(run), name, None))
 
 
+_REMEMBERED = ("weights_bytes", "peak_allocated_bytes", "peak_rss_bytes")
+
+
+@kept(*((name,) for name in _REMEMBERED), kind=INTEGER, key=lambda _, name: name)
+def remembered_bytes(run: RunLog, name: str) -> int | None:
+    """What a run says of its memory under a name."""
+    found: int | None = getattr(run.info.memory, name)
+    return found
+
+
 def _remembered(name: str) -> Reader:
-    return _whole(lambda run: getattr(run.info.memory, name))
+    return _whole(lambda run: remembered_bytes(run, name))
 
 
 _BASED = ("total_ms", "time_to_first_token_ms", "unattributed_ms", "energy_per_answer_j")
@@ -108,9 +120,7 @@ READERS: dict[str, Reader] = {
     "visual_tokens": _of_model(decoding.visual_tokens),
     "output_sequence_length": _whole(decoding.output_length),
     "kv_cache_bytes": _of_model(kv_cache.live_bytes),
-    "weights_bytes": _remembered("weights_bytes"),
-    "peak_allocated_bytes": _remembered("peak_allocated_bytes"),
-    "peak_rss_bytes": _remembered("peak_rss_bytes"),
+    **{name: _remembered(name) for name in _REMEMBERED},
     "energy_per_answer_j": _based(energy.energy_j),
     "energy_per_token_j": _whole(energy.decode_energy_per_token_j),
     "mean_power_w": _whole(energy.mean_power_w),

@@ -147,7 +147,7 @@ def _measured(
         value = reading.read(run, shape)
         if value is not None:
             session = entry.session if reading.figure.is_timed else ""
-            found.append(replace(entry, value=float(value), session=session))
+            found.append(entry._replace(value=float(value), session=session))
             in_order.append(float(value))
     return _Measured(column, found, in_order)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from evprof.core.records import DRAFT
 from evprof.core.run_info import ENGINE_SESSION, FINISHED, NOT_TOLD, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.gathering import by_sample
 from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, kind_read, settings_of
+from evprof.metrics.figures.decoding import answer_length
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
         if other.info.role == DRAFT
         and is_counted(other.info)
         and not mode_of(other.info.mode).is_paired
-        and other.tokens
+        and answer_length(other)
         and (draft is None or _same_weights(other.info.models.get(DRAFT), draft))
         and asked_of(other.info, DRAFT) == asked
     ]
@@ -205,23 +207,54 @@ def asked_of(info: RunInfo, role: str) -> tuple[Any, ...]:
     """Prompt, clip and files that a model of a run was asked about; another run may lack the other model's input."""
     sample = info.sample
     asked = (sample.prompt, sample.start_us, sample.duration_us)
-    if kind_read(RunLog(info), role) == "events":
+    if _computing(info, role).reads == "events":
         return (*asked, sample.events_path, sample.rectify_path)
     return (*asked, sample.video_path, sample.video_offset_us, sample.video_times_path)
 
 
 def _question(info: RunInfo) -> tuple[Hashable, ...]:
     """What the answering model was asked, and how, but for drafting."""
-    role = info.role
-    model = info.models.get(role)
-    settings = [
+    return info.role, _computing(info, info.role), _load(info), *asked_of(info, info.role)
+
+
+class _Computing(NamedTuple):
+    """How one model of a run computes, whatever it is asked, and which half of a sample it reads."""
+
+    model: ModelFacts | None
+    step: str
+    settings: tuple[tuple[str, str], ...]
+    reads: str
+
+    def __hash__(self) -> int:
+        return hash((self.step, self.reads, len(self.settings)))
+
+
+def _computing(info: RunInfo, role: str) -> _Computing:
+    """The same object for all runs that share settings and model: thousands are asked for one after the other."""
+    settings, model = info.settings, info.models.get(role)
+    key = (id(settings), id(model), role, info.mode)
+    known = _known.get(key)
+    if known is not None and known[0] is settings and known[1] is model:
+        return known[2]
+    run = RunLog(info)
+    told = tuple(
         (setting.key, setting.text)
-        for setting in settings_of(RunLog(info), role)
+        for setting in settings_of(run, role)
         if setting.key not in (*SPECULATION_KEYS, "step")
-    ]
+    )
     # What step a run took may depend on drafting; what was asked for does not.
-    asked = info.settings.switches.step
-    return role, replace(model, step="") if model else None, asked, _load(info), *asked_of(info, role), *settings
+    found = _Computing(replace(model, step="") if model else None, settings.switches.step, told, kind_read(run, role))
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+        _same.clear()
+    found = _same.setdefault(found, found)
+    _known[key] = settings, model, found
+    return found
+
+
+_known: dict[tuple[int, int, str, str], tuple[GenerationSettings, ModelFacts | None, _Computing]] = {}
+_same: dict[_Computing, _Computing] = {}
+_MOST_KNOWN = 20_000
 
 
 def _load(info: RunInfo) -> str:

@@ -13,6 +13,7 @@ from functools import cached_property
 from evprof.core.run_info import CANCELLED, FAILED, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.configurations.machines import machine_of, on_common_machines
 from evprof.metrics.figures.stages import END_TO_END
 
 SampleKey = tuple[str, str]
@@ -78,9 +79,21 @@ class Configuration:
     def _samples(self) -> dict[SampleKey, list[RunLog]]:
         return by_sample(self.runs)
 
+    @cached_property
+    def machines(self) -> frozenset[str]:
+        """On which machines its runs were made."""
+        return frozenset(machine_of(run.info) for run in self.runs)
+
     def typical_runs(self, basis: str = END_TO_END) -> dict[SampleKey, RunLog]:
         """Of every sample the repeat whose total is the median; see `typical_of`."""
         return {key: typical_of(runs, basis) for key, runs in self._samples.items()}
+
+
+def on_machines_of_both(one: Configuration, two: Configuration) -> tuple[Sequence[RunLog], Sequence[RunLog]]:
+    """The runs of both whose machine measured their sample for both; see `on_common_machines`."""
+    if len(one.machines | two.machines) <= 1:
+        return one.runs, two.runs
+    return on_common_machines(one.runs, two.runs, lambda run: machine_of(run.info), sample_key)
 
 
 def sample_key(run: RunLog) -> SampleKey:

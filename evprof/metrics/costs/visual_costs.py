@@ -23,6 +23,7 @@ from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import prefill_flops
 from evprof.metrics.limits.sizes import ModelSizes
 from evprof.metrics.limits.workload import decode_work
+from evprof.metrics.speculation.outcome import round_count
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def _unknown(run: RunLog, role: str, sizes: ModelSizes | None) -> Iterable[str]:
         yield "Vision was not timed apart from other stages."
     if stage_ms(run, "prefill", role) is None:
         yield "Prefill was not timed apart from other stages."
-    if role != run.info.role or run.rounds:
+    if role != run.info.role or round_count(run):
         yield "Shares of decode are told of plain decoding alone, whose steps read the cache once a token."
     elif sizes is None:
         yield "Shares of decode need the model's sizes, which this session does not tell."

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import PurePath
 from statistics import fmean
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +21,7 @@ from evprof.metrics.configurations.machines import machine_of, on_common_machine
 Read = Callable[[RunLog], float | None]
 
 
-@dataclass(frozen=True)
-class Observation:
+class Observation(NamedTuple):
     """One value: of which `sample` and `scene`, made by which engine process on which `machine`, and when (seconds on
     any one clock)."""
 
@@ -36,11 +36,18 @@ class Observation:
 def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observation]:
     """The figure of every run that has it. `file`, the session's, stands for the engine process of runs of ours that
     do not name theirs."""
-    return [
-        Observation(value, question_of(run), scene_of(run), process_of(run, file), _began_s(run), machine_of(run.info))
-        for run in runs
-        if (value := read(run)) is not None
-    ]
+    return [Observation(value, *_facts_of(run, file)) for run in runs if (value := read(run)) is not None]
+
+
+def _facts_of(run: RunLog, file: str) -> tuple[Any, ...]:
+    """Everything but the value; of a stored run, which changes no more, worked out once."""
+    known = run.observed
+    if known is None or known[0] != file:
+        facts = question_of(run), scene_of(run), process_of(run, file), _began_s(run), machine_of(run.info)
+        known = file, facts
+        if run.kept is not None:
+            run.observed = known
+    return known[1]
 
 
 def process_of(run: RunLog, file: str = "") -> str:
@@ -138,14 +145,17 @@ def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[O
     base, other = on_common_machines(base, other, lambda entry: entry.machine, lambda entry: entry.sample)
     if len({entry.machine for entry in base}) > 1 and not are_apart(base, other):
         base, other = (
-            [replace(entry, sample=(entry.machine, entry.sample)) for entry in side] for side in (base, other)
+            [entry._replace(sample=(entry.machine, entry.sample)) for entry in side] for side in (base, other)
         )
     keys: tuple[Callable[[Observation], Hashable], ...] = (lambda entry: entry.session, lambda entry: entry.sample)
     for key in keys:
         if both := {key(entry) for entry in base} & {key(entry) for entry in other}:
             base, other = ([entry for entry in side if key(entry) in both] for side in (base, other))
     scenes = {entry.sample: entry.scene for entry in base}
-    other = [replace(entry, scene=scenes.get(entry.sample, entry.scene)) for entry in other]
+    other = [
+        entry if scenes.get(entry.sample, entry.scene) == entry.scene else entry._replace(scene=scenes[entry.sample])
+        for entry in other
+    ]
     return ObservedSide.of(base), ObservedSide.of(other)
 
 
@@ -160,4 +170,4 @@ def _means(pairs: Iterable[tuple[Hashable, float]]) -> dict[Hashable, float]:
     found: dict[Hashable, list[float]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
-    return {key: fmean(values) for key, values in found.items()}
+    return {key: values[0] if len(values) == 1 else fmean(values) for key, values in found.items()}

@@ -5,13 +5,16 @@ Names and definitions follow vLLM and AIPerf. A figure over nothing is None, nev
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 from evprof.core.records import TokenRecord
+from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.core.units import ms_from_ns
-from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, stage_ms, stage_total_ms, total_ms
+from evprof.metrics.figures.kept import kept
+from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, stage_ms, stage_total_ms, total_ms
 
 
 def token_times_ms(run: RunLog) -> list[float]:
@@ -34,6 +37,7 @@ def token_gaps_ms(run: RunLog) -> list[float]:
     return [ms_from_ns(after - before) for before, after in pairwise(times)]
 
 
+@kept(*((basis,) for basis in BASES), key=lambda _, basis=END_TO_END: basis)
 def time_to_first_token_ms(run: RunLog, basis: str = END_TO_END) -> float | None:
     """From the run's zero to the first token in ms, load included unless `basis` leaves it out; None before it.
 
@@ -51,6 +55,7 @@ def first_token_ns(run: RunLog) -> int | None:
     return None if prefill is None else prefill.end_ns
 
 
+@kept()
 def inter_token_latency_ms(run: RunLog) -> float | None:
     """(last token - first token) / (n - 1) in ms; undefined, hence None, below two tokens.
 
@@ -65,6 +70,23 @@ def inter_token_latency_ms(run: RunLog) -> float | None:
     return ms_from_ns(run.tokens[-1].t_ns - run.tokens[0].t_ns) / (len(run.tokens) - 1)
 
 
+@kept(
+    kind=TEXT,
+    told=json.dumps,
+    taken=lambda text: tuple(json.loads(text)),
+)
+def answer_ids(run: RunLog) -> tuple[int | None, ...]:
+    """The ids of the answer's tokens, in order; None of one whose id is not known."""
+    return tuple(token.known_id for token in run.tokens)
+
+
+@kept(kind=INTEGER)
+def answer_length(run: RunLog) -> int:
+    """How many tokens of the answer were recorded."""
+    return len(run.tokens)
+
+
+@kept(kind=INTEGER)
 def output_length(run: RunLog) -> int | None:
     """Tokens of the answer, end-of-sequence included when emitted; None while a run has produced none."""
     counted = run.info.imported.output_tokens if run.info.imported else None

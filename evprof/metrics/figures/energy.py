@@ -17,6 +17,7 @@ from evprof.core.units import NS_PER_S, ms_from_ns
 from evprof.metrics.arithmetic.energy_curve import EnergyCurve
 from evprof.metrics.arithmetic.intervals import Interval, by_sharers, merged
 from evprof.metrics.figures import stages
+from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.partition import name_of, ordered
 from evprof.view.power_line import power_line
 
@@ -66,6 +67,7 @@ def device_energies(run: RunLog) -> dict[str, DeviceEnergy]:
     return {name: _energy_of(_in_order(records), parts, (start, end)) for name, records in run.power.items()}
 
 
+@kept(*((basis,) for basis in stages.BASES), key=lambda _, basis=stages.END_TO_END: basis)
 def energy_j(run: RunLog, basis: str = stages.END_TO_END) -> float | None:
     """Energy in J of the devices that computed, for what a total on this basis counts; None where it is not known."""
     return _computing_sum(run, lambda curve: curve.energy_j(_windows(run, basis)))
@@ -77,6 +79,7 @@ def energy_between_j(run: RunLog, start_ns: int, end_ns: int) -> float | None:
     return _computing_sum(run, lambda curve: curve.energy_j([(start_ns, end_ns)]))
 
 
+@kept()
 def decode_energy_per_token_j(run: RunLog) -> float | None:
     """Energy of decode in J by n - 1, as its time per token is counted; None without a second token."""
     windows = stages.settled_intervals(run, ("decode",))
@@ -92,6 +95,7 @@ def mean_power_w(run: RunLog) -> float | None:
     return None if found is None or not wall else found / wall * 1000
 
 
+@kept()
 def peak_power_w(run: RunLog) -> float | None:
     """The most that the devices that computed drew in a sample, in W: each at its own moment."""
     window = _whole(run)

@@ -5,9 +5,12 @@ The measured bytes come from the engine, which walks the cache; that the two agr
 
 from __future__ import annotations
 
-from evprof.core.records import ORIGIN_ACCEPTED
+from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, TARGET
+from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
+from evprof.metrics.figures.decoding import answer_length
+from evprof.metrics.figures.kept import kept
 
 
 def bytes_per_position(model: ModelFacts) -> int:
@@ -26,10 +29,10 @@ def formula_bytes(run: RunLog, role: str | None = None) -> int | None:
     model, lengths = run.info.models.get(role), run.info.lengths.get(role)
     if model is None or lengths is None or not bytes_per_position(model):
         return None
-    if not run.tokens:
+    if not answer_length(run):
         is_told = run.info.imported is not None and "kv_cache_bytes" in run.info.imported.figures
         return bytes_per_position(model) * lengths.input if is_told else None
-    return bytes_per_position(model) * (lengths.input + len(run.tokens) - 1)
+    return bytes_per_position(model) * (lengths.input + answer_length(run) - 1)
 
 
 def bytes_by_origin(run: RunLog, role: str | None = None) -> dict[str, int | None]:
@@ -45,7 +48,7 @@ def bytes_by_origin(run: RunLog, role: str | None = None) -> dict[str, int | Non
         "system": lengths.system if lengths else None,
         "text": lengths.text if lengths else None,
         "visual": lengths.visual if lengths else None,
-        "generated": len(run.tokens) - 1 if run.tokens else None,
+        "generated": answer_length(run) - 1 if answer_length(run) else None,
         "draft_accepted": _accepted_positions(run),
         "draft_rolled_back": kv.rolled_back if kv else None,
     }
@@ -62,6 +65,7 @@ def visual_bytes_per_frame(run: RunLog, role: str | None = None) -> list[int] | 
     return [each * count for count in lengths.per_frame]
 
 
+@kept(kind=INTEGER)
 def _accepted_positions(run: RunLog) -> int | None:
     """Positions of accepted drafts: of all but the last token, which is never fed back."""
     if not run.tokens:
@@ -78,6 +82,7 @@ def measured_bytes(run: RunLog, role: str | None = None) -> int | None:
     return kv.measured_bytes if kv else None
 
 
+@kept((DRAFT,), (TARGET,), kind=INTEGER, key=lambda run, role=None: role or run.info.role)
 def live_bytes(run: RunLog, role: str | None = None) -> int | None:
     """Latest known bytes: measured once the run is over, before that the running arithmetic of its KV records."""
     measured = measured_bytes(run, role)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.rows.kinds import TEXT
 from evprof.core.rows.span import Span
 from evprof.core.run_info import LoadingFacts
 from evprof.core.run_log import RunLog
+from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.stages import span_ms
 
 EVENT_PARTS = ("open", "read")
@@ -42,7 +46,7 @@ def loading_of(run: RunLog, role: str | None = None) -> Loading | None:
     facts = run.info.loading.get(role)
     if facts is None:
         return None
-    parts = part_times_ms(run, run.stage("load", role))
+    parts = load_parts_ms(run, role)
     return Loading(facts, parts, _rate(facts.events, parts, EVENT_PARTS), _rate(facts.frames, parts, FRAME_PARTS))
 
 
@@ -52,6 +56,12 @@ def loading_document(run: RunLog, role: str | None = None) -> dict[str, Any] | N
     if found is None:
         return None
     return found.facts.to_json() | {"events_per_s": found.events_per_s, "frames_per_s": found.frames_per_s}
+
+
+@kept((DRAFT,), (TARGET,), kind=TEXT, key=lambda _, role: role, told=json.dumps, taken=json.loads)
+def load_parts_ms(run: RunLog, role: str) -> dict[str, float]:
+    """Time of the parts of a model's stage load."""
+    return part_times_ms(run, run.stage("load", role))
 
 
 def part_times_ms(run: RunLog, stage: Span | None) -> dict[str, float]:

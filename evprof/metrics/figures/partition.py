@@ -5,17 +5,23 @@ Figures of such a piece ("vision+prefill") are compared with the same stages of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from evprof.core.records import COVERS, STAGES
+from evprof.core.rows.kinds import TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures import stages
+from evprof.metrics.figures.kept import kept
 
 Block = tuple[str, ...]
 """One or several of the five stages, in their order."""
+
+BLOCKS: tuple[Block, ...] = tuple(STAGES[start:stop] for stop in range(2, 6) for start in range(stop - 1))
+"""All that may be timed in one piece, longer than one stage."""
 
 
 class Doubled(NamedTuple):
@@ -32,6 +38,19 @@ class StagePartition(NamedTuple):
     doubled: frozenset[Doubled]
 
 
+def _told(shape: StagePartition) -> str:
+    return json.dumps([sorted(shape.blocks), sorted(shape.doubled)])
+
+
+@lru_cache(maxsize=4096)
+def _taken(text: str) -> StagePartition:
+    blocks, doubled = json.loads(text)
+    return StagePartition(
+        frozenset(map(tuple, blocks)), frozenset(Doubled(stage, tuple(others)) for stage, others in doubled)
+    )
+
+
+@kept(kind=TEXT, told=_told, taken=_taken)
 def shape_of(run: RunLog) -> StagePartition:
     """The shape of a run."""
     return _shape(frozenset((span.role, span.covers, run.accounts_for(span)) for span in run.stages()))
@@ -47,6 +66,12 @@ def _shape(spans: frozenset[tuple[str, Block, Block]]) -> StagePartition:
             if 0 < len(owned) < len(covers)
         ),
     )
+
+
+def is_in_pieces(run: RunLog) -> bool:
+    """Whether a run's file timed several stages in one piece."""
+    shape = shape_of(run)
+    return bool(shape.doubled) or any(len(block) > 1 for block in shape.blocks)
 
 
 def ordered(names: Iterable[str]) -> Block:
@@ -72,6 +97,12 @@ def measured_ms(run: RunLog, shape: StagePartition, block: Block) -> float | Non
     """Time in ms that the stages of `block` of any role cover, overlaps once; None where that cannot be told."""
     if not answers(shape, block):
         return None
+    return block_ms(run, block) if len(block) > 1 else stages.stage_total_ms(run, block[0])
+
+
+@kept(*((block,) for block in BLOCKS), key=lambda _, block: name_of(block))
+def block_ms(run: RunLog, block: Block) -> float | None:
+    """The same, of several stages that are known to have been measured apart from the others."""
     intervals = stages.settled_intervals(run, block)
     return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evprof.core.records import STAGES
+from evprof.core.records import DRAFT, STAGES, TARGET
+from evprof.core.rows.kinds import INTEGER
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.metrics.arithmetic.intervals import Interval, merged
+from evprof.metrics.figures.kept import kept
 
 END_TO_END, WITHOUT_LOAD, MODEL_ONLY = "end-to-end", "without-load", "model-only"
 BASES = (END_TO_END, WITHOUT_LOAD, MODEL_ONLY)
@@ -71,11 +73,16 @@ def span_ms(span: Span | None) -> float | None:
     return ms_from_ns(span.end_ns - span.start_ns)
 
 
+@kept(
+    *((name, role) for name in STAGES for role in (DRAFT, TARGET)),
+    key=lambda run, name, role=None: f"{name} {role or run.info.role}",
+)
 def stage_ms(run: RunLog, name: str, role: str | None = None) -> float | None:
     """Duration in ms of the stage of `role` (the answering model's by default); None when it was not measured."""
     return span_ms(run.stage(name, role or run.info.role))
 
 
+@kept(*((name,) for name in STAGES), key=lambda _, name: name)
 def stage_total_ms(run: RunLog, name: str) -> float | None:
     """Time in ms covered by that stage of any role, overlaps once; None when no role measured it."""
     intervals = settled_intervals(run, (name,))
@@ -94,11 +101,13 @@ def wall_ms(run: RunLog) -> float | None:
     return ms_from_ns(run.info.end_ns - run.info.start_ns)
 
 
+@kept(kind=INTEGER, taken=bool)
 def has_open_stages(run: RunLog) -> bool:
     """Whether a stage began whose device times are not known (a run that is going on, or was cut off)."""
     return any(not is_measured(span) for span in run.stages())
 
 
+@kept()
 def unattributed_ms(run: RunLog) -> float | None:
     """Wall less the union of all stage intervals, the draft's included; None unless every begun stage is measured."""
     if run.info.start_ns is None or run.info.end_ns is None or has_open_stages(run):
@@ -106,6 +115,10 @@ def unattributed_ms(run: RunLog) -> float | None:
     return ms_from_ns(run.info.end_ns - run.info.start_ns - union_ns(settled_intervals(run)))
 
 
+@kept(
+    *((basis,) for basis in BASES),
+    key=lambda _, basis=END_TO_END, until_ns=None: basis if until_ns is None else None,
+)
 def total_ms(run: RunLog, basis: str = END_TO_END, until_ns: int | None = None) -> float | None:
     """Time in ms from the run's zero to `until_ns` (its end by default) counted on one of `BASES`.
 

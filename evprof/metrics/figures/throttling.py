@@ -7,8 +7,10 @@ from functools import cache
 from typing import Any
 
 from evprof.core.records import PowerRecord
+from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.throttling import IDLE_BIT, doubtful_reasons, throttle_reasons
+from evprof.metrics.figures.kept import kept
 
 BUSY_PERCENT = 50
 """From here on a GPU has reason to run at its full clock."""
@@ -27,6 +29,7 @@ def throttled_devices(run: RunLog) -> dict[str, dict[str, Any]] | None:
     return found or None
 
 
+@kept(kind=INTEGER, taken=bool)
 def is_throttled(run: RunLog) -> bool | None:
     """Whether a GPU was slowed down while the run went on; None where that was not sampled."""
     found = throttled_devices(run)

@@ -13,6 +13,7 @@ from statistics import median
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.model_shapes import VisionShape
 from evprof.metrics.figures.decoding import decode_steps, frames_shown, input_length
+from evprof.metrics.figures.partition import is_in_pieces
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import (
     decode_flops,
@@ -22,6 +23,7 @@ from evprof.metrics.limits.roofline import (
     vision_flops,
 )
 from evprof.metrics.limits.sizes import ITEM_BYTES, DeviceCeiling, ModelSizes
+from evprof.metrics.speculation.outcome import round_count
 
 NEAR = 0.3
 """Below this share of what the machine can do, neither arithmetic nor memory is what takes the time."""
@@ -86,7 +88,7 @@ def prefill_work(run: RunLog, sizes: ModelSizes, frames: int | None = None) -> W
 
 def holds_vision(run: RunLog) -> bool:
     """Whether what is told as prefill holds the vision pass once more, as imported files may."""
-    span = run.stage("prefill", run.info.role)
+    span = run.stage("prefill", run.info.role) if is_in_pieces(run) else None
     return span is not None and "vision" in span.covers
 
 
@@ -95,7 +97,7 @@ def decode_work(run: RunLog, sizes: ModelSizes) -> Work | None:
     positions, spent, steps = input_length(run), stage_ms(run, "decode"), decode_steps(run)
     model = run.info.models.get(run.info.role)
     weights = sizes.streamed_bytes(model) if model else None
-    if run.rounds or not positions or not spent or not steps or model is None or weights is None:
+    if round_count(run) or not positions or not spent or not steps or model is None or weights is None:
         return None
     context = mean_context(positions, steps)
     kv = context * kv_bytes_per_position(sizes.text, model.kv_element_bytes)

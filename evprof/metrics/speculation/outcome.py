@@ -7,19 +7,23 @@ the cost of verification measured instead of taken as 1.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from evprof.core.records import RoundRecord
+from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.intervals import Interval
 from evprof.metrics.configurations.gathering import sample_key
+from evprof.metrics.figures.decoding import answer_ids
+from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.stages import settled_intervals, union_ns
 
 
@@ -112,6 +116,34 @@ def is_lossy(run: RunLog) -> bool:
     return not (mode_of(run.info.mode).is_lossless and (facts is None or facts.is_lossless))
 
 
+@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+def rounds_of(run: RunLog) -> list[list[Any]] | None:
+    """The rounds of a run that drafts as rows without its number, as a summary holds them (`ROUNDS`)."""
+    return [list(entry[1:]) for entry in run.rounds] or None
+
+
+@kept(kind=INTEGER)
+def judged_count(run: RunLog) -> int:
+    """How many judgements of drafted tokens were recorded (`JUDGED`)."""
+    return len(run.judgements)
+
+
+@kept(kind=INTEGER)
+def round_count(run: RunLog) -> int:
+    """How many rounds of speculation a run had."""
+    return len(run.rounds)
+
+
+def _told(found: Acceptance) -> str:
+    return json.dumps([list(value) if isinstance(value, tuple) else value for value in astuple(found)])
+
+
+def _taken(text: str) -> Acceptance:
+    *counts, per_position = json.loads(text)
+    return Acceptance(*counts, per_position=tuple(per_position))
+
+
+@kept(kind=TEXT, told=_told, taken=_taken)
 def acceptance(run: RunLog) -> Acceptance | None:
     """Counts over all rounds so far; None for a run without speculation, zeros before its first round."""
     if not run.rounds:
@@ -226,7 +258,7 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
     found: dict[object, RunLog] = {}
     for run in runs:
         drafting = run.info.mode, run.info.settings.gamma, run.info.settings.speculation
-        key = sample_key(run), drafting, tuple(token.token_id for token in run.tokens)
+        key = sample_key(run), drafting, answer_ids(run)
         # Files of other programs tell no rounds, by which two answers could be known to be one.
         place = key if run.info.imported is None else run.run_id
         known = found.setdefault(place, run)
@@ -236,7 +268,8 @@ def distinct_answers(runs: Iterable[RunLog]) -> list[RunLog]:
 
 
 def _drafted(run: RunLog) -> int:
-    return sum(entry.drafted for entry in run.rounds)
+    found = acceptance(run)
+    return 0 if found is None else found.drafted
 
 
 def acceptance_ceiling(rate: float) -> float | None:

@@ -18,6 +18,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.intervals import Interval
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone, is_counted, repeats_of
 from evprof.metrics.estimates.estimates import difference_of, observe
+from evprof.metrics.figures.decoding import answer_length
 from evprof.metrics.figures.stages import (
     END_TO_END,
     WITHOUT_LOAD,
@@ -173,7 +174,7 @@ def _contention(
 
 def _net(mine: Sequence[RunLog], plain: Sequence[RunLog], basis: str) -> float | None:
     """Mean plain total less the mean of these; only for answers of the same length."""
-    if {len(run.tokens) for run in mine} != {len(run.tokens) for run in plain}:
+    if set(map(answer_length, mine)) != set(map(answer_length, plain)):
         return None
     read = reader_of(basis)
     found = difference_of(observe(mine, read), observe(plain, read))

@@ -14,7 +14,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import Baseline, baseline_of, baseline_over, draft_alone, repeats_of
 from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.estimates.estimates import Estimate, ProcessSpread, Read, difference_of, observe, ratio_of
-from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.decoding import answer_length, decode_ms_per_token
 from evprof.metrics.figures.stages import END_TO_END, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.break_even import RoundCosts
@@ -120,7 +120,7 @@ def _answers_alike(mine: Sequence[RunLog], plain: Sequence[RunLog]) -> bool:
     """Whether whole answers may be compared: greedy and lossless ones are the same, others where as long."""
     if all(not mode_of(run.info.mode).maps_cache and not run.info.settings.temperature for run in mine):
         return True
-    return median(len(run.tokens) for run in mine) == median(len(run.tokens) for run in plain)
+    return median(map(answer_length, mine)) == median(map(answer_length, plain))
 
 
 def reader_of(basis: str) -> Read:
@@ -201,7 +201,7 @@ def prediction_over(
     if costs is None:
         return None
     gamma = break_even.gammas_of(runs)
-    tokens = round(median(len(entry.tokens) for entry in runs))
+    tokens = round(median(map(answer_length, runs)))
     distinct = distinct_answers(runs)
     by_place = chances_of(distinct)
     counted = [counts for entry in distinct if (counts := acceptance(entry)) is not None]

@@ -30,6 +30,7 @@ from evprof.export.report.sections.speculation import (
     hidden_drafts,
     what_if,
 )
+from evprof.metrics.figures.partition import shape_of
 
 
 def _all_of(section: Callable[[ReportData], Section]) -> Shows:
@@ -43,7 +44,7 @@ def lengths(data: ReportData) -> Sequence[Block]:
 
 def stage_shares(data: ReportData) -> Sequence[Block]:
     """Every stage with its interval and its share of the total."""
-    return [stage_breakdown.details_table(data)] if any(run.stages() for run in data.runs) else []
+    return [stage_breakdown.details_table(data)] if any(shape_of(run).blocks for run in data.runs) else []
 
 
 def settings(data: ReportData) -> Sequence[Block]:

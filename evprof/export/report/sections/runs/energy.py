@@ -12,6 +12,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import nothing_measured
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, ColumnsOf, Paragraph, Section, Table, table_of
 from evprof.export.report.readings import ReportReading, figure
+from evprof.metrics.comparison.circumstances import meters
 from evprof.metrics.figures.energy import computing_devices, energy_document
 from evprof.metrics.figures.throttling import is_throttled, slowed_down, throttle_sentence
 
@@ -23,7 +24,7 @@ _REST = "unattributed"
 
 def section(data: ReportData) -> Section:
     """Figures, then stages; then what was slowed down. Only configurations whose devices were sampled."""
-    places = [place for place, column in enumerate(data.columns) if any(run.power for run in column.runs)]
+    places = [place for place, column in enumerate(data.columns) if any(map(meters, column.runs))]
     if not places:
         return Section(TITLE, missing="Runs whose devices' power was sampled (NVIDIA GPUs, and processors with RAPL).")
     columns: ColumnsOf[int] = [

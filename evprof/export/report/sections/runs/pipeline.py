@@ -16,6 +16,7 @@ from evprof.export.report.parts import Badge, Cell, Section, Table
 from evprof.export.report.tensor_text import tensors_text
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.estimates.drift import without_reference
+from evprof.metrics.figures.partition import shape_of
 from evprof.metrics.figures.stages import is_measured
 
 TITLE = "Operations of every stage"
@@ -39,7 +40,7 @@ def section(data: ReportData) -> Section:
     for place, column in enumerate(data.columns):
         info = column.runs[0].info
         model = info.models.get(info.role)
-        if column in without_reference([column]) and column.runs[0].stages():
+        if column in without_reference([column]) and shape_of(column.runs[0]).blocks:
             firsts.setdefault((info.role, model.name if model else ""), place)
     if not firsts:
         return Section(TITLE, missing="Runs with at least one measured stage.")

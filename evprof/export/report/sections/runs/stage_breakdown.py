@@ -21,6 +21,7 @@ from evprof.export.report.parts import (
 )
 from evprof.export.report.readings import UNATTRIBUTED
 from evprof.metrics.arithmetic.statistics import Summary
+from evprof.metrics.figures.partition import is_in_pieces, shape_of
 from evprof.metrics.figures.stages import BASES, END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 NOT_TOLD = {
@@ -32,7 +33,7 @@ NOT_TOLD = {
 
 def section(data: ReportData) -> Section:
     """Plot, every stage's mean side by side, the three bases, and each stage with its interval and share."""
-    if not any(run.stages() for run in data.runs):
+    if not any(shape_of(run).blocks for run in data.runs):
         return Section("Stages", missing="Runs with at least one measured stage.")
     blocks: list[Block] = [_plot(data), _means(data), _bases(data)]
     if pieces := _pieces(data):
@@ -96,7 +97,11 @@ def _pieces(data: ReportData) -> tuple[str, ...]:
     """What covers several stages, in sentences, each with the configurations it is true of."""
     said: dict[str, list[str]] = {}
     for name, column in zip(data.names, data.columns, strict=True):
-        spans = {(span.covers, run.accounts_for(span)) for run in column.runs[:50] for span in run.stages()}
+        spans = {
+            (span.covers, run.accounts_for(span))
+            for run in filter(is_in_pieces, column.runs[:50])
+            for span in run.stages()
+        }
         for covers, owned in sorted(spans):
             if len(covers) > 1:
                 said.setdefault(_piece(covers, owned), []).append(name)

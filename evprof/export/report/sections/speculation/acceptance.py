@@ -32,7 +32,7 @@ from evprof.metrics.comparison.document import configuration_token_match
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
 from evprof.metrics.speculation.cross_prediction import CrossPrediction, predict_across
-from evprof.metrics.speculation.outcome import distinct_answers
+from evprof.metrics.speculation.outcome import distinct_answers, round_count
 from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, payoff_over, prediction_over, step_ms_of
 from evprof.metrics.speculation.verdicts import detail, payoff_sentence
 
@@ -123,7 +123,7 @@ def _definitions(data: ReportData) -> list[str]:
 def _counted(column: Configuration, name: str) -> Iterator[Rate]:
     """Every definition, its counts summed over the distinct answers of a configuration: long answers weigh more."""
     badge = badge_of(column.runs)
-    for entry in definitions_over([(run, None) for run in distinct_answers(column.runs) if run.rounds]):
+    for entry in definitions_over([(run, None) for run in distinct_answers(column.runs) if round_count(run)]):
         if entry.value is not None:
             words = f"{entry.formula}; {entry.note}" if entry.note else entry.formula
             is_share = entry.unit == SHARE

@@ -23,6 +23,7 @@ from evprof.export.report.sections.evidence import names_of
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import per_position, round_histogram
 from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
+from evprof.metrics.speculation.outcome import round_count
 
 TITLE = "Why drafts fail"
 
@@ -43,7 +44,7 @@ MEANINGS = (
 def section(data: ReportData) -> Section:
     """Plots by place and round, and the failures by kind, with examples."""
     names = names_of(data)
-    told = [column for column in data.columns if any(run.rounds for run in column.runs)]
+    told = [column for column in data.columns if any(map(round_count, column.runs))]
     if not told:
         return Section(TITLE, missing="No run speculated in rounds; run speculation on some samples.")
     failed = {id(column): [entry for run in column.runs for entry in first_rejections(run)] for column in told}

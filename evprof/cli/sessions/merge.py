@@ -1,0 +1,56 @@
+"""`evprof merge`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from evprof.cli.command import Command, add_json_option
+from evprof.cli.parser import CommandExample
+from evprof.cli.sessions.rewriting import check_new, rewritten
+from evprof.cli.terminal.console import Console
+from evprof.core.errors import CANCELLED
+
+
+class MergeCommand(Command):
+    """Join sessions into a new one.
+
+    Runs are numbered on, session after session, and so is what refers to them: baselines, marks, saved comparisons.
+    Engine processes keep their names, so that intervals know them apart. Rows of a configuration that two sessions have
+    become further repeats. Suites stay what they were: the new session tells which of its runs are which suite's.
+    The sessions are only read; the new one is there whole, or not at all.
+    """
+
+    name = "merge"
+    examples = (
+        CommandExample("evprof merge monday.evprof tuesday.evprof -o both.evprof", "join two sessions"),
+        CommandExample(
+            "evprof merge results/*.evprof -o all.evprof --json", "join many, and print what became of each"
+        ),
+    )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """The sessions and the new one."""
+        parser.add_argument(
+            "sessions", metavar="S.evprof", nargs="+", type=Path, help="sessions to join, in this order"
+        )
+        parser.add_argument("-o", "--output", metavar="S.evprof", type=Path, required=True, help="the new session")
+        add_json_option(parser)
+
+    def run(self, options: argparse.Namespace, console: Console) -> int:
+        """Joins, and says which numbers the runs have now."""
+        from evprof.run.rewriting.merging import merge_sessions
+
+        check_new(options.output)
+        sources = rewritten(console, lambda stop, watch: merge_sessions(options.sessions, options.output, stop, watch))
+        if sources is None:
+            return CANCELLED
+        if console.is_json:
+            runs = sum(source.runs for source in sources)
+            listed = [source.to_json() for source in sources]
+            console.document({"schema_version": 1, "session": str(options.output), "runs": runs, "sources": listed})
+            return 0
+        for source in sources:
+            console.print(f"{source.path}: {source.runs} runs, now {source.first_run} to {source.last_run}")
+        console.note(f"session saved: {options.output}")
+        return 0

@@ -1,0 +1,122 @@
+"""`evprof bench sessions`: how long sessions of very many runs take to open, list, filter, compare and report, and the
+memory that takes. Each step runs in a process of its own on a session that is made for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evprof.core.errors import USAGE, UserError
+from evprof.run.benches.choice import chosen
+from evprof.run.benches.many_runs import ManyRuns, write_many_runs
+
+Note = Callable[[str], object]
+Argv = Callable[..., list[str]]
+
+STEPS = {
+    "open": "open the session",
+    "list": "list its configurations",
+    "unfold": "list the runs of one",
+    "filter": "filter by words",
+    "pick": "read one run's log",
+}
+"""What the window's list does, in one process."""
+
+COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
+    "inspect": lambda session, _: ["inspect", str(session), "--json"],
+    "compare": lambda session, _: ["compare", str(session), "--json"],
+    "report": lambda session, folder: ["report", str(session), "-o", str(folder / "report.html")],
+    "export": lambda session, folder: ["export", str(session), "--format", "csv", "-o", str(folder / "runs.csv")],
+    "prune": lambda session, folder: ["prune", str(session), "--logs", "-o", str(folder / "small.evprof")],
+    "merge": lambda session, folder: [
+        "merge",
+        str(session),
+        str(folder / "other.evprof"),
+        "-o",
+        str(folder / "m.evprof"),
+    ],
+}
+"""Commands, each in a process of its own."""
+
+LIST = "list"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a process took: seconds, its most memory in bytes (None where the system does not say), and its output."""
+
+    seconds: float
+    peak_bytes: int | None
+    output: bytes
+
+
+def measure_sessions(
+    argv: Argv, runs: int, note: Note, only: Sequence[str] = (), session: Path | None = None
+) -> dict[str, Any]:
+    """Measures `runs` runs, or those of a session that is there. `argv` gives the command line of this program."""
+    if runs < 100:
+        raise UserError(f"--runs must be at least 100, not {runs}.", exit_code=USAGE)
+    names = chosen([LIST, *COMMANDS], only, "step", str, lambda name, word: word in name)
+    with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
+        made = Path(folder) / "many.evprof"
+        if session is None:
+            note(f"making a session of {runs:,} runs")
+            write_many_runs(made, ManyRuns(runs), note)
+        if "merge" in names:
+            write_many_runs(Path(folder) / "other.evprof", ManyRuns(1000))
+        measured = session or made
+        rows = []
+        for name in names:
+            note(name)
+            rows += _listing(argv, measured) if name == LIST else [_command(argv, name, measured, Path(folder))]
+        return {
+            "environment": {"python": platform.python_version(), "cpus": os.cpu_count(), "runs": runs},
+            "rows": rows,
+            "summary": {"runs": runs, "file_mb": measured.stat().st_size / 1e6}
+            | {row["step"]: row["seconds"] for row in rows},
+        }
+
+
+def _listing(argv: Argv, session: Path) -> list[dict[str, Any]]:
+    spent = _spent(argv("_list-runs", str(session)))
+    found = json.loads(spent.output)
+    return [_row(step, told, found[step], spent.peak_bytes) for step, told in STEPS.items()]
+
+
+def _command(argv: Argv, name: str, session: Path, folder: Path) -> dict[str, Any]:
+    spent = _spent(argv(*COMMANDS[name](session, folder)))
+    return _row(name, f"evprof {name}", spent.seconds, spent.peak_bytes)
+
+
+def _row(step: str, told: str, seconds: float, peak_bytes: int | None) -> dict[str, Any]:
+    return {"step": step, "does": told, "seconds": seconds, "peak_mb": None if peak_bytes is None else peak_bytes / 1e6}
+
+
+def _spent(words: list[str]) -> Spent:
+    """Runs a program to its end. Raises UserError where it fails."""
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(words, stdout=output, stderr=errors)
+        if hasattr(os, "wait4"):
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            # Kilobytes, but for macOS.
+            peak = usage.ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
+        else:
+            process.wait()
+            peak = None
+        seconds = time.perf_counter() - began
+        if process.returncode:
+            errors.seek(0)
+            last = errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise UserError(f"{' '.join(words[-3:])} ended with exit code {process.returncode}: {' '.join(last)}")
+        output.seek(0)
+        return Spent(seconds, peak, output.read(1 << 20))

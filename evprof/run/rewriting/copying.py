@@ -1,0 +1,276 @@
+"""Copies the runs of a session into another file, some of their rows left out, their numbers moved on.
+
+Everything is read and written a few megabytes at a time; what the disk changed refuses the copy.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.files.new_file import hidden_name
+from evprof.core.protocols import StopFlag
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
+from evprof.core.units import bytes_text
+from evprof.session import chunk
+from evprof.session.checked_rows import checked, fitting_kinds, select
+from evprof.session.checksums import DamageError
+from evprof.session.migrations import format_of
+from evprof.session.opening import opened
+from evprof.session.presence import is_written, reserved
+from evprof.session.reading import Reading
+from evprof.session.schema import FORMAT
+from evprof.session.store import Copies, SessionFile
+from evprof.session.summaries.opened import OpenedSession, open_session
+from evprof.session.summaries.runs import StoredRun
+from evprof.session.summary_writing import INFO_COLUMNS, KeptFigures
+
+_AT_ONCE = 200
+_BYTES_AT_ONCE = 8 << 20
+_SPARE_BYTES = 16 << 20
+
+FRAMES = "frames"
+"""The stream of pictures."""
+
+Watch = Callable[[str, int, int], None]
+"""Told what is done with how many of how many runs; raises `Cancelled` where somebody wants it to end."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What is left out of a copy: `runs` whole, and of others their rows (`logs`) or only their pictures (`frames`)."""
+
+    runs: frozenset[int] = frozenset()
+    logs: frozenset[int] = frozenset()
+    frames: frozenset[int] = frozenset()
+
+    def leaves_out(self, stream: str) -> frozenset[int]:
+        """The runs whose rows of a stream are left out."""
+        return self.runs | self.logs | (self.frames if stream == FRAMES else frozenset())
+
+    def sentence(self, run_id: int) -> str | None:
+        """What a run says of it."""
+        if run_id in self.logs:
+            return "Its log was dropped to save room (evprof prune): only its figures are left."
+        return "Its pictures were dropped to save room (evprof prune)." if run_id in self.frames else None
+
+
+@dataclass
+class SourceSession:
+    """A session that is copied: `runs_on` and `groups_on` are added to the numbers of its runs and requests."""
+
+    path: Path
+    session: OpenedSession
+    runs_on: int = 0
+    groups_on: int = 0
+    dropped: Dropped = field(default_factory=Dropped)
+    change: Callable[[RunInfo], RunInfo] = lambda info: info
+    """What else becomes of a run's facts, before its numbers move on."""
+
+    @property
+    def runs(self) -> dict[int, RunLog]:
+        """All that are copied, deleted ones too."""
+        every = {**self.session.runs, **self.session.deleted}
+        return {run_id: every[run_id] for run_id in sorted(every) if run_id not in self.dropped.runs}
+
+    @property
+    def last_run(self) -> int:
+        """Its highest number of a run; 0 without one."""
+        return max((*self.session.runs, *self.session.deleted), default=0)
+
+    @property
+    def last_group(self) -> int:
+        """Its highest number of a request."""
+        return max((run.info.group_id for run in self.runs.values()), default=0)
+
+
+def open_source(path: Path) -> SourceSession:
+    """A session to copy. Raises UserError where it cannot be read, or is being recorded."""
+    if is_written(path):
+        raise UserError(f"{path} is being recorded; wait until that has ended.")
+    return SourceSession(path, open_session(path))
+
+
+def check_room(place: Path, needed: int) -> None:
+    """Raises UserError unless there is room for so many bytes where `place` lies."""
+    folder = place.absolute().parent
+    if not folder.is_dir():
+        raise UserError(f"There is no folder '{folder}' to write '{place.name}' to; make it first.")
+    free = shutil.disk_usage(folder).free
+    if free < needed + _SPARE_BYTES:
+        raise UserError(
+            f"'{place}' would take about {bytes_text(needed)}, and there are {bytes_text(free)} free on its disk; "
+            "make room, or name a place on another disk."
+        )
+
+
+@contextmanager
+def whole_session(output: Path, *, replaces: bool = False) -> Iterator[SessionFile]:
+    """A new session that is in its place when all went well; else nothing is there, or what was there before."""
+    if output.exists() and not replaces:
+        raise UserError(f"'{output}' exists already; name another file.")
+    part = output.with_name(hidden_name())
+    try:
+        with reserved(output):
+            with closing(SessionFile(part)) as file:
+                yield file
+            os.replace(part, output)
+    except (OSError, sqlite3.Error) as error:
+        raise UserError(f"'{output}' cannot be written: {error}; name another place, or make room.") from error
+    finally:
+        for ending in ("", "-wal", "-shm", "-journal", "-lock"):
+            part.with_name(part.name + ending).unlink(missing_ok=True)
+
+
+def copy_session_into(file: SessionFile, source: SourceSession, watch: Watch) -> None:
+    """Copies every run of a source. Raises UserError where its rows are not as they were written."""
+    runs = source.runs
+    file.copy_rows(Copies(begun=[run_id + source.runs_on for run_id in runs]))
+    try:
+        with opened(source.path) as connection:
+            reading = _current(source.path, connection)
+            _copy_rows(file, source, reading, runs, watch)
+            _copy_infos(file, source, reading, runs, watch)
+    except DamageError as damage:
+        raise UserError(f"{source.path} is damaged: {damage}; nothing was written.") from damage
+    except UnicodeDecodeError as error:
+        raise UserError(f"{source.path} cannot be read: {error}; nothing was written.") from error
+
+
+def _current(path: Path, connection: sqlite3.Connection) -> Reading:
+    """A reading of the present format: of an older one, of a copy in memory."""
+    reading = Reading(path, connection)
+    if format_of(connection) != FORMAT:
+        reading.connection = reading.migrated()
+    return reading
+
+
+def _copy_rows(file: SessionFile, source: SourceSession, reading: Reading, runs: Collection[int], watch: Watch) -> None:
+    ids = np.array(sorted(runs), dtype=np.int64)
+    copies, size, seen = Copies(), 0, 0
+    for values in _rows(reading, "chunks"):
+        kept = _chunk(reading, source, values, ids)
+        if kept is None:
+            continue
+        copies.chunks.append(kept)
+        size += len(kept[4])
+        seen = max(seen, int(np.searchsorted(ids, kept[5][-1] - source.runs_on)))
+        if size > _BYTES_AT_ONCE or len(copies.chunks) >= _AT_ONCE:
+            file.copy_rows(copies)
+            copies, size = Copies(), 0
+            watch("rows", seen, len(ids))
+    file.copy_rows(copies)
+    copies, left_out = Copies(), source.dropped.leaves_out("tensors")
+    for values in _rows(reading, "tensors"):
+        if values[1] in runs and values[1] not in left_out:
+            copies.tensors.append((values[1] + source.runs_on, *values[2:]))
+        if len(copies.tensors) >= 20 * _AT_ONCE:
+            file.copy_rows(copies)
+            copies = Copies()
+            watch("tensors", int(np.searchsorted(ids, values[1])), len(ids))
+    file.copy_rows(copies)
+
+
+def _rows(reading: Reading, table: str) -> Iterator[tuple[Any, ...]]:
+    for row in reading.connection.execute(f"{select(table)} ORDER BY 1"):
+        values = checked(row)
+        if values is None:
+            raise DamageError(f"a row of its table '{table}' is not as it was written")
+        yield fitting_kinds(table, values)
+
+
+def _chunk(
+    reading: Reading, source: SourceSession, values: tuple[Any, ...], ids: Any
+) -> tuple[str, int, int | None, int | None, bytes, list[int]] | None:
+    """A chunk as it is copied; None where nothing of it is."""
+    _, stream, row_count, first_ns, last_ns, content, *_ = values
+    reading.renew()
+    _, columns = reading.unpacked(values)
+    left_out = source.dropped.leaves_out(stream)
+    mask = np.isin(columns[0], ids)
+    if left_out:
+        mask &= ~np.isin(columns[0], list(left_out))
+    if not mask.any():
+        return None
+    run_ids = [int(run_id) + source.runs_on for run_id in np.unique(columns[0][mask])]
+    if mask.all() and not source.runs_on:
+        return stream, row_count, first_ns, last_ns, content, run_ids
+    kept = [_masked(column, mask) for column in columns]
+    kept[0] = kept[0] + source.runs_on
+    return stream, len(kept[0]), first_ns, last_ns, chunk.pack(stream, kept), run_ids
+
+
+def _masked(column: Any, mask: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[mask]
+    listed = column.texts() if hasattr(column, "texts") else column
+    return [value for value, is_kept in zip(listed, mask.tolist(), strict=True) if is_kept]
+
+
+def _copy_infos(
+    file: SessionFile, source: SourceSession, reading: Reading, runs: dict[int, RunLog], watch: Watch
+) -> None:
+    hashes: dict[int, list[tuple[str, str, str | None]]] = {}
+    for run_id, kind, path, content_hash in _rows(reading, "samples"):
+        hashes.setdefault(run_id, []).append((kind, path, content_hash))
+    numbers = sorted(runs)
+    for start in range(0, len(numbers), _AT_ONCE):
+        copies = Copies()
+        for run_id in numbers[start : start + _AT_ONCE]:
+            run = runs[run_id]
+            info = moved_on(source, source.change(run.info.copied()))
+            if sentence := source.dropped.sentence(run_id):
+                info.warnings = [*info.warnings, sentence]
+            copies.infos.append(info)
+            copies.samples += [(info.run_id, *entry) for entry in hashes.get(run_id, ())]
+            if info.is_over:
+                copies.figures[info.run_id] = figures_of(run, info)
+        file.copy_rows(copies)
+        watch("runs", start, len(numbers))
+
+
+def moved_on(source: SourceSession, info: RunInfo) -> RunInfo:
+    """A run's facts with the numbers that it has in the copy."""
+    return replace(
+        info,
+        run_id=info.run_id + source.runs_on,
+        group_id=info.group_id + source.groups_on,
+        baseline=[number + source.runs_on for number in info.baseline],
+        chosen_baseline=[number + source.runs_on for number in info.chosen_baseline],
+    )
+
+
+def figures_of(run: RunLog, info: RunInfo) -> KeptFigures:
+    """What is kept of a run: as its session has it, or read off its rows now."""
+    from evprof.metrics.run_summary import COLUMNS, summary_of
+
+    if isinstance(run, StoredRun) and run.kept is not None:
+        kinds = {name: kind for name, kind in run.columns.kinds.items() if name not in INFO_COLUMNS}
+        return KeptFigures(info, {name: run.kept.get(name) for name in kinds}, kinds, is_read=True)
+    return KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
+
+
+def stopping(stop: StopFlag, watch: Watch) -> Watch:
+    """Watches, and ends the work where somebody asked for it."""
+
+    def look(what: str, done: int, total: int) -> None:
+        if stop.is_set():
+            raise Cancelled
+        watch(what, done, total)
+
+    return look
+
+
+def file_bytes(paths: Sequence[Path]) -> int:
+    """How much sessions take on the disk."""
+    return sum(path.stat().st_size for path in paths)

@@ -1,0 +1,157 @@
+"""Sessions joined and made smaller: what they say stays true, and what was dropped is told."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from evprof.core.errors import Cancelled, UserError
+from evprof.core.run_log import RunLog
+from evprof.metrics.comparison.document import compare_document, configurations_of
+from evprof.metrics.configurations.baselines import engine_session
+from evprof.run.benches.many_runs import ManyRuns, write_many_runs
+from evprof.run.rewriting.merging import MERGED, merge_sessions
+from evprof.run.rewriting.pruning import PRUNED, PrunePlan, prune_session
+from evprof.session.facts import add_facts
+from evprof.session.reading import load_session
+from evprof.session.summaries.opened import open_session
+
+GOLDEN = Path(__file__).parents[1] / "session" / "golden"
+GO_ON = threading.Event()
+
+
+def nothing(*_: object) -> None:
+    """Nobody watches."""
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    path = tmp_path / "many.evprof"
+    write_many_runs(path, ManyRuns(60, configurations=6))
+    return path
+
+
+def compared(path: Path) -> dict[str, object]:
+    listed = configurations_of(list(open_session(path).runs.values()))
+    return compare_document(listed, listed[0])
+
+
+def test_joined_runs_are_numbered_on_and_keep_all_they_say(session: Path, tmp_path: Path) -> None:
+    joined = tmp_path / "joined.evprof"
+    older = GOLDEN / "format_2.evprof"
+    before = session.read_bytes(), older.read_bytes()
+    sources = merge_sessions([older, session], joined, GO_ON, nothing)
+    assert [(source.runs, source.first_run, source.last_run) for source in sources] == [(3, 1, 3), (60, 4, 63)]
+    assert (session.read_bytes(), older.read_bytes()) == before
+    found, one, two = open_session(joined), open_session(older), open_session(session)
+    assert found.stored is not None
+    for run_id, run in found.runs.items():
+        source = one.runs[run_id] if run_id <= 3 else two.runs[run_id - 3]
+        assert [token.piece for token in run.tokens] == [token.piece for token in source.tokens]
+        assert run.span_columns.starts.tolist() == source.span_columns.starts.tolist()
+        assert (run.info.text, run.info.sample, run.info.models) == (
+            source.info.text,
+            source.info.sample,
+            source.info.models,
+        )
+    assert load_session(joined).recording.row_count == found.row_count
+
+
+def test_what_refers_to_runs_is_numbered_on_too(session: Path, tmp_path: Path) -> None:
+    other, joined = tmp_path / "other.evprof", tmp_path / "joined.evprof"
+    write_many_runs(other, ManyRuns(12, configurations=6))
+    suite = {"name": "a suite"}
+    add_facts(other, {"marks": [{"run_id": 2, "start_ns": 0, "end_ns": 5, "note": "here"}], "suite": suite})
+    merge_sessions([session, other], joined, GO_ON, nothing)
+    found = open_session(joined)
+    assert [mark["run_id"] for mark in found.facts["marks"]] == [62]
+    assert "suite" not in found.facts
+    assert [source["facts"].get("suite") for source in found.facts[MERGED]] == [None, suite]
+
+
+def test_rows_that_both_have_are_further_repeats(session: Path, tmp_path: Path) -> None:
+    other, joined = tmp_path / "other.evprof", tmp_path / "joined.evprof"
+    other.write_bytes(session.read_bytes())
+    merge_sessions([session, other], joined, GO_ON, nothing)
+
+    def counts(path: Path) -> list[int]:
+        return [len(column.runs) for column in configurations_of(list(open_session(path).runs.values()))]
+
+    assert counts(joined) == [2 * count for count in counts(session)]
+
+
+def test_processes_without_a_name_are_known_apart(tmp_path: Path) -> None:
+    joined = tmp_path / "joined.evprof"
+    merge_sessions([GOLDEN / "format_1.evprof", GOLDEN / "format_2.evprof"], joined, GO_ON, nothing)
+    runs = list(open_session(joined).runs.values())
+    assert {engine_session(run.info) for run in runs[:3]}.isdisjoint(engine_session(run.info) for run in runs[3:])
+
+
+def test_figures_outlive_the_logs(session: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small.evprof"
+    done = prune_session(session, small, PrunePlan(logs=True), GO_ON, nothing)
+    assert (done.runs, done.without_logs) == (60, 60)
+    assert compared(small) == compared(session)
+    found = open_session(small)
+    run = found.runs[1]
+    assert run.tokens == []
+    assert run.info.warnings == ["Its log was dropped to save room (evprof prune): only its figures are left."]
+    assert found.facts[PRUNED][0]["logs"] == 60
+    assert load_session(small).recording.row_count == 0
+
+
+def test_only_the_chosen_runs_lose_something(session: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small.evprof"
+    prune_session(session, small, PrunePlan(logs=True, numbers={2, 3}), GO_ON, nothing)
+    found, before = open_session(small), open_session(session)
+    assert [run_id for run_id, run in found.runs.items() if not run.tokens] == [2, 3]
+    assert found.runs[4].tokens == before.runs[4].tokens
+
+
+def test_pictures_go_and_all_else_stays(tmp_path: Path) -> None:
+    small = tmp_path / "small.evprof"
+    prune_session(GOLDEN / "format_5.evprof", small, PrunePlan(frames=True), GO_ON, nothing)
+    before, found = open_session(GOLDEN / "format_5.evprof").runs, open_session(small).runs
+
+    def rows(run: RunLog) -> object:
+        return run.tokens, run.spans, run.rounds, run.memory
+
+    assert all(before[run_id].frames and not run.frames for run_id, run in found.items())
+    assert all(rows(before[run_id]) == rows(run) for run_id, run in found.items())
+
+
+def test_in_place_the_smaller_session_takes_its_place(session: Path) -> None:
+    before = compared(session)
+    size = session.stat().st_size
+    prune_session(session, session, PrunePlan(logs=True), GO_ON, nothing)
+    assert session.stat().st_size < size
+    assert compared(session) == before
+
+
+def test_who_stops_it_finds_everything_as_it_was(session: Path, tmp_path: Path) -> None:
+    stop, before = threading.Event(), session.read_bytes()
+    stop.set()
+    with pytest.raises(Cancelled):
+        prune_session(session, session, PrunePlan(logs=True), stop, nothing)
+    with pytest.raises(Cancelled):
+        merge_sessions([session], tmp_path / "joined.evprof", stop, nothing)
+    assert session.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith("-lock")) == ["many.evprof"]
+
+
+def test_a_full_disk_is_told_before_anything_is_written(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("usage", (), {"free": 1000})())
+    with pytest.raises(UserError, match="free on its disk"):
+        merge_sessions([session], tmp_path / "joined.evprof", GO_ON, nothing)
+    assert not (tmp_path / "joined.evprof").exists()
+
+
+def test_a_session_is_not_joined_with_itself(session: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="named twice"):
+        merge_sessions([session, session], tmp_path / "joined.evprof", GO_ON, nothing)
+    with pytest.raises(UserError, match="one of the sessions"):
+        merge_sessions([session], session, GO_ON, nothing)

@@ -1,0 +1,152 @@
+"""Sessions opened by the summaries of their runs: the same runs as read whole, without their rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.run_book import RunBook
+from evprof.core.run_info import FAILED
+from evprof.core.run_log import RunLog
+from evprof.metrics.comparison.document import configurations_of
+from evprof.metrics.document import run_document
+from evprof.metrics.figures.kept import KEPT
+from evprof.metrics.run_summary import COLUMNS
+from evprof.run.benches.many_runs import ManyRuns, write_many_runs
+from evprof.session.reading import load_session
+from evprof.session.store import Commit, changed_session
+from evprof.session.summaries.opened import open_session
+from evprof.session.summaries.runs import StoredRun
+
+RUNS = 120
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("many") / "many.evprof"
+    write_many_runs(path, ManyRuns(RUNS, configurations=6))
+    return path
+
+
+def whole(path: Path) -> RunBook:
+    book = RunBook(load_session(path).recording)
+    book.update()
+    return book
+
+
+def figures(run: RunLog) -> dict[str, object]:
+    return {name: entry.look(run, *entry.arguments) for name, entry in KEPT.items()}
+
+
+def changed(path: Path, tmp_path: Path, statement: str) -> Path:
+    """A copy that something else than evprof has written to."""
+    copy = tmp_path / "copy.evprof"
+    copy.write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        connection.execute(statement)
+    return copy
+
+
+def test_what_is_known_of_runs_is_what_was_recorded(session: Path) -> None:
+    found, book = open_session(session), whole(session)
+    assert found.stored is not None
+    assert list(found.runs) == sorted(book.runs)
+    for run_id, run in found.runs.items():
+        assert run.info == book.runs[run_id].info
+
+
+def test_figures_are_kept_and_no_row_is_read_for_them(session: Path) -> None:
+    found, book = open_session(session), whole(session)
+    for run_id, run in found.runs.items():
+        assert isinstance(run, StoredRun)
+        assert figures(run) == figures(book.runs[run_id])
+        assert "_blocks" not in vars(run)
+
+
+def test_rows_come_when_they_are_asked_for_and_go_again(session: Path) -> None:
+    found, book = open_session(session), whole(session)
+    run = found.runs[5]
+    assert isinstance(run, StoredRun)
+    version = run.version
+    for _ in range(2):
+        assert run.tokens == book.runs[5].tokens
+        assert run.span_columns.ids.tolist() == book.runs[5].span_columns.ids.tolist()
+        assert run.memory == book.runs[5].memory
+        run.let_go()
+    assert run.version == version
+    assert run_document(run) == run_document(book.runs[5])
+
+
+def test_every_figure_is_kept_under_a_name_of_its_own() -> None:
+    assert {"total_ms end-to-end", "stage_ms decode target", "answer_ids", "acceptance"} <= COLUMNS.keys()
+
+
+def test_a_name_given_later_stands_in_the_summary(session: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "named.evprof"
+    copy.write_bytes(session.read_bytes())
+    info = open_session(copy).runs[7].info.copied()
+    info.name, info.is_deleted = "the one", True
+    with changed_session(copy) as file:
+        file.commit({}, Commit(infos=[info]))
+    found = open_session(copy)
+    assert found.stored is not None
+    assert 7 not in found.runs
+    assert found.deleted[7].info.name == "the one"
+    assert figures(found.deleted[7]) == figures(open_session(session).runs[7])
+
+
+def test_a_changed_summary_is_seen_and_the_session_is_read_as_a_whole(session: Path, tmp_path: Path) -> None:
+    broken = changed(session, tmp_path, "UPDATE summaries SET layout = layout + 1 WHERE run_id = 9")
+    found = open_session(broken)
+    assert found.stored is None
+    assert figures(found.runs[9]) == figures(open_session(session).runs[9])
+
+
+def test_runs_without_a_summary_are_summed_up_from_their_rows(session: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "late.evprof"
+    copy.write_bytes(session.read_bytes())
+    from evprof.session.checksums import CheckedTables
+
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        tables = CheckedTables.opened(connection)
+        with tables.transaction():
+            for run_id in (RUNS - 1, RUNS):
+                tables.remove("summaries", run_id)
+    found = open_session(copy)
+    assert found.stored is not None
+    assert len(found.stored) == RUNS - 2
+    expected = open_session(session)
+    for run_id in (RUNS - 1, RUNS):
+        assert figures(found.runs[run_id]) == figures(expected.runs[run_id])
+        assert found.runs[run_id].tokens == expected.runs[run_id].tokens
+
+
+def test_a_damaged_row_costs_its_run_when_it_is_read(session: Path, tmp_path: Path) -> None:
+    broken = changed(session, tmp_path, "UPDATE chunks SET first_ns = first_ns + 1 WHERE stream = 'tokens'")
+    run = open_session(broken).runs[1]
+    assert run.info.status != FAILED
+    assert run.tokens == []
+    assert run.info.status == FAILED
+    assert run.info.warnings == ["Some of its tokens are damaged in the file and left out."]
+    assert run.kept is None
+
+
+def test_a_session_that_is_replaced_meanwhile_is_told(session: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "gone.evprof"
+    copy.write_bytes(session.read_bytes())
+    found = open_session(copy)
+    copy.unlink()
+    with pytest.raises(UserError, match="cannot be read any more"):
+        _ = found.runs[1].tokens
+
+
+def test_configurations_of_stored_runs_are_those_of_read_ones(session: Path) -> None:
+    stored = configurations_of(list(open_session(session).runs.values()))
+    read = configurations_of(list(whole(session).runs.values()))
+    assert [(column.label, [run.run_id for run in column.runs]) for column in stored] == [
+        (column.label, [run.run_id for run in column.runs]) for column in read
+    ]

@@ -1,0 +1,55 @@
+"""What the window's list does with a session of very many runs, without a window: opens, lists, filters, picks."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from evprof.core.run_book import RunBook
+from evprof.session.summaries.opened import open_session
+from ui.runs.run_entries import RunEntries
+from ui.runs.run_groups import CELL
+
+IN_SIGHT = 40
+"""Lines of the list that are seen at once."""
+
+WORDS = "7 frames failed"
+"""What is looked for: some of one number of frames."""
+
+
+def measure_listing(path: str) -> int:
+    """Prints the seconds that each step takes as JSON."""
+    found: dict[str, float] = {}
+    began = time.perf_counter()
+
+    def note(step: str) -> None:
+        nonlocal began
+        found[step] = time.perf_counter() - began
+        began = time.perf_counter()
+
+    session = open_session(Path(path))
+    book = RunBook(session.recording)
+    book.update()
+    note("open")
+    entries = RunEntries()
+    lines = entries.lines(book.runs)
+    for entry in lines[:IN_SIGHT]:
+        entry.key  # noqa: B018 - it is made, as when it is drawn
+    note("list")
+    first = next(slot.key for slot in lines.slots)
+    if isinstance(first, tuple) and first[0] == CELL:
+        below = entries.lines(book.runs, {first})
+        for entry in below[:IN_SIGHT]:
+            entry.key  # noqa: B018
+    note("unfold")
+    matching = entries.lines(book.runs, (), WORDS)
+    for entry in matching[:IN_SIGHT]:
+        entry.key  # noqa: B018
+    note("filter")
+    run = book.runs[next(reversed(list(book.runs)))]
+    len(run.tokens), len(run.spans)
+    note("pick")
+    json.dump(found, sys.stdout)
+    return 0
