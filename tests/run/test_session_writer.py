@@ -455,8 +455,8 @@ def test_ten_thousand_records_a_second_through_pipe_recording_and_file(recorded_
     for name, stream in recording.streams.items():
         assert again.streams[name].rows() == stream.rows(), name
     assert len(again.streams["tokens"]) == 7500
-    # 30,000 records: less than 10 bytes each on disk.
-    assert writer.path.stat().st_size < 300_000
+    # 30,000 records: less than 12 bytes each on disk, with the summary that holds the ids of 7,500 tokens once more.
+    assert writer.path.stat().st_size < 360_000
 
 
 def test_facts_of_a_session_are_kept_and_replaced(tmp_path):
