@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evprof.core.listed_runs import ListedRuns
 from evprof.core.messages import Message, RunStarted, apply_to_info
 from evprof.core.recording import RecordLog
+from evprof.core.rows.listed_runs import ListedRuns
 from evprof.core.rows.row_block import RowBlock, blocks_by_run
 from evprof.core.run_log import RunLog
 

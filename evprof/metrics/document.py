@@ -12,9 +12,9 @@ from evprof.core.batches import BatchRow
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, TensorRecord
 from evprof.core.rows.span import Span
+from evprof.core.rows.streamed_list import StreamedList
 from evprof.core.run_info import MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
-from evprof.core.streamed_list import StreamedList
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key

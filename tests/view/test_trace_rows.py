@@ -14,7 +14,7 @@ from evprof.core.rows.trace_columns import (
     SliceColumns,
     TraceColumns,
     TraceHead,
-    Track,
+    TraceTrack,
 )
 from evprof.view.trace_rows import MOST_ROWS, call_depths, trace_lanes
 
@@ -43,7 +43,7 @@ def trace_of(slices: list[tuple[int, int, int]], on_device: list[int] | None = N
     return TraceColumns(
         TraceHead(),
         ["a slice"],
-        [Track("1", str(number)) for number in range(4)],
+        [TraceTrack("1", str(number)) for number in range(4)],
         columns,
         PythonColumns(empty, empty, empty, empty),
         device,

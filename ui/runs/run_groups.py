@@ -13,7 +13,7 @@ from typing import Generic, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.listed_runs import ListedRuns
+from evprof.core.rows.listed_runs import ListedRuns
 from evprof.core.run_log import RunLog
 from evprof.session.summaries.runs import SessionRuns
 

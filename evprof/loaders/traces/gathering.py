@@ -23,7 +23,7 @@ from evprof.core.rows.trace_columns import (
     SliceColumns,
     TraceColumns,
     TraceHead,
-    Track,
+    TraceTrack,
 )
 from evprof.loaders.traces.entries import Arguments, TraceEntry
 
@@ -143,10 +143,10 @@ class TraceGathering:
             (*problems, *odd),
         )
 
-    def _track(self, pid: Any, tid: Any) -> Track:
+    def _track(self, pid: Any, tid: Any) -> TraceTrack:
         process = self._names["process_name"].get(str(pid), "")
         labels = self._names["process_labels"].get(str(pid), "")
-        return Track(
+        return TraceTrack(
             _word(pid),
             _word(tid),
             " ".join(word for word in (process, labels) if word),

@@ -134,7 +134,7 @@ class RayPlaces:
         try:
             answer = self._ray.get(answer_of)
         except self._ray.exceptions.RayError as error:
-            return self._bury(place, reason_of(error))
+            return self._give_up(place, reason_of(error))
         if not worker.is_busy:
             self._greet(place, answer)
             return None
@@ -163,7 +163,7 @@ class RayPlaces:
         """What was copied to which machine; "" where all see the inputs."""
         return ", ".join(f"{bytes_text(sent)} to {name}" for name, sent in self._sent.items())
 
-    def _bury(self, place: int, reason: str) -> Ended | None:
+    def _give_up(self, place: int, reason: str) -> Ended | None:
         """An actor is dead: another takes its place, unless several have died there before they answered."""
         before = self._workers[place]
         if before.starts < MOST_STARTS:

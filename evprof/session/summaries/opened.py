@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evprof.core.errors import UserError
-from evprof.core.listed_runs import ListedRuns
 from evprof.core.recording import RecordLog, StoredPart
+from evprof.core.rows.listed_runs import ListedRuns
 from evprof.core.rows.row_block import blocks_by_run
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
