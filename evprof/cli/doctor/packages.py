@@ -16,7 +16,7 @@ EXTRAS = {
     "quant": ("bitsandbytes", "hqq"),
     "rosbag": ("lz4",),
     "parquet": ("pyarrow",),
-    "ray": ("ray",),
+    "ray": ("ray", "opentelemetry-api"),
     "rerun": ("rerun-sdk",),
 }
 """The extras of the installation and what each brings."""
