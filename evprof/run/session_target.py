@@ -145,13 +145,13 @@ class SessionTarget:
         for message in messages:
             if isinstance(message, RunStarted):
                 # A copy: this one changes with every message, the message's own must not.
-                info = message.info.copied()
-                self.infos[message.run_id] = info
+                begun = message.info.copied()
+                self.infos[message.run_id] = begun
                 self._begun.add(message.run_id)
                 self._dirty.add(message.run_id)
-                self._note_samples(info)
+                self._note_samples(begun)
                 self._untold.append(message.run_id)
-                self._logs[message.run_id] = RunLog(info)
+                self._logs[message.run_id] = RunLog(begun)
             elif isinstance(message, EngineChanged):
                 self._pending.environment = message.environment or self._pending.environment
             elif (info := self._info(getattr(message, "run_id", -1))) is not None and apply_to_info(message, info):
@@ -187,5 +187,8 @@ class SessionTarget:
                 found = content_hash(sample.path, most_bytes=MOST_HASHED_BYTES)
                 self._pending.samples.append(SampleFile(sample.run_id, sample.kind, sample.path, found))
                 info = self.infos[sample.run_id]
-                info.sample = replace(info.sample, **{f"{sample.kind}_hash": found})
+                if sample.kind == "events":
+                    info.sample = replace(info.sample, events_hash=found)
+                else:
+                    info.sample = replace(info.sample, video_hash=found)
         self._unhashed.clear()

@@ -75,7 +75,7 @@ def load_session(path: Path) -> StoredSession:
             before = fingerprint(path)
             try:
                 with opened(path) as connection:
-                    session = Reading(path, connection).session()
+                    session = SessionReading(path, connection).session()
             except (sqlite3.Error, UnicodeDecodeError, DamageError) as error:
                 if fingerprint(path) == before and not is_passing(error):
                     raise
@@ -112,7 +112,7 @@ def fingerprint(path: Path) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-class Reading:
+class SessionReading:
     """One reading of one open session, within a budget."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:

@@ -38,9 +38,9 @@ class Peaks:
         self.values = values
         kept = since // _BLOCK
         rest = values[kept * _BLOCK :]
-        blocks = np.full(-(-len(rest) // _BLOCK) * _BLOCK, -np.inf)
-        blocks[: len(rest)] = rest
-        blocks = blocks.reshape(-1, _BLOCK)
+        padded = np.full(-(-len(rest) // _BLOCK) * _BLOCK, -np.inf)
+        padded[: len(rest)] = rest
+        blocks = padded.reshape(-1, _BLOCK)
         ahead = _steps_back(blocks[:, ::-1], takes_equal=True)[:, ::-1].ravel()[: len(rest)]
         back = _steps_back(blocks, takes_equal=False).ravel()[: len(rest)]
         self._ahead = np.concatenate([self._ahead[: kept * _BLOCK], ahead])

@@ -82,5 +82,6 @@ def test_one_late_beginning_moves_the_clock_nowhere(traced: Any) -> None:
     noted = [
         replace(span, host_start_ns=span.host_start_ns - 50_000_000) if span is late else span for span in run.stages()
     ]
-    after = trace_clock(SimpleNamespace(stages=lambda: noted, info=run.info), analysis)
+    moved: Any = SimpleNamespace(stages=lambda: noted, info=run.info)
+    after = trace_clock(moved, analysis)
     assert abs(after.offset_ns - before.offset_ns) <= 2 * before.uncertainty_ns

@@ -84,12 +84,12 @@ def test_rejected_tokens_tell_what_the_draft_gave_them(
 
 
 def test_a_run_without_alternatives_says_so(
-    inspector: Inspector, selection: Selection, runs: dict[int, RunLog]
+    inspector: Inspector, selection: Selection, runs: dict[int, RunLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = RunLog(runs[3].info)
     for token in runs[3].tokens:
         run.absorb(token)
-    inspector._controller.runs[3] = run
+    monkeypatch.setattr(inspector._controller, "run", lambda run_id: run if run_id == 3 else None)
     selection.select(TokenRef(3, 1))
     assert section(inspector, "Likeliest tokens").note == NOT_RECORDED
 

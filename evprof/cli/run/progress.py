@@ -88,7 +88,7 @@ class RunProgress(Progress):
         self._tenth = tenth
 
     def _draw(self) -> None:
-        run = next((run for run in reversed(self._book.runs.values()) if not run.info.is_over), None)
+        run = next((run for run in reversed(list(self._book.runs.values())) if not run.info.is_over), None)
         if self._loading is not None:
             title, unit = f"loading the {self._loading.role}'s weights", ""
             done, total = self._loading.done_bytes, self._loading.total_bytes or None

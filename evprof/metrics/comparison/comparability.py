@@ -170,13 +170,14 @@ def _told(runs: Iterable[RunLog]) -> Iterator[tuple[list[tuple[tuple[Circumstanc
     seen: dict[tuple[object, ...], tuple[object, list[tuple[tuple[Circumstance, str], Value]], int]] = {}
     for run in runs:
         info = run.info
-        told_of = {
+        sampled = meters(run)
+        told_of: dict[str, tuple[object, ...]] = {
             "sample": (info.sample,),
             "machine": (info.environment, info.models, info.role),
-            "meter": (meters(run),),
+            "meter": (sampled,),
         }
         for part, objects in told_of.items():
-            key = (part, *map(id, objects)) if part != "meter" else (part, *sorted(objects[0].items()))
+            key = (part, *sorted(sampled.items())) if part == "meter" else (part, *map(id, objects))
             known = seen.get(key)
             if known is None:
                 told = [

@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from evprof.core.records import RoundRecord
@@ -140,7 +140,7 @@ def _told(found: Acceptance) -> str:
 
 def _taken(text: str) -> Acceptance:
     *counts, per_position = json.loads(text)
-    return Acceptance(*counts, per_position=tuple(per_position))
+    return replace(Acceptance(*counts), per_position=tuple(per_position))
 
 
 @kept(kind=TEXT, told=_told, taken=_taken)

@@ -24,7 +24,7 @@ from evprof.core.sample import Sample
 from evprof.core.units import count_text
 from evprof.run.places.engine_seat import EngineSeat, SeatTerms
 from evprof.run.places.inputs import InputListing, OwnInputs
-from evprof.run.places.ray_places import RayPlaces, Slot, reason_of
+from evprof.run.places.ray_places import PlaceRoom, RayPlaces, reason_of
 
 AUTO, LOCAL = "auto", "local"
 """A cluster that runs, else one of this machine's own; one of this machine's own."""
@@ -120,17 +120,17 @@ class RayCluster(Closing):
         say("Ray of this machine alone, which listens to nobody else" + _dashboard(found))
         return ray
 
-    def slots(self, threads: int | None, *, on_gpus: bool) -> list[Slot]:
+    def slots(self, threads: int | None, *, on_gpus: bool) -> list[PlaceRoom]:
         """One for each GPU where there are any and they are wanted; else for so many CPU threads (None: a machine's
         all). Raises UserError where there is none."""
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         has_gpus = on_gpus and any(node["Resources"].get("GPU", 0) >= 1 for node in nodes)
-        found: list[Slot] = []
+        found: list[PlaceRoom] = []
         for node in sorted(nodes, key=lambda node: node["NodeID"] != self._here):
             cpus, gpus = (int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU"))
             each = threads or cpus
             count = gpus if has_gpus else cpus // each if each else 0
-            slot = Slot(node["NodeID"], node["NodeManagerHostname"], int(has_gpus), 0 if has_gpus else each)
+            slot = PlaceRoom(node["NodeID"], node["NodeManagerHostname"], int(has_gpus), 0 if has_gpus else each)
             found += [slot] * count
         if not found:
             raise UserError(
@@ -139,7 +139,7 @@ class RayCluster(Closing):
             )
         return found
 
-    def ask(self, slot: Slot, function: Callable[..., T], *words: Any) -> T:
+    def ask(self, slot: PlaceRoom, function: Callable[..., T], *words: Any) -> T:
         """What a function answers on the slot's machine, in a process of its own. Raises its UserError."""
         task = self._ray.remote(num_cpus=0, num_gpus=slot.gpus, max_calls=1, max_retries=0)(_answered)
         try:
@@ -153,7 +153,7 @@ class RayCluster(Closing):
 
     def places(
         self,
-        slots: Sequence[Slot],
+        slots: Sequence[PlaceRoom],
         terms: SeatTerms,
         samples: Sequence[Sample],
         say: Callable[[str], None],
@@ -165,10 +165,10 @@ class RayCluster(Closing):
 
     def _source(self, samples: Sequence[Sample]) -> Any:
         """The inputs as they lie here, for machines that do not see them."""
-        here = Slot(self._here, "", 0, 0)
+        here = PlaceRoom(self._here, "", 0, 0)
         return self._ray.remote(OwnInputs).options(num_cpus=0, max_concurrency=4, **self._on(here)).remote(samples)
 
-    def _starter(self, slot: Slot, slots: Sequence[Slot], terms: SeatTerms, source: Any) -> Callable[[], Any]:
+    def _starter(self, slot: PlaceRoom, slots: Sequence[PlaceRoom], terms: SeatTerms, source: Any) -> Callable[[], Any]:
         neighbours = sum(other.node_id == slot.node_id for other in slots)
         own = SeatTerms(terms.make_argv, terms.timeout_s, terms.cooldown, _omp_threads(slot, terms), neighbours)
         inputs = None if source is None or slot.node_id == self._here else ActorInputs(source)
@@ -177,7 +177,7 @@ class RayCluster(Closing):
         )
         return partial(actor.remote, own, inputs)
 
-    def _on(self, slot: Slot) -> dict[str, Any]:
+    def _on(self, slot: PlaceRoom) -> dict[str, Any]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         return {"scheduling_strategy": NodeAffinitySchedulingStrategy(slot.node_id, soft=False)}
@@ -236,7 +236,7 @@ def _check_address(word: str) -> None:
         )
 
 
-def _omp_threads(slot: Slot, terms: SeatTerms) -> int | None:
+def _omp_threads(slot: PlaceRoom, terms: SeatTerms) -> int | None:
     """As asked; else as the person's own shell says; a machine's all where nobody does."""
     own = os.environ.get("OMP_NUM_THREADS", "")
     return terms.threads or (int(own) if own.isdecimal() and not slot.gpus else None)

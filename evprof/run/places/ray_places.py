@@ -29,7 +29,7 @@ MOST_STARTS = 3
 
 
 @dataclass(frozen=True)
-class Slot:
+class PlaceRoom:
     """Room for one place: on which node, with a GPU or so many CPU threads of its own."""
 
     node_id: str
@@ -57,7 +57,7 @@ class RayPlaces:
     """Places that are actors. An actor that dies is replaced on its machine, as long as that answers."""
 
     def __init__(
-        self, ray: Any, starters: Sequence[Callable[[], Any]], slots: Sequence[Slot], say: Callable[[str], None]
+        self, ray: Any, starters: Sequence[Callable[[], Any]], slots: Sequence[PlaceRoom], say: Callable[[str], None]
     ) -> None:
         self._ray = ray
         self._starters = starters

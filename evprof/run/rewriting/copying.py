@@ -28,7 +28,7 @@ from evprof.session.checksums import DamageError
 from evprof.session.migrations import format_of
 from evprof.session.opening import opened
 from evprof.session.presence import is_written, reserved
-from evprof.session.reading import Reading
+from evprof.session.reading import SessionReading
 from evprof.session.schema import FORMAT
 from evprof.session.store import Copies, SessionFile
 from evprof.session.summaries.opened import OpenedSession, open_session
@@ -147,15 +147,17 @@ def copy_session_into(file: SessionFile, source: SourceSession, watch: Watch) ->
         raise UserError(f"{source.path} cannot be read: {error}; nothing was written.") from error
 
 
-def _current(path: Path, connection: sqlite3.Connection) -> Reading:
+def _current(path: Path, connection: sqlite3.Connection) -> SessionReading:
     """A reading of the present format: of an older one, of a copy in memory."""
-    reading = Reading(path, connection)
+    reading = SessionReading(path, connection)
     if format_of(connection) != FORMAT:
         reading.connection = reading.migrated()
     return reading
 
 
-def _copy_rows(file: SessionFile, source: SourceSession, reading: Reading, runs: Collection[int], watch: Watch) -> None:
+def _copy_rows(
+    file: SessionFile, source: SourceSession, reading: SessionReading, runs: Collection[int], watch: Watch
+) -> None:
     ids = np.array(sorted(runs), dtype=np.int64)
     copies, size, seen = Copies(), 0, 0
     for values in _rows(reading, "chunks"):
@@ -181,7 +183,7 @@ def _copy_rows(file: SessionFile, source: SourceSession, reading: Reading, runs:
     file.copy_rows(copies)
 
 
-def _rows(reading: Reading, table: str) -> Iterator[tuple[Any, ...]]:
+def _rows(reading: SessionReading, table: str) -> Iterator[tuple[Any, ...]]:
     for row in reading.connection.execute(f"{select(table)} ORDER BY 1"):
         values = checked(row)
         if values is None:
@@ -190,7 +192,7 @@ def _rows(reading: Reading, table: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _chunk(
-    reading: Reading, source: SourceSession, values: tuple[Any, ...], ids: Any
+    reading: SessionReading, source: SourceSession, values: tuple[Any, ...], ids: Any
 ) -> tuple[str, int, int | None, int | None, bytes, list[int]] | None:
     """A chunk as it is copied; None where nothing of it is."""
     _, stream, row_count, first_ns, last_ns, content, *_ = values
@@ -218,7 +220,7 @@ def _masked(column: Any, mask: Any) -> Any:
 
 
 def _copy_infos(
-    file: SessionFile, source: SourceSession, reading: Reading, runs: dict[int, RunLog], watch: Watch
+    file: SessionFile, source: SourceSession, reading: SessionReading, runs: dict[int, RunLog], watch: Watch
 ) -> None:
     hashes: dict[int, list[tuple[str, str, str | None]]] = {}
     for run_id, kind, path, content_hash in _rows(reading, "samples"):

@@ -13,14 +13,14 @@ from evprof.core.run_info import RunInfo
 from evprof.session.checked_rows import checked, fitting_kinds, select
 from evprof.session.checksums import DamageError
 from evprof.session.plausible import implausible
-from evprof.session.reading import Reading, damage_sentence
+from evprof.session.reading import SessionReading, damage_sentence
 from evprof.session.schema import COLUMNS
 
 Lies = tuple[int | None, int | None]
 """The first and the last number of a table's rows; None where there are none."""
 
 
-class RunReading(Reading):
+class RunReading(SessionReading):
     """Reads single runs."""
 
     def info_of(self, run_id: int) -> RunInfo:

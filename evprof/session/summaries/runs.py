@@ -268,7 +268,7 @@ class KeptOfRun(Mapping[str, Any]):
         return self._runs.text(name, self._place) if kind == TEXT else columns.value(name, self._place)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._runs.columns
+        return isinstance(name, str) and name in self._runs.columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._runs.columns.names)
