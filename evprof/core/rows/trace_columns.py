@@ -50,7 +50,7 @@ class TraceHead:
 
 
 @dataclass(frozen=True)
-class Track:
+class TraceTrack:
     """Where slices lie: a thread of a process, or a stream of a device; names "" where none was given."""
 
     pid: str
@@ -141,7 +141,7 @@ class TraceColumns:
 
     head: TraceHead
     texts: Sequence[str]
-    tracks: Sequence[Track]
+    tracks: Sequence[TraceTrack]
     slices: SliceColumns
     python: PythonColumns
     device: DeviceColumns
