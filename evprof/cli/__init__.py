@@ -121,7 +121,7 @@ def _paint_window(words: list[str]) -> int:
 
     leave_to_window_program()
     with resting_collector():
-        from ui.source_reading import spare_sources
+        from ui.style.source_reading import spare_sources
 
         spare_sources()
         from ui.bench.first_paint import paint_once

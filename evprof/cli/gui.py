@@ -72,7 +72,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
         os.environ["QT_QPA_PLATFORM"] = display.platform
     leave_to_window_program()
     with resting_collector():
-        from ui.source_reading import spare_sources
+        from ui.style.source_reading import spare_sources
 
         spare_sources()
         from ui.window.app import run_window

@@ -73,6 +73,37 @@ def test_building_every_command_loads_no_numpy() -> None:
     assert "numpy" not in loaded_by("import evprof.cli; evprof.cli.build_parser()")
 
 
+def test_the_window_s_modules_are_imported_without_their_sources_being_read() -> None:
+    code = (
+        "from ui.style.source_reading import spare_sources\nspare_sources()\nimport linecache, sys\n"
+        "import ui.window.main_window\n"
+        "read = [name for name in linecache.cache if name.startswith(sys.argv[1])]\nprint(read)"
+    )
+    argv = [sys.executable, "-c", code, str(ROOT)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT, timeout=300)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_window_without_runs_loads_nothing_that_compares_them() -> None:
+    # It shows no run yet: the document of a comparison is for when it does.
+    code = (
+        "import sys\nfrom ui.bench.first_paint import the_application\napplication = the_application()\n"
+        "from ui.style.theme import ThemeHolder\nfrom ui.window.main_window import MainWindow\n"
+        "window = MainWindow(ThemeHolder())\nprint('evprof.metrics.comparison.document' in sys.modules)"
+    )
+    environment = os.environ | {"QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=300,
+        env=environment,
+    )
+    assert done.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["models"]])
 def test_small_commands_load_neither_torch_nor_qt(words: list[str]) -> None:
     loaded = loaded_by(f"from evprof.cli import main; assert main({words!r}) == 0")

@@ -66,6 +66,29 @@ def test_a_level_line_is_painted_where_it_is_with_its_ground(application: QAppli
     assert np.abs(found - wanted[:, None]).max() <= 1
 
 
+@given(
+    st.lists(st.tuples(st.floats(-6, HEIGHT + 6), st.floats(0, HEIGHT), st.booleans()), min_size=80, max_size=80),
+    st.sampled_from([1.0, 1.25, 2.0]),
+    st.sampled_from([0.0, 0.13, 0.5]),
+    st.floats(0, HEIGHT + 2),
+)
+def test_every_pixel_shows_the_share_of_it_that_a_column_covers(
+    columns: list[tuple[float, float, bool]], per_px: float, ground: float, floor: float
+) -> None:
+    columns = columns[: int(WIDTH * per_px)]
+    upper = np.array([np.nan if is_bare else top for top, _, is_bare in columns])
+    lower = upper + np.array([length for _, length, _ in columns])
+    picture = blank(per_px)
+    with QPainter(picture) as painter:
+        paint_columns(painter, (upper, lower), HEIGHT, BLUE, ground=ground, floor=floor)
+    found = alphas(picture)[:, : len(columns)]
+    rows = np.arange(found.shape[0])[:, None]
+    ends = np.nan_to_num(np.array([upper, lower]) * per_px, nan=10_000.0)
+    line = np.clip(np.minimum(rows + 1, ends[1]) - np.maximum(rows, ends[0]), 0, 1)
+    below = np.clip(np.minimum(rows + 1, floor * per_px) - np.maximum(rows, ends[1]), 0, 1)
+    assert np.abs(found - 255 * (line + (1 - line) * below * ground)).max() <= 1
+
+
 @pytest.mark.parametrize("per_px", [1.0, 2.0])
 def test_stems_stand_on_the_floor(application: QApplication, per_px: float) -> None:
     picture = blank(per_px)

@@ -329,6 +329,12 @@ def test_an_address_that_is_none_is_refused(word):
     assert refused.value.exit_code == 2
 
 
+def test_a_cluster_that_does_not_answer_is_told():
+    with pytest.raises(UserError, match=r"^--ray 127\.0\.0\.1:1: no Ray answers there .*--ray local") as refused:
+        RayCluster("127.0.0.1:1", pytest.fail)
+    assert refused.value.exit_code == 1
+
+
 def test_without_ray_the_option_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r"pip install 'evprof\[ray\]'") as refused:

@@ -237,19 +237,21 @@ class ThemeHolder(QObject):
         """Light to dark and back."""
         self.set_theme(light() if self._theme.is_dark else dark())
 
+    @staticmethod
     @contextmanager
-    def undressed(self) -> Iterator[None]:
+    def undressed() -> Iterator[None]:
         """Holds the style sheet back while a window is made: Qt works it out for every widget in it, and anew for all
         that a widget holds whenever that is put into another. Windows in sight keep it."""
         application = QApplication.instance()
         if not isinstance(application, QApplication) or any(map(QWidget.isVisible, application.topLevelWidgets())):
             yield
             return
+        sheet_before = application.styleSheet()
         application.setStyleSheet("")
         try:
             yield
         finally:
-            application.setStyleSheet(self._theme.stylesheet())
+            application.setStyleSheet(sheet_before)
 
     def detach(self) -> None:
         """Takes the style sheet off the application again."""

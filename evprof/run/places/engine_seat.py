@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import evprof
 from evprof.core.errors import UserError
 from evprof.core.files.user_folders import cache_folder
 from evprof.core.messages import RunEnded
@@ -26,6 +25,7 @@ from evprof.run.places.inputs import InputCopies, InputSource
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.process_runner import ProcessRunner
 from evprof.run.processes.silence import NO_PROGRESS
+from evprof.version import __version__
 
 COPIES = "inputs"
 """Below the cache folder of a machine that does not see the inputs where they lie."""
@@ -74,7 +74,7 @@ class EngineSeat:
 
     def describe(self) -> dict[str, Any]:
         """Its name, the version that it has, and its process."""
-        return {PLACE: self._environment[PLACE], "evprof": evprof.__version__, "pid": os.getpid()}
+        return {PLACE: self._environment[PLACE], "evprof": __version__, "pid": os.getpid()}
 
     def carry_out(self, values: dict[str, Any], *, is_fresh: bool = False) -> SeatAnswer:
         """The request of these values (`RunRequest.to_json`), in a new engine process where it `is_fresh`."""

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -35,6 +36,8 @@ _OWN_SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 
 _LOOPBACK = "127.0.0.1"
 
+_ANSWER_S = 5.0
+
 T = TypeVar("T")
 
 
@@ -58,7 +61,6 @@ class RayCluster(Closing):
 
     def _connect(self, word: str, say: Callable[[str], None], cpus: int | None) -> Any:
         _check_address(word)
-        self._held.enter_context(_kept_signals())
         self._held.enter_context(_quiet())
         is_asked = word not in (AUTO, LOCAL) or (word == AUTO and "RAY_ADDRESS" in os.environ)
         if not self.is_local:
@@ -74,8 +76,13 @@ class RayCluster(Closing):
     def _join(self, word: str, say: Callable[[str], None]) -> Any:
         ray = _ray()
         try:
-            found = ray.init(address=word, log_to_driver=False, configure_logging=False)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            if word != AUTO:
+                # Ray itself tries for a minute.
+                host, _, port = word.rpartition(":")
+                socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S).close()
+            with _kept_signals():
+                found = ray.init(address=word, log_to_driver=False, configure_logging=False)
+        except (RuntimeError, ValueError, OverflowError, OSError) as error:
             raise UserError(
                 f"--ray {word}: no Ray answers there ({reason_of(error)}); start it with `ray start --head`, or take "
                 "--ray local."
@@ -91,16 +98,17 @@ class RayCluster(Closing):
         ray = _ray()
         self._held.enter_context(_no_cluster())
         try:
-            found = ray.init(
-                address=LOCAL,
-                num_cpus=cpus,
-                include_dashboard=False,
-                object_store_memory=LOCAL_STORE_BYTES,
-                log_to_driver=False,
-                configure_logging=False,
-                _node_ip_address=_LOOPBACK,
-                _temp_dir=folder,
-            )
+            with _kept_signals():
+                found = ray.init(
+                    address=LOCAL,
+                    num_cpus=cpus,
+                    include_dashboard=False,
+                    object_store_memory=LOCAL_STORE_BYTES,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    _node_ip_address=_LOOPBACK,
+                    _temp_dir=folder,
+                )
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones where its own processes do not start
             ray.shutdown()
             raise UserError(f"Ray does not start on this machine: {reason_of(error)}; run evprof doctor.") from None
@@ -286,7 +294,7 @@ def _no_cluster() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kept_signals() -> Iterator[None]:
-    """Ray takes SIGTERM; afterwards it is whose it was."""
+    """Ray takes SIGTERM when it starts; afterwards it is whose it was."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

@@ -17,4 +17,4 @@ def spare_sources() -> None:
     except ImportError:
         return
     if hasattr(features, "_mod_uses_pyside"):
-        features._mod_uses_pyside = lambda _module: True
+        vars(features)["_mod_uses_pyside"] = lambda _module: True
