@@ -34,6 +34,7 @@ _LONGEST_STACK = 40_000
 _LATEST_US = 2.0**62 / 1000
 _ROW_BYTES = 96
 _TEXT_BYTES = 120
+_FLOWS = {phase: place for place, phase in enumerate(FLOW_PHASES)}
 _NO_ARGUMENTS = Arguments()
 _NO_TEXT = b""
 
@@ -105,23 +106,17 @@ class TraceGathering:
     def add(self, entries: Sequence[TraceEntry | None]) -> None:
         """The next entries in the file's order."""
         self.entries += len(entries)
-        slices: list[TraceEntry] = []
-        marks: list[TraceEntry] = []
-        flows: list[TraceEntry] = []
-        for entry in entries:
-            if entry is None:
-                self._odd["is no table"] += 1
-            elif entry.ph == "X":
-                slices.append(entry)
-            elif entry.ph in FLOW_PHASES:
-                flows.append(entry)
-            elif entry.ph == "i":
-                if entry.name == "[memory]":
-                    marks.append(entry)
-            elif entry.ph == "M":
+        tables = [entry for entry in entries if entry is not None]
+        if len(tables) < len(entries):
+            self._odd["are no tables"] += len(entries) - len(tables)
+        slices = [entry for entry in tables if entry.ph == "X"]
+        flows = [entry for entry in tables if entry.ph in _FLOWS]
+        marks = [entry for entry in tables if entry.ph == "i" and entry.name == "[memory]"]
+        for entry in tables:
+            if entry.ph == "M":
                 self._name(entry)
-            elif entry.ph in ("B", "E"):
-                self._odd["begins or ends a slice by itself"] += 1
+        if alone := sum(entry.ph in ("B", "E") for entry in tables):
+            self._odd["begin or end a slice by themselves"] += alone
         self._budget.take(_ROW_BYTES * (len(slices) + len(marks) + len(flows)))
         for found, add in ((slices, self._add_slices), (marks, self._add_memory), (flows, self._add_flows)):
             if found:
@@ -248,7 +243,7 @@ class TraceGathering:
         columns = (
             times,
             _ints([entry.id for entry in entries]),
-            [FLOW_PHASES.index(entry.ph) for entry in entries],
+            [_FLOWS[entry.ph] for entry in entries],
             self._words.of([entry.cat for entry in entries]),
             self._track_codes(entries),
         )
