@@ -200,7 +200,7 @@ def runs_of_ours(scripted_recording: RecordLog) -> dict[int, RunLog]:
     """Runs that were made here."""
     book = RunBook(scripted_recording)
     book.update()
-    return book.runs
+    return dict(book.runs)
 
 
 def test_the_columns_show_the_text_or_that_there_is_none(

@@ -210,7 +210,6 @@ def test_a_speculative_line_tells_its_gain_and_a_failed_one_its_sentence(control
     assert found[(3,)].outcome.endswith("×")
     assert (found[(50,)].outcome, found[(50,)].role) == ("failed", "bad")
     assert found[(50,)].sentence == "The device ran out of memory."
-    del controller.runs[50]
 
 
 def test_samples_show_what_they_hold(themes: ThemeHolder, wait_until: Callable[..., None], tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ from ui.clinic.window import ClinicDialog
 from ui.comparison.book import OpenSession
 from ui.comparison.sheet import sheet
 from ui.run_facts import figures
-from ui.runs.run_entries import REPEATS, RunEntries
+from ui.runs.run_entries import RunEntries
+from ui.runs.run_groups import REPEATS
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_of
 from ui.state.run_drag import dragged

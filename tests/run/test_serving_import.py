@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evprof.cli.run.recorded_session import saved_runs
 from evprof.cli.run.text import heading
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
@@ -43,6 +42,7 @@ from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import StoredSession, load_session
 from evprof.view.columns import ShownModel, pair_for
 from evprof.view.lanes import Track
+from saved_runs import saved_runs
 
 LOAD = "without-load"
 

@@ -153,7 +153,8 @@ class ComparisonDialog(QDialog):
         self._later.begin()
         runs = self._controller.runs
         self.book.show_session(OPEN_SESSION, self._session.title, tuple(runs.values()))
-        chosen = [runs[run_id] for run_id in self._selection.runs if run_id in runs]
+        shown = (self._controller.run(run_id) for run_id in self._selection.runs)
+        chosen = [run for run in shown if run is not None]
         self.book.choose_first(chosen)
         self._fill()
 

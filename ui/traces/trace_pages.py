@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
+from evprof.core.run_log import RunLog
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
@@ -44,8 +46,8 @@ class TracePages(QObject):
         from ui.traces.run_traces import trace_file
 
         runs = self._controller.runs
-        shown = [runs[run_id] for run_id in reversed(self._timeline.selection.runs) if run_id in runs]
-        found = (trace_file(run) for run in [*shown, *reversed(runs.values())])
+        newest = (runs[run_id] for run_id in sorted(runs, reverse=True))
+        found = (trace_file(run) for run in chain(reversed(self._shown), newest))
         self.show_trace(next((path for path in found if path is not None), None))
 
     def show_trace(self, path: Path | None) -> None:
@@ -60,12 +62,17 @@ class TracePages(QObject):
         if path is not None:
             dialog.open_trace(path)
 
+    @property
+    def _shown(self) -> list[RunLog]:
+        """The runs in A and B."""
+        found = (self._controller.run(run_id) for run_id in self._timeline.selection.runs)
+        return [run for run in found if run is not None]
+
     def _look(self, *_: object) -> None:
         """From the first run with a trace on, lanes of it stand ready."""
         if self.run_traces is not None:
             return
-        runs = self._controller.runs
-        if any(run_id in runs and runs[run_id].info.trace_path for run_id in self._timeline.selection.runs):
+        if any(run.info.trace_path for run in self._shown):
             from ui.traces.run_traces import RunTraces
 
             self.run_traces = RunTraces(self._timeline)
