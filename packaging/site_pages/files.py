@@ -42,6 +42,8 @@ VARIABLES = {
     "TRITON_INTERPRET": "`1` runs the GPU kernels on the CPU, slowly: for tests",
     "PYTORCH_ALLOC_CONF": "settings of PyTorch's GPU allocator, noted in every session",
     "PYTORCH_CUDA_ALLOC_CONF": "the same by its older name",
+    "OMP_NUM_THREADS": "how many CPU threads torch takes; engines of a suite on Ray are given their own number",
+    "CUDA_VISIBLE_DEVICES": "which GPUs there are for evprof",
 }
 """The variables that a person may set; a test compares them with the code."""
 

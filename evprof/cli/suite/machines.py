@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.cli.preflight import request as preflight
 from evprof.cli.terminal import program
@@ -15,7 +15,9 @@ from evprof.core.errors import UserError
 from evprof.core.units import count_text
 from evprof.run.suites.cell import SuiteConfiguration
 from evprof.run.suites.plan import SuitePlan
-from evprof.run.suites.suite import SuiteWatcher
+
+if TYPE_CHECKING:
+    from evprof.run.suites.suite import SuiteWatcher
 
 Facts = Callable[[SuitePlan, Any], dict[str, Any]]
 """Measures what the report needs of machine and models; it notes and warns as a console does."""
