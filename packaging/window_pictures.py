@@ -49,6 +49,8 @@ def main(out: Path, words: list[str]) -> int:
         for run in RUNS:
             command = [sys.executable, "-m", "evprof", "run", *run, "-o", str(folder / "runs.evprof")]
             subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+        traced = [*command[:4], "--mode", "speculative", "--torch-trace", str(folder / "traces"), *command[-2:]]
+        subprocess.run(traced, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
         _import(folder / "imported.evprof")
         for session, theme, scale, size in LOOKS:
             place = out / f"{session}-{theme}-{scale}00-{size}"
@@ -112,6 +114,7 @@ def _scenes(
     application: QApplication, window: MainWindow
 ) -> Iterator[tuple[str, Callable[[], object], Callable[[], object]]]:
     from ui.state.chosen import TokenRef
+    from ui.traces.window import TraceDialog
     from ui.window import app
     from ui.window.actions import ENTRIES
     from ui.window.panels import PANELS
@@ -131,6 +134,17 @@ def _scenes(
         window.actions_by_name["mark"].trigger()
         window.body.show_panel(panel)
 
+    def show_trace(page: int) -> None:
+        """A page of the window for traces, once it is read."""
+        window.trace_pages.show_newest()
+        dialog = window.findChildren(TraceDialog)[-1]
+        while dialog.reading.is_busy:
+            app.settle(application, window)
+        dialog.pages.setCurrentIndex(page)
+
+    if any(run.info.trace_path for run in window.controller.runs.values()):
+        for page, name in enumerate(("overview", "operators", "kernels", "memory", "modules", "timeline")):
+            yield f"trace-{name}", partial(show_trace, page), close_all
     for panel in PANELS:
         yield f"panel-{panel.name}", partial(window.body.show_panel, panel.name), close_all
         yield f"beside-{panel.name}", partial(show_beside, panel.name), close_all
