@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,19 +33,39 @@ from evprof.run.session_writer import SessionWriter
 from ui.state.run_controller import Host
 from ui.window.main_window import MainWindow
 
-TOKENS = 96
 GRACE_S = 120.0
 """How long a request may take, and the engine's start."""
 
 
+@dataclass(frozen=True)
+class EffectOn:
+    """A model whose tokens are timed, how many an answer has, and what its figures' names end with."""
+
+    model: str
+    tokens: int
+    ending: str = ""
+
+
+SMALL = EffectOn(BUNDLED_TARGET, 96)
+LARGE = EffectOn("random:160m-video-llava", 48, "_160m")
+"""Tokens of a millisecond, and of some tens of them."""
+
+
 def measure_engine_effect(
-    argv: Sequence[str], make_window: Callable[[], MainWindow], folder: Path, pairs: int, note: Callable[[str], None]
+    argv: Sequence[str],
+    make_window: Callable[[], MainWindow],
+    folder: Path,
+    pairs: int,
+    note: Callable[[str], None],
+    *,
+    on: EffectOn = SMALL,
 ) -> dict[str, Any]:
     """Ratios of the time per token with a window by that without, with 95 % intervals; every figure None where the
     engine cannot answer here. `argv` starts an engine process."""
     recording = RecordLog()
     host = EngineHost(argv, recording)
-    turns = _Turns(host, make_window, folder)
+    turns = _Turns(host, make_window, folder, on)
+    names = [f"{name}{on.ending}" for name in _NAMES]
     headless: list[RunLog] = []
     again: list[RunLog] = []
     windowed: list[RunLog] = []
@@ -52,20 +73,20 @@ def measure_engine_effect(
         host.start()
         if not _is_ready(recording) or inter_token_latency_ms(turns.without()) is None:
             note("the window's effect on the engine was not measured: the engine does not answer here")
-            return dict.fromkeys(_NAMES)
+            return dict.fromkeys(names)
         for pair in range(pairs):
             order = [(windowed, turns.within), (headless, turns.without), (again, turns.without)]
             # Each comes first, second and third equally often.
             for place in range(len(order)):
-                found, take = order[(pair + place) % len(order)]
-                found.append(take())
+                runs, take = order[(pair + place) % len(order)]
+                runs.append(take())
     finally:
         host.close()
     ratio, equal = _ratio(headless + again, windowed), _ratio(headless, again)
     values = (*_figures(ratio), *_figures(equal), _median(headless + again), _median(windowed), pairs)
-    found_figures = dict(zip(_NAMES, values, strict=True))
-    note(f"time per token with a window by that without: {found_figures[_NAMES[0]]:.4f} ({pairs} pairs)")
-    return found_figures
+    found = dict(zip(names, values, strict=True))
+    note(f"{on.model}: time per token with a window by that without: {found[names[0]]:.4f} ({pairs} pairs)")
+    return found
 
 
 _NAMES = (
@@ -119,13 +140,13 @@ class _Lent:
 class _Turns:
     """The same request, with a window and without."""
 
-    def __init__(self, host: EngineHost, make_window: Callable[[], MainWindow], folder: Path) -> None:
+    def __init__(self, host: EngineHost, make_window: Callable[[], MainWindow], folder: Path, on: EffectOn) -> None:
         self._host = host
         self._make_window = make_window
         self._folder = folder
         self._count = 0
-        settings = GenerationSettings(max_new_tokens=TOKENS, ignore_eos=True)
-        choice = ModelChoice(BUNDLED_TARGET, "cpu")
+        settings = GenerationSettings(max_new_tokens=on.tokens, ignore_eos=True)
+        choice = ModelChoice(on.model, "cpu")
         self._request = RunRequest("target", bundled_sample(), None, choice, settings, warmup=0)
 
     def without(self) -> RunLog:

@@ -30,7 +30,7 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from ui.bench.crowd import write_session
-from ui.bench.engine_effect import measure_engine_effect
+from ui.bench.engine_effect import LARGE, SMALL, measure_engine_effect
 from ui.bench.first_paint import PAINTED, SIZE, the_application
 from ui.bench.scale import measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
@@ -81,7 +81,9 @@ def measure_window(
             note(f"trial {trial + 1} of {trials}: longest gap {row['longest_gap_ms']:.1f} ms, {row['records']} records")
         scale: dict[str, Any] = _reopened(application, path) | _many_runs(application, Path(folder))
         scale |= _million(paint_argv, Path(folder), trials, note)
-        effect = measure_engine_effect(engine_argv, _window, Path(folder), PAIRS_A_TRIAL * trials, note)
+        effect: dict[str, Any] = {}
+        for on in (SMALL, LARGE) if trials > 1 else (SMALL,):
+            effect |= measure_engine_effect(engine_argv, _window, Path(folder), PAIRS_A_TRIAL * trials, note, on=on)
     scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 
