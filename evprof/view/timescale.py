@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from evprof.core.units import NS_PER_MS, NS_PER_S
 
@@ -32,9 +33,9 @@ class Timescale:
         """Length of the visible range."""
         return self.end_ns - self.start_ns
 
-    @property
+    @cached_property
     def ns_per_px(self) -> float:
-        """Time under one logical px."""
+        """Time under one logical px; every picture asks for it many times."""
         return self.span_ns / max(self.width_px, 1.0)
 
     def x(self, t_ns: float) -> float:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from evprof.core.units import ms_text
-from evprof.view.decimate import nearest_row, nice_ceiling, tallest_stems
+from evprof.view.decimate import Floats, nearest_row, nice_ceiling, tallest_stems
 from evprof.view.lanes import ORIGINS, News, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
@@ -107,7 +107,7 @@ class LatencyLane(Lane):
         if len(stems.x) > 0.5 * self.canvas_width:
             stems = tallest_stems(times, values, self.scene.scale, per_px=0.5, highest=track.latency_peaks())
         origins = track.token_origins()[1:]
-        spacing = float(np.median(np.diff(stems.x))) if len(stems.x) > 1 else 6.0
+        spacing = _middle(np.diff(stems.x)) if len(stems.x) > 1 else 6.0
         width = min(5.0, max(1.0, spacing * 0.55))
         painter.setPen(QPen(theme.line, 1))
         painter.drawLine(QPointF(clip.left(), bottom + 0.5), QPointF(clip.right(), bottom + 0.5))
@@ -184,3 +184,11 @@ class LatencyLane(Lane):
                 range=TimeRange(int(times[row] - values[row] * 1e6), int(times[row])),
             )
         return None
+
+
+def _middle(values: Floats) -> float:
+    """The median; numpy's own takes several times as long over as few values as a picture has."""
+    half = len(values) // 2
+    low, high = (half, half) if len(values) % 2 else (half - 1, half)
+    ordered = np.partition(values, (low, high))
+    return float(ordered[low] + ordered[high]) / 2
