@@ -127,13 +127,14 @@ class SessionTarget:
         Raises what `commit` does; the runs are looked at again next time.
         """
         from evprof.metrics.run_summary import COLUMNS, summary_of
+        from evprof.session.plausible import has_impossible_numbers
 
         over = [run for run in self._logs.values() if run.info.is_over]
         if self.file is not None and over:
             kept: dict[int, KeptFigures] = {}
             for run in over:
                 # Of what was not reported as expected no figure is made, as no reader would make one.
-                if (info := readable(run.info)) is not None:
+                if (info := readable(run.info)) is not None and not has_impossible_numbers(run):
                     run.info = info
                     kept[run.run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
             self.file.commit({}, Commit(figures=kept))

@@ -11,6 +11,7 @@ from evprof.session.schema import APPLICATION_ID, FORMAT
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
+_PAGE_SIZE_AT, _PAGES_AT = 16, 28
 _USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
 
 
@@ -35,6 +36,13 @@ def check_header(path: Path) -> None:
         )
     if found < 1:
         raise UserError(f"{path} has the impossible format number {found}; it is damaged, use a copy of it.")
+
+
+def is_cut(path: Path) -> bool:
+    """Whether a file is shorter than it says of itself; only a file that nobody writes can be told so."""
+    header = _read_header(path)
+    pages, size = _number(header, _PAGES_AT), struct.unpack_from(">H", header, _PAGE_SIZE_AT)[0]
+    return path.stat().st_size < pages * (65_536 if size == 1 else int(size))
 
 
 def _read_header(path: Path) -> bytes:

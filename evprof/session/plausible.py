@@ -10,6 +10,7 @@ import numpy as np
 from evprof.core.recording import RecordLog
 from evprof.core.records import column_kinds
 from evprof.core.rows.distinct import Ints, distinct
+from evprof.core.run_log import RunLog
 
 _MOST_TOKENS = 1_000_000
 """Of a prompt or an answer: the longest context there is holds as many."""
@@ -61,6 +62,17 @@ _MOST_LEVELS = 64
 def implausible(recording: RecordLog) -> str | None:
     """What no program of ours can have measured, in words; None where everything is within bounds."""
     return next(_wrong_numbers(recording), None) or next(_wrong_texts(recording), None) or _wrong_tree(recording)
+
+
+def has_impossible_numbers(run: RunLog) -> bool:
+    """Whether a run that goes into a file holds numbers that no reader of it will take."""
+    for stream, ranges in RANGES.items():
+        for block in run.blocks(stream):
+            for name, (least, most) in ranges.items():
+                values = block.column(name)
+                if len(values) and (int(values.min()) < least or int(values.max()) > most):
+                    return True
+    return False
 
 
 def _wrong_numbers(recording: RecordLog) -> Iterator[str]:

@@ -25,7 +25,7 @@ from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.session import chunk
 from evprof.session.checked_rows import CheckedRows, DamagedRow
 from evprof.session.checksums import DamageError, Tally, read_tally
-from evprof.session.header import check_header
+from evprof.session.header import check_header, is_cut
 from evprof.session.migrations import format_of, migrate
 from evprof.session.opening import MOST_BYTES, logs, opened
 from evprof.session.plausible import implausible
@@ -76,6 +76,8 @@ def load_session(path: Path) -> StoredSession:
             try:
                 with opened(path) as connection:
                     session = SessionReading(path, connection).session()
+                if not logs(path) and is_cut(path):
+                    raise DamageError("its end is missing")
             except (sqlite3.Error, UnicodeDecodeError, DamageError) as error:
                 if fingerprint(path) == before and not is_passing(error):
                     raise
