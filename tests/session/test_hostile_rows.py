@@ -114,5 +114,5 @@ def test_show_tells_it_in_a_sentence(
 ) -> None:
     path = write_session(with_value(recording, "rounds", "accepted", 10**9))
     assert main(["show", str(path)]) == 0
-    told = "Its rows are damaged in the file and left out: accepted among its rounds is 1000000000, which nothing measures."
+    told = "are damaged in the file and left out: accepted among its rounds is 1000000000, which nothing measures."
     assert told in capsys.readouterr().out
