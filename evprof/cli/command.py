@@ -73,7 +73,7 @@ def add_ray_options(group: argparse._ActionsContainer) -> None:
         "--ray",
         metavar="auto|local|ADDRESS",
         help="measure on all GPUs of this machine (local) or of a cluster of Ray, by its head's address; auto: of the "
-        "cluster that runs, else of this machine (pip install 'evprof[ray]')",
+        "cluster that runs, else of this machine; needs evprof[ray]",
     )
     group.add_argument(
         "--ray-threads",

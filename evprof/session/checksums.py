@@ -8,13 +8,15 @@ accidents, not against people.
 from __future__ import annotations
 
 import json
-import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evprof.session.schema import CHECKSUM, COLUMNS, TALLY
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _MODULUS = 1 << 32
 
@@ -135,6 +137,8 @@ class CheckedTables:
                     f"SELECT {', '.join(columns)} FROM {table} WHERE rowid = ?", (rowid,)
                 ).fetchone()
                 if row is None:  # the file's own index and its rows do not agree
+                    import sqlite3
+
                     raise sqlite3.DatabaseError(f"row {rowid} of {table} is not where it is said to be")
                 new = checksum(row)
                 self._connection.execute(f"UPDATE {table} SET {CHECKSUM} = ? WHERE rowid = ?", (new, rowid))

@@ -199,7 +199,7 @@ PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
     "reset_lanes": pinned,
     "restore_runs": deleted,
     **dict.fromkeys(("previous_mark", "next_mark", "delete_mark"), marked),
-    **dict.fromkeys(("align_start", "align_first_token", "align_span"), beside),
+    **dict.fromkeys(("align_start", "align_first_token", "align_span", "mark_differences"), beside),
 }
 """What has to be so before an action can do anything."""
 

@@ -56,7 +56,14 @@ def make_view(
 
     yield make
     for view in made:
-        view.close()
+        free(view)
+
+
+def free(view: TimelineView) -> None:
+    """Closes a view and frees it: Python's collector would take its parts in any order."""
+    view.close()
+    view.deleteLater()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.fixture
@@ -80,7 +87,7 @@ def test_lanes_fold_before_the_first_layout_as_they_do_after_it(
     QApplication.processEvents()
     assert view.stack.room_px == room_px
     assert [lane.key for lane in view.stack.in_sight() if lane.is_folded] == folded
-    view.close()
+    free(view)
 
 
 def _wheel(view: TimelineView, x: float, steps: QPoint, modifiers: Qt.KeyboardModifier) -> None:

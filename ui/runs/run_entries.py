@@ -20,7 +20,6 @@ from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
-from ui.runs.cell_facts import MOST_ERRORS, cell_facts
 from ui.runs.payoffs import Payoffs
 from ui.runs.run_groups import BETWEEN, CELL, REPEATS, FoldKey, Members, RunGroups, Slot, SlotList, parted
 from ui.state.cells import configuration_counts
@@ -153,6 +152,8 @@ class RunEntries:
         known = self._known.get(key)
         if known is not None and known[0] == state:
             return known[1]
+        from ui.runs.cell_facts import MOST_ERRORS, cell_facts  # not before there are runs: it brings SQLite
+
         facts = cell_facts(members)
         counts = configuration_counts(members) if facts is None else facts.counts
         mean = self._mean_ms(members) if facts is None else facts.mean_ms

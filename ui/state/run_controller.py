@@ -251,7 +251,7 @@ class RunController(QObject):
         if self._host is not None:
             self._host.close()
             self._host = None
-        WINDOW.end()
+        WINDOW.close()
 
     def _note_busy(self, is_busy: bool) -> None:
         if is_busy != self._is_busy:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evprof.core.units import bytes_text, ms_text
-from ui.traces.record_table import Column
+from ui.traces.column import Column
 
 NOTHING = "–"
 _SHORT_NS = 99_950

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
@@ -12,23 +11,13 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLineEdit, QTableV
 
 from evprof.core.safe_text import plain
 from ui.style.theme import GRID
+from ui.traces.column import Column
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 
 _Index = QModelIndex | QPersistentModelIndex
 
 MOST_WIDTH_PX = 360
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its head, what it sorts by (None: last), and how it is written; texts stand left, numbers right."""
-
-    head: str
-    value: Callable[[Any], Any]
-    text: Callable[[Any], str]
-    tip: str = ""
-    is_text: bool = False
 
 
 class RecordModel(QAbstractTableModel):

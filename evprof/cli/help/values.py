@@ -54,6 +54,9 @@ VALUES: dict[str, ValueKind] = {
     "FILE.md|FILE.html": ValueKind("a report to write", ("*.md", "*.html")),
     "FILE.mp4|FILE.gif": ValueKind("a film to write", ("*.mp4", "*.gif")),
     "FILE.csv|FILE.json": ValueKind("a table to write", ("*.csv", "*.json")),
+    "auto|local|ADDRESS": ValueKind(
+        "auto, local, or the address of a cluster's head, as 10.0.0.1:6379", ("auto", "local")
+    ),
     "MANIFEST": ValueKind("a list of samples, a grid, or the name of a suite", PATH),
     "MANIFEST|DIR": ValueKind("a list of samples, or a folder of examples", PATH),
 }

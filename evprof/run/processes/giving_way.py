@@ -54,6 +54,13 @@ class GivingWay:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._ordinary)
                 self.is_lowered = False
 
+    def close(self) -> None:
+        """Lets the thread go that starts processes; one that could not be raised again is still needed."""
+        self.end()
+        if self._starter is not None and not self.is_lowered:
+            self._starter.shutdown()
+            self._starter = None
+
     def start(self, work: Callable[[], _Result]) -> _Result:
         """Does `work`, which starts a process, so that the process has ordinary priority; from any thread."""
         return work() if self._starter is None else self._starter.submit(work).result()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,9 @@ import numpy.typing as npt
 from evprof.core.recording import Texts
 from evprof.core.rows.kinds import INTEGER, NO_INTEGER, NO_TEXT, REAL, TEXT
 from evprof.session.checksums import DamageError, Tally, checksum, numbered_checksum
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _DTYPES = {INTEGER: "<i8", REAL: "<f8", TEXT: "<i4"}
 _NOTHING = {INTEGER: NO_INTEGER, REAL: np.nan, TEXT: NO_TEXT}

@@ -19,7 +19,6 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
-from evprof.session.reading import spoil
 from evprof.session.summaries.columns import StoredColumns
 from evprof.session.summary_writing import CHUNKS, FACTS, HEAVY, NUMBERS, STATE, WORDS
 
@@ -344,6 +343,8 @@ class StoredRun(RunLog):
             self.__dict__.setdefault(name, value)
         self._runs.note_fetched(self)
         for sentence in problems:
+            from evprof.session.reading import spoil  # it brings SQLite, which lists without stored runs need not
+
             spoil(self.info, sentence)
             self.kept = None
             self.version += 1
