@@ -101,7 +101,8 @@ class Results(QObject):
         if reason := self._session.refusal():
             self._post(reason, "warn")
             return
-        if not self._session.recording.message_count and "imports" not in self._session.facts:
+        recording = self._session.recording
+        if not recording.message_count and recording.stored is None and "imports" not in self._session.facts:
             self._post("There is nothing to report yet; run something, or open a session.", "warn")
             return
         work = partial(_reported, self._session, output)
