@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
-from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.run_info import FINISHED, RUNNING, RunInfo
 from evprof.core.sample import Sample
 from evprof.metrics.comparison.answers import SAME
 from evprof.view.columns import columns_of
+from ui.columns import answer_comparison
+from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.answer_panel import AnswerPanel
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
@@ -181,3 +183,23 @@ def test_an_answer_nobody_expects_has_no_keyword(
         run.info.sample = replace(run.info.sample, reference=None)
     selection.set_runs(A, B)
     assert panel.keyword.isHidden()
+
+
+def test_long_answers_are_compared_once_they_are_over(
+    controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = QWidget()
+    ground.show()
+    found = AnswerComparison(controller, selection, ground)
+    a, b = sorted(controller.runs)[-2:]
+    with monkeypatch.context() as changed:
+        changed.setattr(answer_comparison, "MOST_WHILE_GROWING", 0)
+        changed.setattr(controller.runs[b].info, "status", RUNNING)
+        selection.set_runs(a, b)
+        assert found.runs is not None
+        assert found.diff is None
+    found.look()
+    assert found.diff is not None
+    ground.close()
+    ground.deleteLater()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)

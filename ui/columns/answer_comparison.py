@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 INTERVAL_MS = 250
 
+MOST_WHILE_GROWING = 1_000
+"""Tokens of both answers together."""
+
 
 class AnswerComparison(QObject):
     """The diff of the two shown runs; None while they are not two. Nothing is done while `seen_by` is hidden;
@@ -55,9 +58,19 @@ class AnswerComparison(QObject):
         self._pace.begin()
         a, b = columns_of(self._controller.runs, self._selection.runs)
         self.runs = None if a is None or b is None or a.run is b.run else (a.run, b.run)
-        known = self.runs and tuple((id(run), len(run.tokens), run.info.status, run.info.text) for run in self.runs)
+        known: object = self.runs and tuple(
+            (id(run), len(run.tokens), run.info.status, run.info.text) for run in self.runs
+        )
+        if self._is_too_long_yet():
+            known = self.runs and [id(run) for run in self.runs]
         if known == self._known:
             return
         self._known = known
-        self.diff = None if self.runs is None else diff_of(*self.runs)
+        self.diff = None if self.runs is None or self._is_too_long_yet() else diff_of(*self.runs)
         self.changed.emit()
+
+    def _is_too_long_yet(self) -> bool:
+        """Whether answers that still grow would hold up the picture: long ones are compared once they are over."""
+        runs = self.runs or ()
+        grows = any(not run.info.is_over for run in runs)
+        return grows and sum(len(run.tokens) for run in runs) > MOST_WHILE_GROWING
