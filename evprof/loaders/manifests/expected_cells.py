@@ -110,7 +110,8 @@ class ExpectedCells:
         found = _place(told, choices)
         if found is None:
             self._tell(
-                number, f"'{shown(str(told), 40)}' is none of its choices; no choice counts as right and none is scored."
+                number,
+                f"'{shown(str(told), 40)}' is none of its choices; no choice counts as right and none is scored.",
             )
         return found
 
