@@ -86,6 +86,13 @@ class Sample(Plain):
         return (*first, *(self.expected.also if self.expected else ()))
 
     @property
+    def is_scored(self) -> bool:
+        """Whether an answer can be right or wrong: a right wording is known, or which choice is right."""
+        if self.expected and self.expected.choices:
+            return self.expected.right is not None
+        return bool(self.answers)
+
+    @property
     def task(self) -> str:
         """What kind of question it is; "" where no list says so."""
         return self.expected.task if self.expected else ""

@@ -58,7 +58,8 @@ _ALL = (
     ScoringRule(
         ROUGE_L,
         1,
-        "longest common subsequence of words, F1; of several right wordings the best. Not of questions with choices.",
+        "longest common subsequence of the first 20,000 words of each, F1; of several right wordings the best. Not of "
+        "questions with choices.",
         "Lin 2004, section 3",
     ),
 )

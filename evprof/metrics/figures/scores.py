@@ -104,9 +104,7 @@ _SCORES: dict[str, Callable[[str, str], float | None]] = {
 def score(run: RunLog, key: str) -> float | None:
     """The score of a run's answer by one rule; None of a run that has not ended, or expects nothing."""
     sample = run.info.sample
-    if not run.info.is_over or not (sample.answers or (sample.expected and sample.expected.choices)):
-        return None
-    return score_of(key, answer_text(run), sample)
+    return score_of(key, answer_text(run), sample) if run.info.is_over and sample.is_scored else None
 
 
 def scores_document(run: RunLog) -> dict[str, Any] | None:
