@@ -71,7 +71,7 @@ class ExpectedCells:
             found = found[:MOST_ANSWERS]
         if sum(map(len, found)) > LONGEST_ANSWERS:
             count = sum(map(len, found))
-            self._tell(number, f"its {what} has {count:,} characters, more than {LONGEST_ANSWERS:,} allowed.")
+            self._tell(number, f"has {count:,} characters of right answers, more than {LONGEST_ANSWERS:,} allowed.")
             return []
         return found
 
@@ -109,10 +109,7 @@ class ExpectedCells:
             return None
         found = _place(told, choices)
         if found is None:
-            self._tell(
-                number,
-                f"'{shown(str(told), 40)}' is none of its choices; no choice counts as right and none is scored.",
-            )
+            self._tell(number, f"'{shown(str(told), 40)}' is none of its choices; it is not scored.")
         return found
 
     def _task(self, number: int, value: object) -> str:

@@ -107,6 +107,10 @@ def score(run: RunLog, key: str) -> float | None:
     return score_of(key, answer_text(run), sample) if run.info.is_over and sample.is_scored else None
 
 
+KEPT_RIGHT = f"score {RIGHT} {SCORING_RULES[RIGHT].version}"
+"""What a session keeps under which whether an answer is right."""
+
+
 def scores_document(run: RunLog) -> dict[str, Any] | None:
     """`accuracy` of a run: its scores, the choice that its answer names, and the rules; None where nothing is expected.
 
