@@ -157,9 +157,9 @@ def test_eventbenchs_entries_are_read(tmp_path):
     ],
 )
 def test_what_is_no_answer_is_told_with_its_row(tmp_path, cells, sentence):
-    found = read(tmp_path, [{"events": "a.npy", "question": "Which?", **cells}])
-    assert len(found.samples) == 1
-    assert any(problem.startswith("Row 1: ") and sentence in problem for problem in found.problems), found.problems
+    found = read(tmp_path, [{"events": "a.npy"}, {"events": "a.npy", "question": "Which?", **cells}])
+    assert len(found.samples) == 2
+    assert any(problem.startswith("Row 2: ") and sentence in problem for problem in found.problems), found.problems
 
 
 ODD = st.recursive(

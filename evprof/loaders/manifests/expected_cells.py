@@ -57,8 +57,8 @@ class ExpectedCells:
 
     def _texts(self, number: int, value: object, what: str) -> list[str]:
         """The texts of a cell: one, a list of them, or SQuAD's table with a list called `text`; numbers as texts."""
-        if isinstance(value, dict):
-            value = value.get("text")
+        if isinstance(value, dict) and "text" in value:
+            value = value["text"]
         if isinstance(value, str) and what != "reference answer":
             value = _listed(value)
         entries = value if isinstance(value, list) else [] if value is None else [value]
