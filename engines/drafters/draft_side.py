@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ class DraftSide:
     """The target with its cache, and the draft with its own where one takes part.
 
     `law` and `generator` are there when tokens are drawn, `adapter` where the drafter is trained; `widths` are those of
-    the tree asked for.
+    the tree asked for. `about` tells questions apart, for drafters that remember earlier answers.
     """
 
     target: VisionLanguageModel
@@ -31,6 +32,7 @@ class DraftSide:
     generator: torch.Generator | None = None
     adapter: AdapterInfo | None = None
     widths: tuple[int, ...] = ()
+    about: Hashable = None
 
     @property
     def alignment(self) -> Alignment:

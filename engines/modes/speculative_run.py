@@ -46,6 +46,7 @@ class SpeculativeRun(PlainRun):
             None if draft is None else draft.cached,
             law,
             make_generator(settings, drafts_on, stream=_DRAFTING) if law else None,
+            about=course.sample,
         )
         self.drafter, self._facts = make_drafter(settings, side)
         target.cached.keeps_features = self.drafter.wants_features

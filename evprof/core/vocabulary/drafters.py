@@ -44,6 +44,15 @@ _ALL = (
         absence="The drafts were taken from the prompt and from what the target had said before.",
     ),
     DrafterKind(
+        "suffix",
+        "suffix automaton",
+        "suffix automaton",
+        "what followed the longest words said before, in prompt, answer and earlier answers",
+        absence="The drafts were taken from the prompt, from what the target had said, and from its earlier answers to "
+        "other questions.",
+        is_cheap=True,
+    ),
+    DrafterKind(
         "self",
         "target itself",
         "the target itself",
@@ -118,5 +127,5 @@ DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
 """What can be trained."""
 
-MODEL, LOOKUP, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
+MODEL, LOOKUP, SUFFIX, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""
