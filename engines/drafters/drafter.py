@@ -78,11 +78,14 @@ class Verified:
     """What became of a proposal. The block the target was given is the answer's last token and the k drafted ones.
 
     `path` are the places in that block that stand, 0 first; `features` [1, k + 1, hidden] the target's last hidden
-    states at the block's places, where the drafter wants them.
+    states at the block's places, where the drafter wants them. `block` are its ids, and `logits` [k + 1, V] the
+    target's there, valid until its next pass.
     """
 
     path: Sequence[int]
     features: torch.Tensor | None = None
+    block: Sequence[int] = ()
+    logits: torch.Tensor | None = None
 
 
 class Drafter(ABC):

@@ -53,6 +53,16 @@ _ALL = (
         is_cheap=True,
     ),
     DrafterKind(
+        "recycling",
+        "token recycling",
+        "token recycling",
+        "what the target thought likely after the same tokens before",
+        absence="The drafts were read off what the target thought likely after the same tokens before, in this answer "
+        "and in earlier ones to other questions.",
+        drafts_trees=True,
+        is_cheap=True,
+    ),
+    DrafterKind(
         "self",
         "target itself",
         "the target itself",
@@ -127,5 +137,8 @@ DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
 """What can be trained."""
 
-MODEL, LOOKUP, SUFFIX, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
+TREE_WORDS = " and ".join(drafter.word for drafter in DRAFTERS.values() if drafter.drafts_trees)
+"""Those that draft trees, in words."""
+
+MODEL, LOOKUP, SUFFIX, RECYCLING, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""

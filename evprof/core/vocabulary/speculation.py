@@ -9,7 +9,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, MODEL
+from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, MODEL, TREE_WORDS
 from evprof.core.vocabulary.setting import Situation, setting
 
 SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
@@ -54,7 +54,7 @@ def _where_tree_counts(here: Situation) -> str:
         return reason
     drafter = KINDS.get(here.values["drafter"])
     is_tree = drafter is not None and drafter.drafts_trees and not here.described.is_parallel
-    return "" if is_tree else "Only an EAGLE head drafts trees."
+    return "" if is_tree else f"Only {TREE_WORDS} draft trees."
 
 
 def adapter_name(adapter: Any) -> str:
@@ -109,7 +109,7 @@ class SpeculationSettings(Plain):
     tree: str = setting(
         "",
         "draft tree",
-        "Children of a node on each level, such as 3,2,1, where an EAGLE head drafts.",
+        "Children of a node on each level, such as 3,2,1, where the drafter knows more than one way on.",
         head=SPECULATION,
         choices=(("", "chain"), ("2,2,1", "2,2,1"), ("3,2,1", "3,2,1"), ("4,2,1,1", "4,2,1,1")),
         is_free=True,
@@ -206,8 +206,7 @@ class SpeculationSettings(Plain):
             raise UserError(f"Drafter {self.drafter} is trained; name its folder with --adapter.", exit_code=USAGE)
         if self.tree and not DRAFTERS[self.drafter].drafts_trees:
             raise UserError(
-                f"Only an EAGLE-style head drafts trees; drafter {self.drafter} gives a chain, so leave --draft-tree "
-                "out.",
+                f"Only {TREE_WORDS} draft trees; drafter {self.drafter} gives a chain, so leave --draft-tree out.",
                 exit_code=USAGE,
             )
         if self.nodes > MOST_NODES:
