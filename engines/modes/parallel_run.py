@@ -59,7 +59,7 @@ class ParallelRun(SpeculativeRun):
         return ModelPass(
             course.models[role],
             role,
-            course.settings,
+            self.settings_of(role),
             clock=self._branch if is_draft else course.clock,
             memory=UnmeasuredMemory() if is_draft else course.memory,
             stop=self._draft_stop if is_draft else self._target_stop,

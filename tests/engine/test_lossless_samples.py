@@ -28,6 +28,8 @@ DRAFTERS: dict[str, dict[str, Any]] = {
     "the event model": {},
     "as many as go well": {"length": "heuristic"},
     "as many as pay": {"length": "budgeted"},
+    "the event model on a tenth": {"draft_keep": 0.1, "draft_prune_by": "similarity"},
+    "the event model on any tenth": {"draft_keep": 0.1, "draft_prune_by": "random"},
     "prompt lookup": {"drafter": "lookup"},
     "a suffix automaton": {"drafter": "suffix"},
     "recycled tokens": {"drafter": "recycling"},

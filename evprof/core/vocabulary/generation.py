@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.plain import Plain
@@ -174,6 +174,15 @@ class GenerationSettings(Plain):
     def flat(self) -> dict[str, Any]:
         """All settings by name, one level deep."""
         return {entry.key: getattr(getattr(self, entry.group) if entry.group else self, entry.key) for entry in OF_RUN}
+
+    @property
+    def as_drafting(self) -> GenerationSettings:
+        """As the model sees them that drafts for another: its visual tokens may be pruned apart."""
+        asked = self.speculation
+        if asked.draft_keep is None:
+            return self
+        pruned = replace(self.switches, visual_keep=asked.draft_keep, prune_by=asked.draft_prune_by)
+        return replace(self, switches=pruned)
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for values that mean nothing."""

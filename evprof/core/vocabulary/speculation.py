@@ -11,6 +11,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
 from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, MODEL, TREE_WORDS
 from evprof.core.vocabulary.setting import Situation, setting
+from evprof.core.vocabulary.switches import PRUNINGS
 
 SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
 """Heads of these settings."""
@@ -32,6 +33,19 @@ def _where_mapped(here: Situation) -> str:
 
 def _where_parallel(here: Situation) -> str:
     return "" if here.described.is_parallel else "Only parallel prefill drafts while the target prefills."
+
+
+def _where_drawn_from_pictures(here: Situation) -> str:
+    if reason := _where_drafted(here):
+        return reason
+    drafter = KINDS.get(here.values["drafter"])
+    return "" if drafter is not None and drafter.takes_draft else "This drafter sees no pictures of its own."
+
+
+def _where_draft_is_pruned(here: Situation) -> str:
+    if reason := _where_drawn_from_pictures(here):
+        return reason
+    return "" if here.values["draft_keep"] not in (None, 1) else "The draft's tokens are not pruned apart."
 
 
 def has_rounds(here: Situation) -> bool:
@@ -130,6 +144,39 @@ class SpeculationSettings(Plain):
         axis=lambda value, _: "judgements" if value else "no judgements",
         told_with="drafter",
         idle=_where_drafted,
+    )
+    draft_keep: float | None = setting(
+        None,
+        "draft's tokens",
+        "Share of the visual tokens that the draft model sees, the target's being as they are: same answer.",
+        head=SPECULATION,
+        kind=float,
+        least=0,
+        most=1,
+        is_above=True,
+        step=5,
+        scale=100,
+        suffix=" %",
+        low="as the target's",
+        has_none=True,
+        option="draft-visual-keep",
+        metavar="SHARE",
+        label="draft keeps {:g}",
+        text=lambda value, values: "as the target's" if value is None else f"{value:g} by {values['draft_prune_by']}",
+        axis=lambda value, _: "draft as the target" if value is None else f"draft keeps {value:g}",
+        idle=_where_drawn_from_pictures,
+    )
+    draft_prune_by: str = setting(
+        "attention",
+        "draft's chosen by",
+        "Which of them: what the tower attends to most, what is least alike, or any (random: the control).",
+        head=SPECULATION,
+        choices=tuple((name, name) for name in PRUNINGS),
+        option="draft-prune-by",
+        label="draft by {}",
+        axis="draft by {}",
+        told_with="draft_keep",
+        idle=_where_draft_is_pruned,
     )
     begins: str = setting(
         "load",
