@@ -52,11 +52,13 @@ class Proposal:
 @dataclass(frozen=True, eq=False)
 class Drafted:
     """One token of a drafter's own: `token` [1, 1] in the target's vocabulary, the `law` [1, V'] it was drawn from
-    (None: chosen), and the drafter's `logits` [1, V'], all over the first V' ids of the target's."""
+    (None: chosen), and the drafter's `logits` [1, V'], all over the first V' ids of the target's. `parent` is in
+    a tree the number of the drafted token it follows, -1 for none; None: the one before it."""
 
     token: torch.Tensor
     law: torch.Tensor | None
     logits: torch.Tensor
+    parent: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,6 +92,7 @@ class ParallelRun(SpeculativeRun):
             side=self._concurrency.draft_side(),
             answer=course.answer,
             worker=course.draft_worker,
+            is_tree=window.is_tree,
         )
         block = HiddenBlock(target.cached, drafter, course.answer, limits, verifier=self.verifier, clock=course.clock)
         work = ParallelPrefill(

@@ -66,6 +66,7 @@ OTHER: dict[str, Any] = {
     "draft_prune_by": "random",
     "begins": "prefill",
     "hidden": 2,
+    "shape": "tree",
     "verify": "last-chunk",
     "afterwards": "rounds",
 }

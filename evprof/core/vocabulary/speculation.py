@@ -48,6 +48,12 @@ def _where_draft_is_pruned(here: Situation) -> str:
     return "" if here.values["draft_keep"] not in (None, 1) else "The draft's tokens are not pruned apart."
 
 
+def _where_a_tree_may_be(here: Situation) -> str:
+    if reason := _where_parallel(here):
+        return reason
+    return "What rides in the last chunk is one line." if here.values["verify"] == "last-chunk" else ""
+
+
 def has_rounds(here: Situation) -> bool:
     """Whether tokens are drafted again and again after the first ones."""
     mode = here.described
@@ -205,6 +211,17 @@ class SpeculationSettings(Plain):
         text=lambda value, _: "as time allows" if value is None else str(value),
         axis=lambda value, _: "hidden as time allows" if value is None else f"{value} hidden",
         idle=_where_parallel,
+    )
+    shape: str = setting(
+        "chain",
+        "hidden shape",
+        "One line of hidden tokens, or a tree: always the token whose way is likeliest; its pass costs more.",
+        head=PARALLEL,
+        choices=(("chain", "chain"), ("tree", "tree")),
+        option="hidden-shape",
+        label="hidden {}",
+        axis="hidden {}",
+        idle=_where_a_tree_may_be,
     )
     verify: str = setting(
         "after",
