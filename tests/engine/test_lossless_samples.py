@@ -67,7 +67,8 @@ def bundled() -> Iterator[LocalEngine]:
 
 def answer(engine: LocalEngine, mode: str, name: str, **asked: Any) -> RunLog:
     folder = ASSETS / "samples" / name
-    settings = GenerationSettings(max_new_tokens=64, speculation=SpeculationSettings(**asked))
+    drawn = {key: asked.pop(key) for key in ("temperature", "top_k") if key in asked}
+    settings = GenerationSettings(max_new_tokens=64, speculation=SpeculationSettings(**asked), **drawn)
     request = RunRequest(
         mode,
         Sample(str(folder / "events.npy"), str(folder / "video.mp4"), QUESTION),
@@ -110,6 +111,16 @@ def test_rounds_give_the_targets_own_answer(
     assert run.info.speculation.is_lossless
     if who == "the target itself":
         assert all(record.accepted == record.drafted for record in run.rounds)
+
+
+@pytest.mark.parametrize("who", DRAFTERS)
+def test_drawn_from_the_likeliest_token_alone_it_is_the_same_answer(
+    bundled: LocalEngine, own_answers: dict[str, list[int]], who: str
+) -> None:
+    """Drafts and verdicts are drawn, and there is only one thing to draw: every step of sampling is gone through."""
+    name = SAMPLES[0]
+    run = answer(bundled, SPECULATIVE, name, **DRAFTERS[who], temperature=1.0, top_k=1)
+    assert ids_of(run) == own_answers[name]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
