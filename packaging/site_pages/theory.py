@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evprof.core.vocabulary.drafters import DRAFTERS, EAGLE, KINDS, KV, SELF
-from evprof.metrics.speculation.outcome import acceptance_ceiling
-from evprof.metrics.speculation.payoff import PRINTED_002, SLIP_002
-from evprof.metrics.speculation.theory import (
+from evprof.metrics.limits.theory import (
     C_002,
     CARDS,
     DRAFT_002,
@@ -24,6 +22,8 @@ from evprof.metrics.speculation.theory import (
     inside_on,
     verify_cost,
 )
+from evprof.metrics.speculation.outcome import acceptance_ceiling
+from evprof.metrics.speculation.payoff import PRINTED_002, SLIP_002
 from evprof.metrics.speculation.what_if import OUTPUT_LENGTHS, AnswerPace, free_tokens
 from site_pages.markdown import code, table
 
@@ -39,7 +39,7 @@ _USED = 0.5
 _INTRODUCTION = """# What speculation can win at most
 
 Every number on this page but those under *measured* is worked out by the program's own formulas
-(`evprof/metrics/speculation/theory.py`) when the page is made. They are ceilings: whatever is left out makes gains
+(`evprof.metrics.limits.theory.py`) when the page is made. They are ceilings: whatever is left out makes gains
 too large.
 
 ## The formula and what it assumes

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.vocabulary.drafters import DRAFTERS
-from evprof.metrics.speculation.outcome import acceptance_ceiling
-from evprof.metrics.speculation.payoff import PRINTED_002
-from evprof.metrics.speculation.theory import (
+from evprof.metrics.limits.theory import (
     C_002,
     CARDS,
     DRAFT_002,
@@ -25,6 +23,8 @@ from evprof.metrics.speculation.theory import (
     step_bytes,
     verify_cost,
 )
+from evprof.metrics.speculation.outcome import acceptance_ceiling
+from evprof.metrics.speculation.payoff import PRINTED_002
 from evprof.metrics.speculation.what_if import free_tokens
 
 
