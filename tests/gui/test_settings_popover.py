@@ -48,8 +48,10 @@ NEEDS: dict[str, dict[str, Any]] = {
     "drafter": {"mode": "speculative"},
     "length": {"mode": "speculative"},
     "judges": {"mode": "speculative"},
+    "draft_keep": {"mode": "speculative"},
+    "draft_prune_by": {"mode": "speculative", "draft_keep": 0.5},
     "tree": {"mode": "speculative", "drafter": ("eagle", "{adapter}")},
-    **{key: {"mode": "parallel-prefill"} for key in ("begins", "hidden", "verify", "afterwards")},
+    **{key: {"mode": "parallel-prefill"} for key in ("begins", "hidden", "shape", "verify", "afterwards")},
 }
 """What has to be set before a control makes sense."""
 

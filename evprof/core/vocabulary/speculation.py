@@ -154,7 +154,7 @@ class SpeculationSettings(Plain):
     draft_keep: float | None = setting(
         None,
         "draft's tokens",
-        "Share of the visual tokens that the draft model sees, the target's being as they are: same answer.",
+        "Share of the visual tokens that the draft model sees; the target's are as they are.",
         head=SPECULATION,
         kind=float,
         least=0,
@@ -215,7 +215,7 @@ class SpeculationSettings(Plain):
     shape: str = setting(
         "chain",
         "hidden shape",
-        "One line of hidden tokens, or a tree: always the token whose way is likeliest; its pass costs more.",
+        "One line of hidden tokens, or a tree: always the token whose way is likeliest; checking it costs more.",
         head=PARALLEL,
         choices=(("chain", "chain"), ("tree", "tree")),
         option="hidden-shape",
