@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import Any
 
@@ -92,3 +93,39 @@ def test_trees_are_refused(decoder: LlamaDecoder) -> None:
     model = CachedModel.over(decoder, "target")
     with pytest.raises(UserError, match="chains"):
         IdenticalStep(decoder)(torch.tensor([[1, 2]]), model.opened, 2, BlockShape((-1, 0), decoder.device))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_drafted_answers_are_plain_decodings(make_llama: Any, dtype: torch.dtype) -> None:
+    decoder = LlamaDecoder.take_over(make_llama(0, layers=3, std=0.1).to(dtype))
+    step = IdenticalStep(decoder)
+    for seed in range(6):
+        prompt = torch.randint(257, (1, 20 + 17 * seed), generator=torch.Generator().manual_seed(seed))
+        plain = _answer(decoder, prompt, step, lambda _: [])
+        rng = random.Random(seed)
+
+        def drafts(at: int, plain: list[int] = plain, rng: random.Random = rng) -> list[int]:
+            """What comes next, now and then something else."""
+            return [
+                token if rng.random() < 0.8 else rng.randrange(257) for token in plain[at : at + rng.choice((3, 9))]
+            ]
+
+        assert _answer(decoder, prompt, step, drafts) == plain
+
+
+def _answer(decoder: LlamaDecoder, prompt: torch.Tensor, step: Any, drafts: Callable[[int], list[int]]) -> list[int]:
+    """48 tokens by greedy choice, verifying what is drafted for each place."""
+    with torch.inference_mode():
+        model = CachedModel.over(decoder, "target")
+        model.own_step = step
+        answer = [int(model.prefill(decoder.embed(prompt), Event()).argmax())]
+        while len(answer) < 48:
+            drafted = drafts(len(answer))
+            start = model.length
+            chosen = model.step(torch.tensor([[answer[-1], *drafted]]), keep=1 + len(drafted))[0].argmax(-1).tolist()
+            right = next(
+                (n for n, pair in enumerate(zip(drafted, chosen, strict=False)) if pair[0] != pair[1]), len(drafted)
+            )
+            answer += chosen[: right + 1]
+            model.crop(start + right + 1)
+        return answer[:48]
