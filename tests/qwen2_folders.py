@@ -33,7 +33,7 @@ TEXT = (
 def shapes_of(config: Qwen2Config, tower: tuple[int, int, int, int, int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Name and shape of every tensor of an EventGPT-Plus; `tower` is (layers, width, inner width, patch, patches)."""
     width, inner = config.hidden_size, config.intermediate_size
-    shared = width // config.num_attention_heads * config.num_key_value_heads
+    shared = width // config.num_attention_heads * (config.num_key_value_heads or 1)
     yield "model.embed_tokens.weight", (config.vocab_size, width)
     yield "model.norm.weight", (width,)
     if not config.tie_word_embeddings:
@@ -100,7 +100,7 @@ def write_tokenizer(folder: Path, made: Tokenizer, *, is_slow: bool = False) -> 
     (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))
 
 
-def qwen2(rows: int, *, layers: int = 2, seed: int = 0, width: int = 48, is_tied: bool = True) -> Qwen2ForCausalLM:
+def qwen2(rows: int, *, layers: int = 2, seed: int = 0, width: int = 48, is_tied: bool = True) -> Any:
     """A small Qwen2 whose text does not settle; biases are as large as what they are added to."""
     torch.manual_seed(seed)
     config = Qwen2Config(
@@ -111,12 +111,13 @@ def qwen2(rows: int, *, layers: int = 2, seed: int = 0, width: int = 48, is_tied
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=2048,
-        rope_theta=1e6,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
         tie_word_embeddings=is_tied,
         bos_token_id=None,
         eos_token_id=None,
     )
-    model: Qwen2ForCausalLM = Qwen2ForCausalLM(config).eval().requires_grad_(False)
+    model: Any = Qwen2ForCausalLM(config)
+    model.eval().requires_grad_(False)
     for name, parameter in model.named_parameters():
         if "norm" not in name:
             nn.init.normal_(parameter, std=0.5 if name.endswith("bias") else 0.2)
@@ -127,9 +128,9 @@ def qwen2(rows: int, *, layers: int = 2, seed: int = 0, width: int = 48, is_tied
 class EventGptPlusParts:
     """What the published program puts together, as modules of torch and transformers."""
 
-    tower: CLIPVisionModel
+    tower: Any
     projector: nn.Sequential
-    language: Qwen2ForCausalLM
+    language: Any
 
     @classmethod
     def small(cls, rows: int, **changes: Any) -> EventGptPlusParts:
@@ -145,17 +146,17 @@ class EventGptPlusParts:
         )
         width = language.config.hidden_size
         projector = nn.Sequential(nn.Linear(32, width), nn.GELU(), nn.Linear(width, width))
-        made = cls(CLIPVisionModel(vision).eval(), projector, language)
-        for part in (made.tower, made.projector):
-            part.requires_grad_(False)
-        return made
+        tower: Any = CLIPVisionModel(vision)
+        for part in (tower, projector):
+            part.eval().requires_grad_(False)
+        return cls(tower, projector, language)
 
     def visual(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """[T, 3, H, W] -> [T · N, width]: the last layer's patches, projected, then averaged two by two."""
         features = self.projector(self.tower(pixel_values).last_hidden_state[:, 1:])
         frames, patches, width = features.shape
         side = round(patches**0.5)
-        pooled = features.view(frames, side // 2, 2, side // 2, 2, width).mean(dim=(2, 4))
+        pooled: torch.Tensor = features.view(frames, side // 2, 2, side // 2, 2, width).mean(dim=(2, 4))
         return pooled.reshape(-1, width)
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -172,8 +173,8 @@ class EventGptPlusParts:
 
     def config_json(self) -> dict[str, Any]:
         """As the program's configuration class writes it."""
-        keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-        keys += ("num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "hidden_act")
+        keys = ["vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
+        keys += ["num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "hidden_act"]
         config = self.language.config
         return {
             "architectures": ["EventGPTPlusQwenCausalLM"],

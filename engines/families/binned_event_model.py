@@ -32,7 +32,7 @@ class BinnedEventModel(VideoLanguageModel):
 
     @property
     def cut_at(self) -> int | None:
-        """Positions its own program cuts every prompt off at."""
+        """What config.json says."""
         return self.network.config.sequence_limit
 
     def shown(self, host: HostInputs, settings: GenerationSettings, spans: StageClock) -> HostInputs:

@@ -27,7 +27,11 @@ class VideoLanguageModel(LoadedModel):
     """A loaded model that reads frames, in one slot for all of them or, where frames are images, one slot for each."""
 
     network: LlavaModel
-    cut_at: int | None = None
+
+    @property
+    def cut_at(self) -> int | None:
+        """Positions the family's own program cuts every prompt off at, if it does."""
+        return None
 
     def spelled(self) -> str:
         """All that decides what the tower's output becomes."""

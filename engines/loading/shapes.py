@@ -123,8 +123,10 @@ def build_language_model(config: LlamaConfig) -> LlamaForCausalLM:
     """The model with random weights, the same ones each time, in float32 on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        model = make_language_model(config).eval()
-    return model.requires_grad_(False)
+        model = make_language_model(config)
+    model.eval()
+    model.requires_grad_(False)
+    return model
 
 
 def text_shape(config: LlamaConfig) -> TextShape:
