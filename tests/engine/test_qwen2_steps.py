@@ -56,7 +56,7 @@ def test_text_is_that_of_generate(way: str, is_tied: bool, sink: Any) -> None:
         step.compile_for((1,))
         assert step.problem is None
     assert answered(decoder, prompt, sink, step) == expected
-    assert len(set(expected)) >= 15
+    assert len(set(expected)) >= 5
 
 
 def test_the_last_difference_is_rounding() -> None:
