@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from engines.families.eventgpt_plus_network import EventGptPlusModel
 from engines.families.video_model import VideoLanguageModel
 from engines.measuring.timing import StageClock
 from engines.stages.event_frames import draw_event_bins
 from engines.stages.model import HostInputs, ModelInputs
 from engines.tokens.prompts import chatml
 from evprof.core.vocabulary.generation import GenerationSettings
-
-if TYPE_CHECKING:
-    from engines.families.eventgpt_plus import EventGptPlusModel
 
 EVENTGPT_PLUS = chatml(
     "eventgpt_qwen",

@@ -9,51 +9,20 @@ form its program mentions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import CLIPVisionConfig
 
-from engines.checkpoints.config import ModelConfig, patches
+from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.naming import Naming
 from engines.checkpoints.qwen2_text import qwen2_text
 from engines.checkpoints.shape_check import check_pooling
 from engines.families.binned_event_model import EVENTGPT_PLUS, BinnedEventModel
+from engines.families.eventgpt_plus_network import EventGptPlusConfig, EventGptPlusModel
 from engines.families.lent_tower import LentTowerFamily
-from engines.families.llava_network import LlavaConfig, LlavaModel
-from engines.tokens.prompts import SLOT
+from engines.families.llava_network import LlavaConfig
 from evprof.core.errors import UserError
-
-
-@dataclass(frozen=True)
-class EventGptPlusConfig(LlavaConfig):
-    """A CLIP tower, two linear layers, a Qwen2.
-
-    `sequence_limit` is where its program cuts every prompt off, if config.json says so.
-    """
-
-    family: str = field(default="eventgpt_plus", kw_only=True)
-    slot_id: int = field(default=SLOT, kw_only=True)
-    feature_layer: int = field(default=-1, kw_only=True)
-    pooling: str | None = "average"
-    sequence_limit: int | None = None
-
-    @property
-    def projected_tokens(self) -> int:
-        """All patches: they are pooled afterwards."""
-        return patches(self.vision)
-
-
-class EventGptPlusModel(LlavaModel):
-    """The network: as LLaVA's, but what is pooled are projected patches."""
-
-    config: EventGptPlusConfig
-
-    def encode_frames(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """[T, 3, H, W] -> [T, N, hidden]."""
-        return self.pool_patches(self.project(self.tower_features(pixel_values)))
 
 
 class EventGptPlusFamily(LentTowerFamily):
