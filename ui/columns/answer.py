@@ -5,16 +5,13 @@ It follows a growing run without starting over; it knows no font, colour or widg
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_REJECTED, TokenRecord
 from evprof.core.run_log import RunLog
-from evprof.core.text import is_control, join_pieces
-
-_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>\Z")
+from evprof.core.text import is_byte, is_control, join_pieces
 
 
 @dataclass(frozen=True)
@@ -179,4 +176,4 @@ class AnswerFlow:
 
 
 def _is_byte(token: TokenRecord) -> bool:
-    return bool(_BYTE.match(token.piece))
+    return is_byte(token.piece)
