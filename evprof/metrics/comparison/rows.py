@@ -142,13 +142,15 @@ def _measured(
     runs: Sequence[tuple[RunLog, StagePartition]],
     reading: FigureReading,
 ) -> _Measured:
-    found, in_order = [], []
-    for entry, (run, shape) in zip(known, runs, strict=True):
-        value = reading.read(run, shape)
-        if value is not None:
-            session = entry.session if reading.figure.is_timed else ""
-            found.append(entry._replace(value=float(value), session=session))
-            in_order.append(float(value))
+    from evprof.metrics.estimates.estimates import Observation
+
+    found, in_order, is_timed = [], [], reading.figure.is_timed
+    for (_, sample, scene, session, began_s, machine), (run, shape) in zip(known, runs, strict=True):
+        read = reading.read(run, shape)
+        if read is not None:
+            value = float(read)
+            found.append(Observation(value, sample, scene, session if is_timed else "", began_s, machine))
+            in_order.append(value)
     return _Measured(column, found, in_order)
 
 
