@@ -57,7 +57,6 @@ def kept(
         listed = variants or ((),)
         # Most calls name their arguments as they are kept: nothing has to be worked out for those.
         exact = {arguments: f"{prefix} {key(None, *arguments)}".rstrip() for arguments in listed}
-        longest = max(map(len, listed))
 
         def named(run: RunLog, *args: Any, **words: Any) -> str | None:
             found = key(run, *args, **words)
@@ -69,7 +68,7 @@ def kept(
         def look(run: RunLog, *args: Any, **words: Any) -> Any:
             known = run.kept
             if known is not None:
-                name = exact.get(args) if not words and len(args) == longest and longest else None
+                name = None if words else exact.get(args)
                 if name is None:
                     name = named(run, *args, **words)
                 found = known if name is None else known.get(name, known)
