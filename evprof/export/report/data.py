@@ -23,6 +23,7 @@ from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.estimates.repeatability import read_repeatability
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
+from evprof.session.facts import told_facts
 
 _LONGEST_ERROR = 300
 
@@ -132,8 +133,9 @@ class ReportData:
         return next((source.environment for source in self.sources if source.environment), {})
 
     def facts(self, key: str) -> list[Any]:
-        """The facts of that name of all sessions that have one, in order: "suite", "ceilings", "imports", "views"."""
-        return [source.facts[key] for source in self.sources if key in source.facts]
+        """The facts of that name of all sessions that have one, in order: "suite", "ceilings", "imports", "views"; of a
+        merged one also those that it keeps of its sources."""
+        return [fact for source in self.sources for fact in told_facts(source.facts, key)]
 
 
 def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:
