@@ -1,4 +1,4 @@
-"""Lists converted at the places of a Ray cluster of this machine: the files of one process, whatever dies on the way."""
+"""Lists converted by a Ray cluster of this machine: the files of one process, whatever dies on the way."""
 
 from __future__ import annotations
 
