@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import numpy as np
 import pytest
 
 from evprof.cli.suite import command, machines
+from evprof.cli.terminal import program
 from evprof.core.events import EventArray
 from evprof.core.run_info import PLACE
 from evprof.loaders.writers.npy import write_npy
 from evprof.session.summaries.opened import open_session
+from scripted_process import engine_argv
 
 Evprof = Callable[..., Any]
 
@@ -61,7 +64,7 @@ def test_one_recording_needs_no_cluster(evprof: Evprof, listed: Path, tmp_path: 
 
 
 def test_a_suite_is_measured_by_a_cluster_of_this_machine(
-    evprof: Evprof, processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evprof: Evprof, anything_goes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Room:
         def past_context(self, _: Any) -> None:
@@ -70,6 +73,7 @@ def test_a_suite_is_measured_by_a_cluster_of_this_machine(
         def family_of(self, name: str) -> str:
             return "eventgpt" if "eventgpt" in name else "video_llava"
 
+    monkeypatch.setattr(program, "engine_argv", partial(list, engine_argv("script:200")))
     monkeypatch.setattr(command, "make_room", Room)
     monkeypatch.setattr(command, "machine_facts", lambda *_: {"ceilings": [], "models": {}})
     monkeypatch.setattr(machines, "fits_beside", lambda *_: True)
