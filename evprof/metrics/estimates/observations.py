@@ -139,13 +139,27 @@ class ObservedSide:
         return {name: ObservedSide(tuple(entries)).mean for name, entries in found.items()}
 
 
+class Observations(tuple[Observation, ...]):
+    """Observations of one side that are compared again and again: what they come to is worked out once."""
+
+    @cached_property
+    def side(self) -> ObservedSide:
+        """All of them in order of time."""
+        return ObservedSide.of(self)
+
+
+def _side(values: Sequence[Observation]) -> ObservedSide:
+    return values.side if isinstance(values, Observations) else ObservedSide.of(values)
+
+
 def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[ObservedSide, ObservedSide]:
     """Both sides over the machines, the engine processes, and then the samples that both have where they share any.
 
     Of several machines that both have a sample is one on each: every pair is of one machine. A sample is of one scene,
     the base's, whatever file of it either side read (a recording, or frames drawn from it).
     """
-    base, other = on_common_machines(base, other, _MACHINE, _SAMPLE)
+    if len(set(map(_MACHINE, chain(base, other)))) > 1:
+        base, other = on_common_machines(base, other, _MACHINE, _SAMPLE)
     if len(set(map(_MACHINE, base))) > 1 and not are_apart(base, other):
         base, other = (
             [entry._replace(sample=(entry.machine, entry.sample)) for entry in side] for side in (base, other)
@@ -153,12 +167,15 @@ def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[O
     for key in (_SESSION, _SAMPLE):
         have = [set(map(key, side)) for side in (base, other)]
         both = have[0] & have[1]
-        if both and (len(both) < len(have[0]) or len(both) < len(have[1])):
-            base, other = ([entry for entry in side if key(entry) in both] for side in (base, other))
+        if both:
+            base, other = (
+                side if len(both) == len(has) else [entry for entry in side if key(entry) in both]
+                for side, has in zip((base, other), have, strict=True)
+            )
     scenes = dict(map(_SAMPLE_AND_SCENE, base))
     if any(scenes.get(sample, scene) != scene for sample, scene in map(_SAMPLE_AND_SCENE, other)):
         other = [entry._replace(scene=scenes.get(entry.sample, entry.scene)) for entry in other]
-    return ObservedSide.of(base), ObservedSide.of(other)
+    return _side(base), _side(other)
 
 
 def are_apart(base: Iterable[Observation], other: Iterable[Observation]) -> bool:
