@@ -151,7 +151,12 @@ class DecodeCosts(NamedTuple):
     by_depth: list[tuple[int, float, float, int]]
 
 
-@kept(kind=TEXT, told=json.dumps, taken=lambda text: DecodeCosts(*json.loads(text)))
+def _taken(text: str) -> DecodeCosts:
+    once_ms, prepare_ms, by_depth = json.loads(text)
+    return DecodeCosts(once_ms, prepare_ms, [tuple(entry) for entry in by_depth])
+
+
+@kept(kind=TEXT, told=json.dumps, taken=_taken)
 def decode_costs(run: RunLog) -> DecodeCosts | None:
     """The costs of one run; None without a steady round in a measured decode stage."""
     split = split_decode(run)
