@@ -66,6 +66,7 @@ class RunLog:
         self.info = info
         self.version = 0
         self._blocks: dict[str, list[RowBlock]] = {}
+        self._counts: dict[str, int] = {}
         self._own: dict[str, Stream] = {}
         """Rows that were handed over one by one."""
         self._taken: dict[str, int] = {}
@@ -190,7 +191,7 @@ class RunLog:
 
     def count(self, stream: str) -> int:
         """How many rows of a stream this run has."""
-        return sum(block.size for block in self._blocks.get(stream, ()))
+        return self._counts.get(stream, 0)
 
     def has_spans(self) -> bool:
         """Whether anything was measured yet."""
@@ -291,6 +292,7 @@ class RunLog:
                 blocks[-1] = RowBlock(stream, blocks[-1].start, stop)
             else:
                 blocks.append(RowBlock(stream, start, stop))
+            self._counts[stream.name] = self._counts.get(stream.name, 0) + stop - start
             self.version += stop - start
 
     def _drain(self, name: str) -> None:

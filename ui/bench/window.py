@@ -40,7 +40,7 @@ from ui.window.main_window import MainWindow
 Note = Callable[[str], None]
 
 RECORDS_PER_S = 20_000
-HEARTBEAT_MS = 5
+HEARTBEAT_MS, WARM_MS = 5, 50
 GRACE_S = 60.0
 """How long beyond a trial an engine process may take to start and to end."""
 
@@ -207,7 +207,7 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
     window.session.path = path
     heart, delays = Heartbeat(), TokenDelays(window)
     loop = QEventLoop()
-    is_ended = False
+    is_ended = is_ready = False
 
     def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
@@ -216,12 +216,20 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
         host.start()
         return host
 
+    def begin() -> None:
+        # An engine that loads torch is ready long after the window; this one is before.
+        if not window.warming.is_done:
+            QTimer.singleShot(WARM_MS, window, begin)
+            return
+        heart.start()
+        request = RunRequest("target", Sample(video_path="synthetic"), target=ModelChoice("synthetic"))
+        window.requests.submit(request)
+
     def take(message: Message) -> None:
-        nonlocal is_ended
-        if isinstance(message, EngineChanged) and message.state == "ready" and not heart.beats_s:
-            heart.start()
-            request = RunRequest("target", Sample(video_path="synthetic"), target=ModelChoice("synthetic"))
-            window.requests.submit(request)
+        nonlocal is_ended, is_ready
+        if isinstance(message, EngineChanged) and message.state == "ready" and not is_ready:
+            is_ready = True
+            begin()
         elif isinstance(message, RequestEnded):
             heart.stop()
             is_ended = True
