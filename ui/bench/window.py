@@ -218,7 +218,7 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
 
     def begin() -> None:
         # An engine that loads torch is ready long after the window; this one is before.
-        if not window.warming.is_done:
+        if not window.housekeeping.has_imported:
             QTimer.singleShot(WARM_MS, window, begin)
             return
         heart.start()

@@ -64,7 +64,6 @@ from ui.window.panels import PANELS
 from ui.window.results import Results
 from ui.window.trace_viewer import TraceViewer
 from ui.window.ui_scale import UiScale
-from ui.window.warming import Warming
 from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
 from ui.window.window_palette import WindowPalette
@@ -101,7 +100,6 @@ class MainWindow(QMainWindow):
         self.session.refusal = self._refusal_to_change
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
-        self.warming = Warming(self.controller)
         self.actions_by_name = WindowActions(self)
         with holder.undressed():
             self._make_views()
@@ -461,7 +459,6 @@ class MainWindow(QMainWindow):
         self.controller.attach_host(make_host(self.session.recording))
         self.controller.start()
         self.housekeeping.start()
-        self.warming.start()
         self.samples.read_durations()
 
     @property
@@ -541,7 +538,6 @@ class MainWindow(QMainWindow):
         """Ends the engine, saves what is left, remembers the layout."""
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
-        self.warming.stop()
         self.welcome.close()
         self.traces.close()
         self.trace_pages.close()
