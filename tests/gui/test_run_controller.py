@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -60,8 +61,10 @@ def host() -> Host:
 
 
 @pytest.fixture
-def busy_controller(host: Host, application: object) -> RunController:
-    return RunController(host.recording, host)
+def busy_controller(host: Host, application: object) -> Iterator[RunController]:
+    controller = RunController(host.recording, host)
+    yield controller
+    controller.close()
 
 
 def _request() -> RunRequest:
