@@ -78,7 +78,7 @@ class Theme:
 
     def readable(self, color: QColor, ground: QColor) -> QColor:
         """The colour, nearer to the text's where it cannot be read in small letters on `ground`."""
-        return QColor(colors.readable_on(color.name(), ground.name(), self.text.name()))
+        return QColor(_readable(color.name(), ground.name(), self.text.name()))
 
     def alpha(self, color: QColor, opacity: float) -> QColor:
         """The same colour, see-through: `opacity` 0…1."""
@@ -195,6 +195,7 @@ def _text_width(text: str, size_px: float, weight: int) -> float:
 
 
 _ink = lru_cache(maxsize=100)(colors.ink_on)
+_readable = lru_cache(maxsize=100)(colors.readable_on)
 
 
 @cache

@@ -31,7 +31,7 @@ def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: floa
     at = np.interp(borders, x, y)
     # The points of a column, from its left border on: some columns have none.
     firsts = x.searchsorted(borders)
-    held = np.flatnonzero(firsts[1:] > firsts[:-1])
+    held = (firsts[1:] > firsts[:-1]).nonzero()[0]
     near = np.minimum(firsts, len(x) - 1)
     # Of a step that stands on a border, the column before it sees the beginning, and the one after it the end.
     before = np.where(x[near] == borders, y[near], at)[1:]
@@ -41,9 +41,11 @@ def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: floa
         upper[held] = np.minimum(upper[held], np.minimum.reduceat(seen, starts))
         lower[held] = np.maximum(lower[held], np.maximum.reduceat(seen, starts))
     begin, end = borders[1:].searchsorted(x[0], side="right"), borders[:-1].searchsorted(x[-1])
+    upper -= width_px / 2
+    lower += width_px / 2
     for edge in (upper, lower):
         edge[:begin] = edge[end:] = np.nan
-    return upper - width_px / 2, lower + width_px / 2
+    return upper, lower
 
 
 def stem_edges(x: Floats, tops: Floats, floor: float, columns: int, per_px: float) -> Edges:
@@ -67,7 +69,7 @@ def paint_columns(
     ends = np.maximum(np.fmin(np.array(edges) * per_px, height + 1.0), -1.0).astype(np.float32)
     cut = np.floor(np.minimum(ends, np.float32(height)))
     first, last = cut.astype(np.int16)
-    seen = np.flatnonzero(first < height)
+    seen = (first < height).nonzero()[0]
     if not len(seen):
         return
     # Only the rows between the highest and the lowest end are different from column to column.
@@ -96,7 +98,7 @@ def paint_columns(
         beneath = np.maximum(np.minimum(cut + 1, np.float32(depth)) - np.maximum(cut, lower), 0)
         share += (1 - share) * beneath * np.float32(ground)
     for at, told in zip((first, last), shades[(share * 255 + 0.5).astype(np.uint8)], strict=True):
-        places = np.flatnonzero((at >= low) & (at < high))
+        places = ((at >= low) & (at < high)).nonzero()[0]
         pixels[at[places] - low, places] = told[places]
     image = QImage(pixels.data, len(first), len(rows), pixels.strides[0], QImage.Format.Format_ARGB32_Premultiplied)
     image.setDevicePixelRatio(per_px)
