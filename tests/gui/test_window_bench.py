@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from ui.bench.engine_effect import SMALL
+
 CROWD = ("median_ms", "p99_ms", "cpu_median_ms", "cpu_p99_ms", "pyqtgraph_ms", "vs_pyqtgraph")
 ENDS = ("", "_ci95_low", "_ci95_high")
 
@@ -50,7 +52,8 @@ def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
     assert document["summary"]["pan_zoom_median_ms"] <= document["summary"]["pan_zoom_p99_ms"]
     summary = document["summary"]
     assert all(value > 0 for value in summary.values())
-    assert (summary["crowd_spans"], summary["crowd_counters"], summary["windowed_pairs"]) == (1_000_000, 300_000, 4)
+    assert (summary["crowd_spans"], summary["crowd_counters"]) == (1_000_000, 300_000)
+    assert summary["windowed_pairs"] >= SMALL.turns
     ours, theirs = summary["crowd_pan_zoom_median_ms"], summary["crowd_pan_zoom_pyqtgraph_ms"]
     assert summary["crowd_pan_zoom_vs_pyqtgraph"] == pytest.approx(ours / theirs)
     assert summary["million_grown_mb"] < summary["million_rss_mb"]

@@ -49,9 +49,6 @@ LONGEST_TRIAL_S = 3600
 STEPS = 200
 """Zooms and pans that are timed."""
 
-PAIRS_A_TRIAL = 4
-"""Of runs with a window and without, for each trial."""
-
 
 def measure_window(
     engine_argv: Sequence[str], paint_argv: Sequence[str], trials: int, seconds: float, note: Note
@@ -83,7 +80,7 @@ def measure_window(
         scale |= _million(paint_argv, Path(folder), trials, note)
         effect: dict[str, Any] = {}
         for on in (SMALL, LARGE) if trials > 1 else (SMALL,):
-            effect |= measure_engine_effect(engine_argv, _window, Path(folder), PAIRS_A_TRIAL * trials, note, on=on)
+            effect |= measure_engine_effect(engine_argv, _window, Path(folder), on.turns * trials, note, on=on)
     scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 
