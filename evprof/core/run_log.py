@@ -6,10 +6,11 @@ The window, the metrics and the exports all read it; it knows no toolkit, file o
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from evprof.core.recording import Stream
 from evprof.core.records import (
@@ -188,6 +189,27 @@ class RunLog:
                     found.append(block.after(max(since, 0)))
                 since -= block.size
         return found
+
+    def answer_column(self, name: str) -> Ints:
+        """One column of numbers of the answer's tokens, in the order in which they came, without an object for each."""
+        found = [block.column(name)[is_answer] for block, is_answer in self._answer_parts()]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def count_of_origin(self, origin: str) -> int:
+        """How many tokens of the answer have an origin."""
+        counts = [0]
+        for block, is_answer in self._answer_parts():
+            texts = block.texts("origin")
+            if origin in texts.words:
+                counts.append(int(np.count_nonzero((texts.codes == texts.words.index(origin)) & is_answer)))
+        return sum(counts)
+
+    def _answer_parts(self) -> Iterator[tuple[RowBlock, npt.NDArray[np.bool_]]]:
+        """The blocks of tokens, and which of their rows are of the answer."""
+        for block in self.blocks("tokens"):
+            texts = block.texts("origin")
+            rejected = texts.words.index(ORIGIN_REJECTED) if ORIGIN_REJECTED in texts.words else -1
+            yield block, texts.codes != rejected
 
     def count(self, stream: str) -> int:
         """How many rows of a stream this run has."""
