@@ -284,6 +284,7 @@ def _crowd(application: QApplication, note: Note) -> dict[str, Any]:
     from ui.bench.crowd_steps import measure_crowd
 
     window = _window()
+    window.housekeeping.start()  # as in every window that has an engine
     try:
         return measure_crowd(application, window, note)
     finally:
