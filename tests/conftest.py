@@ -112,12 +112,7 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _threads() -> set[threading.Thread]:
     # Libraries keep pools of daemon threads for their process's life; our own threads are all named.
-    found = {thread for thread in threading.enumerate() if thread.is_alive() and thread.name.startswith("evprof")}
-    giving_way = sys.modules.get("evprof.run.processes.giving_way")
-    if giving_way is not None and giving_way.WINDOW.is_lowered:
-        # Where a priority may not be raised again, whoever starts processes stays for the process's life.
-        found = {thread for thread in found if not thread.name.startswith(giving_way.STARTER)}
-    return found
+    return {thread for thread in threading.enumerate() if thread.is_alive() and thread.name.startswith("evprof")}
 
 
 def _children() -> set[int]:

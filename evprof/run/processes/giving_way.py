@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 LOWER_BY = 10
 """Steps of nice: of a processor that both want, an ordinary thread gets nine times as much."""
 
-STARTER = "evprof-starter"
-"""What the thread is called that starts processes."""
-
 _Result = TypeVar("_Result")
 
 
@@ -42,7 +39,7 @@ class GivingWay:
         if self._starter is None:
             from concurrent.futures import ThreadPoolExecutor  # not at the window's start
 
-            self._starter = ThreadPoolExecutor(1, STARTER)
+            self._starter = ThreadPoolExecutor(1, "evprof-starter")
             self._starter.submit(int).result()  # its thread is made now, and has the priority of now
         thread = threading.get_native_id()
         self._ordinary = os.getpriority(os.PRIO_PROCESS, thread)
