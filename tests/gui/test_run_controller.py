@@ -15,6 +15,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.run.processes.giving_way import WINDOW
 from scripted_engine import ScriptedEngine
 from ui.state import run_controller
 from ui.state.run_controller import FEW_CORES, PULL_INTERVAL_MS, SPARING_INTERVAL_MS, RunController
@@ -92,8 +93,8 @@ def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
 ) -> None:
     done: list[str] = []
     monkeypatch.setattr(run_controller, "usable_threads", lambda: cores)
-    monkeypatch.setattr(run_controller.WINDOW, "begin", lambda: done.append("lower"))
-    monkeypatch.setattr(run_controller.WINDOW, "end", lambda: done.append("as before"))
+    monkeypatch.setattr(WINDOW, "begin", lambda: done.append("lower"))
+    monkeypatch.setattr(WINDOW, "end", lambda: done.append("as before"))
     timer = busy_controller._timer
     assert timer.interval() == PULL_INTERVAL_MS
     busy_controller.submit(_request())

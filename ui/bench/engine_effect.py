@@ -43,6 +43,7 @@ TURN_S = 0.2
 """How long the window works or sleeps: two looks at the recording where it looks most seldom."""
 
 _MOST_ANSWERS = 100
+_UNANSWERED = "the window's effect on the engine was not measured: the engine does not answer here"
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,11 @@ def measure_engine_effect(
     asleep: list[Observation] = []
     try:
         host.start()
-        answers = _Answers(host, make_window, folder, on) if _is_ready(recording) else None
-        for number in range(_MOST_ANSWERS if answers is not None else 0):
+        if not _is_ready(recording):
+            note(_UNANSWERED)
+            return dict.fromkeys(names)
+        answers = _Answers(host, make_window, folder, on)
+        for number in range(_MOST_ANSWERS):
             times_ns, turns = answers.one(is_first_awake=bool(number % 2))
             if not turns:
                 break
@@ -98,12 +102,11 @@ def measure_engine_effect(
                 (awake if turn.is_awake else asleep).append(seen)
             if min(len(awake), len(asleep)) >= pairs:
                 break
-        if answers is not None:
-            answers.close()
+        answers.close()
     finally:
         host.close()
     if not awake or not asleep:
-        note("the window's effect on the engine was not measured: the engine does not answer here")
+        note(_UNANSWERED)
         return dict.fromkeys(names)
     ratio, equal = ratio_of(asleep, awake), ratio_of(asleep[::2], asleep[1::2])
     values = (*_figures(ratio), *_figures(equal), _median(asleep), _median(awake), min(len(awake), len(asleep)))

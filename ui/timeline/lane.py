@@ -243,10 +243,10 @@ def blended(color: QColor, other: QColor, share: float) -> QColor:
 @lru_cache(maxsize=16)
 def _grid(scale: Timescale, height: int) -> list[QLineF]:
     """The grid of every lane of a height: worked out once for a picture."""
-    return [QLineF(x, 0, x, height) for x in _grid_px(scale)]
+    return [QLineF(x, 0, x, height) for x, _ in ticks_px(scale)]
 
 
 @lru_cache(maxsize=4)
-def _grid_px(scale: Timescale) -> list[float]:
-    """Where the ticks of an axis stand, in px."""
-    return [round(scale.x(t_ns)) + 0.5 for t_ns, _ in scale.ticks()]
+def ticks_px(scale: Timescale) -> list[tuple[float, str]]:
+    """Where the ticks of an axis stand, in px, and how they are written: the same for the axis and for every lane."""
+    return [(round(scale.x(t_ns)) + 0.5, text) for t_ns, text in scale.ticks()]
