@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from ui.bench.engine_effect import SMALL, Turn, paces
+from ui.bench.engine_effect import SMALL, WindowTurn, paces
 
 CROWD = ("median_ms", "p99_ms", "cpu_median_ms", "cpu_p99_ms", "pyqtgraph_ms", "vs_pyqtgraph")
 ENDS = ("", "_ci95_low", "_ci95_high")
@@ -75,10 +75,10 @@ def test_a_turn_counts_the_tokens_that_came_in_it() -> None:
     times_ns = np.arange(0, 1_000_000_000, 10_000_000) + 5
     times_ns[50:] += np.arange(50) * 10_000_000  # from the middle on a token takes twice as long
     turns = [
-        Turn(False, -1, 7),  # begins before the answer
-        Turn(False, 100_000_005, 250_000_005),
-        Turn(True, 700_000_000, 1_000_000_000),
-        Turn(False, 1_400_000_000, 1_600_000_000),  # ends after it
+        WindowTurn(False, -1, 7),  # begins before the answer
+        WindowTurn(False, 100_000_005, 250_000_005),
+        WindowTurn(True, 700_000_000, 1_000_000_000),
+        WindowTurn(False, 1_400_000_000, 1_600_000_000),  # ends after it
     ]
     found = paces(times_ns, turns)
     assert [turn for turn, _ in found] == turns[1:3]

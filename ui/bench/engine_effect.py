@@ -62,7 +62,7 @@ LARGE = EffectOn("random:160m-video-llava", 160, 50, "_160m")
 """Tokens of a millisecond, and of some tens of them."""
 
 
-class Turn(NamedTuple):
+class WindowTurn(NamedTuple):
     """Whether the window worked, and from when to when, in ns on the clock."""
 
     is_awake: bool
@@ -143,7 +143,7 @@ _NAMES = (
 )
 
 
-def paces(times_ns: npt.NDArray[np.int64], turns: Sequence[Turn]) -> list[tuple[Turn, float]]:
+def paces(times_ns: npt.NDArray[np.int64], turns: Sequence[WindowTurn]) -> list[tuple[WindowTurn, float]]:
     """Ms per token of every turn that lies within the answer's tokens; one that a turn ends in counts by its part."""
     places = np.arange(len(times_ns))
     within = [
@@ -213,18 +213,18 @@ class _Answers:
         while not self._window.housekeeping.has_imported:
             self._work(TURN_S)
 
-    def one(self, *, is_first_awake: bool) -> tuple[npt.NDArray[np.int64], list[Turn]]:
+    def one(self, *, is_first_awake: bool) -> tuple[npt.NDArray[np.int64], list[WindowTurn]]:
         """When the tokens of an answer came, and the turns meanwhile; none where there was no answer."""
         known, deadline = len(self._window.controller.runs), time.monotonic() + GRACE_S
         self._window.requests.submit(self._request)
         while time.monotonic() < deadline and self._token_count(known) < 2 and self._host.is_busy:
             self._work(TURN_S / 4)
-        turns: list[Turn] = []
+        turns: list[WindowTurn] = []
         is_awake = is_first_awake
         while time.monotonic() < deadline and self._host.is_busy:
             start_ns = monotonic_ns()
             (self._work if is_awake else time.sleep)(TURN_S)
-            turns.append(Turn(is_awake, start_ns, monotonic_ns()))
+            turns.append(WindowTurn(is_awake, start_ns, monotonic_ns()))
             is_awake = not is_awake
         while self._host.is_busy or self._window.controller.is_busy:
             self._work(TURN_S)
