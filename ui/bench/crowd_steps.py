@@ -185,10 +185,10 @@ class _TheirTimeline:
     def _take_in(self) -> None:
         theme = self._window.timeline.scene.theme
         for run_id, run in self._window.controller.runs.items():
-            spans = run.span_columns
+            spans, zero_ns = run.span_columns, run.info.start_ns or 0
             for code, name in enumerate(spans.name_words):
                 own = spans.names == code
-                edges = {"x0": spans.starts[own] / 1e6, "x1": spans.ends[own] / 1e6}
+                edges = {"x0": (spans.starts[own] - zero_ns) / 1e6, "x1": (spans.ends[own] - zero_ns) / 1e6}
                 brush = theme.stage(name) if name in STAGES else theme.text_dim
                 place = run_id + (0.0 if name in STAGES else 0.5)
                 look = {"y0": place, "height": 0.4, "pen": None, "brush": brush}
@@ -207,4 +207,4 @@ class _TheirTimeline:
                         pen=theme.stage("decode"), autoDownsample=True, downsampleMethod="peak", clipToView=True
                     )
                     self._view.addItem(curve)
-                curve.setData(times / 1e6, 3 + levels / levels.max())
+                curve.setData((times - zero_ns) / 1e6, 3 + levels / levels.max())
