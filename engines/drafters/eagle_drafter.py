@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 import torch
 
-from engines.adapters.eagle import EagleHead, EaglePass
+from engines.adapters.following import FollowingHead
+from engines.adapters.head_pass import HeadPass
 from engines.adapters.kept import kept
+from engines.adapters.published import load_head
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
+from engines.tokens.prompts import SLOT
 from engines.tokens.uploads import moved, upload
 from evprof.core.errors import Cancelled
 
@@ -36,7 +39,7 @@ class EagleDrafter(Drafter):
     def __init__(
         self,
         name: str,
-        head: EagleHead,
+        head: FollowingHead,
         target: CachedModel,
         eos_ids: frozenset[int],
         *,
@@ -48,16 +51,17 @@ class EagleDrafter(Drafter):
             raise TypeError("a head follows a Llama's hidden states")
         super().__init__(name, target.device)
         self._head, self._decoder = head, target.decoder
+        self.reads = head.reads
         self._eos_ids = eos_ids
-        self._widths = tuple(min(width, target.decoder.rows) for width in widths)
+        self._widths = tuple(min(width, head.choices or target.decoder.rows) for width in widths)
         self._law, self._generator = law, generator
         self._trees: dict[int, _Tree] = {}
-        self._pass: EaglePass | None = None
+        self._pass: HeadPass | None = None
         self._known = 0
         self._waiting: torch.Tensor | None = None
 
     @property
-    def head_pass(self) -> EaglePass:
+    def head_pass(self) -> HeadPass:
         """The head with its cache. Raises RuntimeError before `start`."""
         if self._pass is None:
             raise RuntimeError("a drafter is started before it drafts")
@@ -69,11 +73,23 @@ class EagleDrafter(Drafter):
             raise RuntimeError("a head drafts from the target's hidden states")
         features, embeddings = context.features[0], context.embeddings[0]
         last = features.shape[0] - 1
-        first = max(0, last - self._head.shape.window)
-        self._pass = EaglePass(self._head, self._decoder, last - first + _ROOM)
-        self._pass.look_back(features[first:last], embeddings[first + 1 :])
+        first = 0 if self._head.window is None else max(0, last - self._head.window)
+        states = self._head.taken(features[first:], self._decoder)
+        self._pass = HeadPass(self._head, self._decoder, last - first + _ROOM)
+        self._pass.look_back(states[:-1], *self._seen_places(context, embeddings, first + 1))
         self._known = self._pass.length
-        self._waiting = features[last:]
+        self._waiting = states[-1:]
+
+    def _seen_places(
+        self, context: PromptContext, embeddings: torch.Tensor, first: int
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The prompt's embeddings from place `first` on, in the head's own where it has some, and which are visual."""
+        seen = embeddings[first:]
+        if self._head.embedding is None and not self._head.sees_pictures:
+            return seen, None
+        ids = upload(context.places(embeddings.shape[0])[first:], self.device)
+        pictures = ids == SLOT
+        return torch.where(pictures[:, None], seen, self._head.embed(ids.clamp(min=0), self._decoder)), pictures
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """A chain of `count` tokens, or a tree's first `count` levels at most."""
@@ -90,6 +106,7 @@ class EagleDrafter(Drafter):
         path, states = verified.path, verified.features[0]
         is_chain = path[-1] == len(path) - 1
         true = states[: len(path)] if is_chain else states.index_select(0, upload(path, states.device))
+        true = self._head.taken(true, self._decoder)
         # A round that drafted nothing has left what it knew before.
         self._waiting = true if self._waiting is None else torch.cat([self._waiting, true])
 
@@ -192,7 +209,7 @@ class _Tree:
 def make(side: DraftSide) -> EagleDrafter:
     """With a head of this target."""
     info, target = side.trained, side.target.language_model
-    head = kept(info, target, lambda: EagleHead.load(info, target, side.target.facts.name))
+    head = kept(info, target, lambda: load_head(info, target, side.target.facts.name))
     return EagleDrafter(
         info.name,
         head,

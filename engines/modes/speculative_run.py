@@ -48,7 +48,7 @@ class SpeculativeRun(PlainRun):
             make_generator(settings, drafts_on, stream=_DRAFTING) if law else None,
         )
         self.drafter, self._facts = make_drafter(settings, side)
-        target.cached.keeps_features = self.drafter.wants_features
+        target.cached.keeps_features, target.cached.reads = self.drafter.wants_features, self.drafter.reads
         # A captured step leaves its logits where the next one overwrites them.
         self.log = JudgementLog(law, clones=target.cached.own_step is not None) if settings.speculation.judges else None
 
@@ -77,7 +77,13 @@ class SpeculativeRun(PlainRun):
             verifier=self.verifier,
             clock=self.course.clock,
             stop=stop,
-            context=PromptContext(text, cached.prompt_embeddings, cached.features, target.visual),
+            context=PromptContext(
+                text,
+                cached.prompt_embeddings,
+                cached.features,
+                target.visual,
+                () if inputs is None else inputs.slots,
+            ),
             log=self.log,
             alternatives=self.course.alternatives,
         )

@@ -1,4 +1,7 @@
-"""Trained adapters as folders: what their `adapter.json` says, checked; their tensors are the engine's to read."""
+"""Trained adapters as folders: what their `adapter.json` says, checked; their tensors are the engine's to read.
+
+A published head (`evprof.loaders.heads`) is one too, told by its config.json.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import did_you_mean, guess_among
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
 from evprof.core.vocabulary.modes import KV_ADAPTED, SPECULATIVE, mode_of
+from evprof.loaders.heads import CONFIG, LAYOUT, LAYOUTS, HeadLayout, is_head_folder, read_head
 from evprof.loaders.paths import opened_file
 
 FORMAT = 1
@@ -47,6 +51,17 @@ class AdapterInfo:
         """The file of its weights."""
         return self.folder / TENSORS
 
+    @property
+    def described_in(self) -> Path:
+        """The file that says what it is."""
+        path = self.folder / DESCRIPTION
+        return path if path.is_file() or self.layout is None else self.folder / CONFIG
+
+    @property
+    def layout(self) -> HeadLayout | None:
+        """The layout of a head that others can load, None for what only evprof reads."""
+        return LAYOUTS.get(str(self.config.get(LAYOUT)))
+
 
 def bundled_adapters() -> list[AdapterInfo]:
     """Those that come along, by name."""
@@ -66,6 +81,11 @@ def read_adapter(name: str) -> AdapterInfo:
     if not folder.exists() and (bundled := _bundled_root() / name).is_dir() and folder.name == name:
         folder = bundled
     path = folder / DESCRIPTION
+    if not path.is_file() and is_head_folder(folder):
+        head = read_head(folder)
+        sizes = {"hidden_size": head.hidden_size, "vocabulary": head.vocabulary}
+        name = folder.resolve().name
+        return AdapterInfo(folder, head.layout.kind, name, head.target, **sizes, config=head.config)
     if not path.is_file():
         bundled_names = [each.parent.name for each in _bundled_root().glob(f"*/{DESCRIPTION}")]
         guess = did_you_mean(name, bundled_names) or "; train one with evprof adapter train."

@@ -11,7 +11,8 @@ import torch
 from transformers import LlamaForCausalLM
 
 from closeness import assert_close
-from engines.adapters.eagle import EagleHead, EaglePass, EagleShape
+from engines.adapters.eagle import EagleHead, EagleShape
+from engines.adapters.head_pass import HeadPass
 from engines.adapters.folder import save_adapter
 from engines.adapters.kept import kept
 from engines.decoder.decoding import Limits
@@ -149,7 +150,7 @@ def test_its_cache_holds_what_true_hidden_states_give(
         fed = kit.sequence(prompt, done.ids)
         features = decoder.trunk(decoder.embed(fed[:, :-1]), kit.cached(decoder).opened)[0]
         first = max(0, prompt.shape[1] - 1 - window)
-        fresh = EaglePass(head, decoder, 64)
+        fresh = HeadPass(head, decoder, 64)
         held = done.drafter.head_pass
         fresh.look_back(features[first : first + held.length], decoder.embed(fed[0, first + 1 :])[: held.length])
         assert held.length > 0 or (window == 0 and count == 2)
@@ -246,7 +247,7 @@ def test_it_is_taught_with_what_it_will_see_when_it_drafts(decoder: LlamaDecoder
     for row, example in enumerate(examples):
         last, ids = example.target_prompt - 1, example.answer_ids
         for start in range(len(ids) - 3):
-            head = EaglePass(trainee.head, decoder, 64)
+            head = HeadPass(trainee.head, decoder, 64)
             first = max(0, last - window)
             head.look_back(example.target_features[first:last], example.target_embeddings[first + 1 : last + 1])
             guess = head.follow(example.target_features[last : last + start + 1], ids[: start + 1])
