@@ -1,4 +1,4 @@
-"""Tiny published heads with random weights, and what they compute: written from the layouts, sharing nothing with ours."""
+"""Tiny published heads with random weights, and what they compute: from the layouts, sharing nothing with ours."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def save(written: Written, *, as_bin: bool = False) -> Written:
     written.folder.mkdir(parents=True, exist_ok=True)
     (written.folder / "config.json").write_text(json.dumps(written.config))
     if as_bin:
-        torch.save(written.tensors, written.folder / "pytorch_model.bin")
+        name = "medusa_lm_head.pt" if "medusa_num_heads" in written.config else "pytorch_model.bin"
+        torch.save(written.tensors, written.folder / name)
     else:
         save_file(written.tensors, written.folder / "model.safetensors")
     return written
@@ -158,6 +159,18 @@ def eagle3(
     return Written(folder, told, tensors, reads, flags)
 
 
+def medusa(folder: Path, target: LlamaConfig, *, heads: int = 3, blocks: int = 1, seed: int = 0) -> Written:
+    """As Medusa is saved: a configuration that may be wrong about the heads, and a file of its own."""
+    hidden = target.hidden_size
+    shapes: dict[str, tuple[int, ...]] = {}
+    for head in range(heads):
+        for block in range(blocks):
+            shapes |= {f"{head}.{block}.linear.weight": (hidden, hidden), f"{head}.{block}.linear.bias": (hidden,)}
+        shapes[f"{head}.{blocks}.weight"] = (target.vocab_size, hidden)
+    config = {"medusa_num_heads": 2, "medusa_num_layers": blocks, "base_model_name_or_path": "tiny-target"}
+    return Written(folder, config, _draw(shapes, seed))
+
+
 def _norm(states: torch.Tensor, weight: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
     return states * torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + eps) * weight
 
@@ -204,15 +217,18 @@ class Reference:
         self, states: torch.Tensor, embeddings: torch.Tensor, pictures: torch.Tensor | None = None
     ) -> torch.Tensor:
         """What leaves the layer at every place, [S, H]."""
-        tensors = {name.split(".", 1)[1] if name.startswith(("midlayer.", "transformer.")) else name: tensor for name, tensor in self.tensors.items()}
-        tensors = {name.removeprefix("layers.0."): tensor for name, tensor in tensors.items()}
+        tensors = {}
+        for name, tensor in self.tensors.items():
+            own = name.removeprefix("layers.0.").removeprefix("midlayer.").removeprefix("transformer.")
+            tensors[own] = tensor
         if self.is_eagle3:
             normed = _norm(states, tensors["hidden_norm.weight"])
             entering = torch.cat([_norm(embeddings, tensors["input_layernorm.weight"]), normed], dim=-1)
             residual = normed if self.flags.get("norm_before_residual") else states
         else:
             joining = "fusion_fc" if "fusion_fc.weight" in tensors else "fc"
-            entering = F.linear(torch.cat([embeddings, states], -1), tensors[f"{joining}.weight"], tensors.get(f"{joining}.bias"))
+            joined = torch.cat([embeddings, states], dim=-1)
+            entering = F.linear(joined, tensors[f"{joining}.weight"], tensors.get(f"{joining}.bias"))
             if pictures is not None and self.sees_pictures:
                 entering = torch.where(pictures[:, None], embeddings, entering)
             residual = entering

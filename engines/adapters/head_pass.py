@@ -1,4 +1,4 @@
-"""A following head at work on one answer: few calls per pass, one row per place, keys and values set aside beforehand."""
+"""A following head at work on one answer: few calls a pass, one row a place, keys and values set aside."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class HeadPass:
         """Guesses [S, H] -> logits [S, V] over the target's rows."""
         return self._head.logits(guesses, self._target)
 
-    def _project(self, entering: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _project(
+        self, entering: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """[S, W] -> rotated queries and keys [heads + kv_heads, S, D] in one tensor, and values [kv_heads, S, D]."""
         states = F.linear(entering, self._qkv).view(self._states).transpose(0, 1)
         turned = states[: self._both]

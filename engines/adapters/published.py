@@ -181,7 +181,11 @@ _EMBEDDINGS, _MAP = "embed_tokens.weight", "d2t"
 IGNORED = ("t2d", "rotary_emb.inv_freq", "verifier_norm.weight", "verifier_lm_head.weight")
 """Ends of names of what is in some files and says nothing new."""
 
-_FOREIGN = {"imadpt": "ViSpec, which compresses pictures", "blocks.": "Medusa", "embedding_layernorm": "HASS with norms"}
+_FOREIGN = {
+    "imadpt": "ViSpec, which compresses pictures",
+    "blocks.": "Medusa",
+    "embedding_layernorm": "HASS with norms",
+}
 """Parts of names that tell a layout whose arithmetic is another."""
 
 
@@ -192,7 +196,7 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
     if layout is None:
         return EagleHead.load(info, target, name)
     files = HeadFiles(info)
-    check_fit(info, target, name)
+    check_fit(info, target.config, target.rows, name)
     config = layer_config(info)
     weight = target.embed_tokens.weight
     head: FollowingHead
@@ -214,10 +218,12 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
     return head.requires_grad_(False).eval()
 
 
-def check_fit(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> None:
-    """Raises UserError for a target of another width or vocabulary, or without the layers that the head reads."""
+def check_fit(info: AdapterInfo, config: LlamaConfig, rows: int, name: str = "") -> None:
+    """Raises UserError for a target of another width or vocabulary, or without the layers that the head reads.
+
+    `config` is the target's, `rows` its head's, `name` what people call it.
+    """
     model = f"the target {name}".rstrip()
-    config, rows = target.config, target.rows
     if info.hidden_size != config.hidden_size:
         raise UserError(
             f"Head {info.name} is for a target with hidden size {info.hidden_size}, and {model} has "
@@ -229,7 +235,7 @@ def check_fit(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> None:
             "target it was made for or another head."
         )
     if info.layout is not None and info.layout.reads == LAYERS:
-        eagle3_form(info, len(target.ordered), model)
+        eagle3_form(info, config.num_hidden_layers, model)
 
 
 MOST_PADDING = 256

@@ -7,7 +7,6 @@ states in place of what was guessed there; so a round costs as many passes as le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -19,9 +18,10 @@ from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
+from engines.drafters.draft_tree import StaticTree
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
 from engines.tokens.prompts import SLOT
-from engines.tokens.uploads import moved, upload
+from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
 
 _ROOM = 256
@@ -55,7 +55,7 @@ class EagleDrafter(Drafter):
         self._eos_ids = eos_ids
         self._widths = tuple(min(width, head.choices or target.decoder.rows) for width in widths)
         self._law, self._generator = law, generator
-        self._trees: dict[int, _Tree] = {}
+        self._trees: dict[int, StaticTree] = {}
         self._pass: HeadPass | None = None
         self._known = 0
         self._waiting: torch.Tensor | None = None
@@ -142,7 +142,7 @@ class EagleDrafter(Drafter):
             guess = head.follow(guess, token)
         return Proposal(torch.cat(chosen), torch.cat(laws) if laws else None, logits=seen)
 
-    def _grow(self, guess: torch.Tensor, tree: _Tree, is_stopped: Callable[[], bool]) -> Proposal:
+    def _grow(self, guess: torch.Tensor, tree: StaticTree, is_stopped: Callable[[], bool]) -> Proposal:
         """Level by level: each node's likeliest children, one pass of the head for all nodes of a level."""
         head, base = self.head_pass, self._known
         chosen: list[torch.Tensor] = []
@@ -160,50 +160,11 @@ class EagleDrafter(Drafter):
             seen += [rows[node // level.width] for node in range(level.nodes)]
         return Proposal(torch.cat(chosen), parents=tree.parents, logits=seen)
 
-    def _tree(self, depth: int) -> _Tree:
+    def _tree(self, depth: int) -> StaticTree:
         found = self._trees.get(depth)
         if found is None:
-            found = self._trees[depth] = _Tree(self._widths[:depth])
+            found = self._trees[depth] = StaticTree(self._widths[:depth])
         return found
-
-
-@dataclass(frozen=True)
-class _Level:
-    """`width` children for each node above, `nodes` in all."""
-
-    width: int
-    nodes: int
-
-
-class _Tree:
-    """What is the same for every tree of these widths: nodes level by level, siblings side by side."""
-
-    def __init__(self, widths: Sequence[int]) -> None:
-        self.levels: list[_Level] = []
-        parents: list[int] = []
-        above, nodes = [-1], 0
-        for width in widths:
-            parents += [parent for parent in above for _ in range(width)]
-            above = list(range(nodes, nodes + len(above) * width))
-            nodes += len(above)
-            self.levels.append(_Level(width, len(above)))
-        self.parents = tuple(parents)
-        self._seen = torch.eye(nodes, dtype=torch.bool)
-        for node, parent in enumerate(parents):
-            if parent >= 0:
-                self._seen[node] |= self._seen[parent]
-        self._masks: dict[int, torch.Tensor] = {}
-
-    def mask(self, depth: int, base: int, device: torch.device) -> torch.Tensor | None:
-        """What the nodes of level `depth` - 1 may see, [nodes, base + all nodes so far]: their own branch."""
-        level = self.levels[depth - 1]
-        end = sum(each.nodes for each in self.levels[:depth])
-        if end == depth:
-            return None  # one branch so far
-        own = self._masks.get(depth)
-        if own is None:
-            own = self._masks[depth] = moved(self._seen[end - level.nodes : end, :end], device)
-        return torch.cat([own.new_ones(level.nodes, base), own], dim=1)
 
 
 def make(side: DraftSide) -> EagleDrafter:

@@ -17,7 +17,7 @@ from torch import nn
 from engines.stages.model import VisionLanguageModel
 from engines.training.example import Example
 from evprof.core.errors import USAGE, UserError
-from evprof.core.vocabulary.drafters import TAUGHT_KINDS, KINDS
+from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,7 @@ FLAGS: list[dict[str, Any]] = [
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("flags", FLAGS)
-def test_states_and_choices_are_the_packages(
-    flags: dict[str, Any], make_llama: Any, tmp_path: Path
-) -> None:
+def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: Any, tmp_path: Path) -> None:
     package = pytest.importorskip("speculators.models.eagle3", exc_type=ImportError)
     target: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
     theirs_embed = target.model.embed_tokens.weight.detach().clone()

@@ -111,6 +111,7 @@ def test_hidden_states_and_drafts_are_the_references(
 @pytest.mark.parametrize("widths", [(), (3, 2, 1)])
 @pytest.mark.parametrize("name", HEADS)
 def test_answers_are_the_targets_own(
+    *,
     name: str,
     widths: tuple[int, ...],
     decoder: LlamaDecoder,
@@ -132,7 +133,7 @@ def test_answers_are_the_targets_own(
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("name", ["EAGLE-1", "EAGLE-3 over fewer tokens", "EAGLE-3.1"])
 def test_rounds_draft_what_the_reference_drafts(
-    name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, tmp_path: Path
+    *, name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, tmp_path: Path
 ) -> None:
     """After acceptance and rollback, too: each round anew from true states."""
     written = save(HEADS[name](tmp_path / "head", target.config))
@@ -158,7 +159,9 @@ def test_msd_sees_pictures_as_they_are(
     torch.manual_seed(0)
     visual = torch.randn(4, target.config.hidden_size)
     text = ids_of(kit, 1, 7)
-    embeddings = torch.cat([target.model.embed_tokens(torch.tensor(text[:3])), visual, target.model.embed_tokens(torch.tensor(text[3:]))])
+    embeddings = torch.cat(
+        [target.model.embed_tokens(torch.tensor(text[:3])), visual, target.model.embed_tokens(torch.tensor(text[3:]))]
+    )
     one = kit.cached(decoder)
     drafter = drafting(tmp_path / "head", decoder)(one)
     one.keeps_features, one.reads = True, drafter.reads
@@ -186,7 +189,9 @@ def test_drawn_tokens_keep_the_targets_law(
     def answer(seed: int) -> list[int]:
         generator = torch.Generator().manual_seed(seed)
         make = drafting(tmp_path / "head", decoder, law=law, generator=torch.Generator().manual_seed(seed))
-        done = kit.play(kit.cached(decoder), make, kit.prompt_of(1, 5, ROWS), Limits(40), sink, verifier=Verifier(law, generator))
+        done = kit.play(
+            kit.cached(decoder), make, kit.prompt_of(1, 5, ROWS), Limits(40), sink, verifier=Verifier(law, generator)
+        )
         ids: list[int] = done.ids
         return ids
 
@@ -213,6 +218,20 @@ def test_the_targets_own_embeddings_are_not_held_twice(
     written.tensors["lm_head.weight"] = torch.zeros(ROWS, 64)
     save(written)
     assert load_head(read_adapter(str(tmp_path / "head")), decoder).embedding is None
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_rows_added_to_a_target_are_its_own(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path) -> None:
+    """A head may know fewer tokens than its target has rows: padding, and what a tokenizer has got since."""
+    written = eagle3(tmp_path / "head", target.config, own_embeddings=True)
+    for name in ("embed_tokens.weight", "lm_head.weight"):
+        written.tensors[name] = written.tensors[name][:-2].clone()
+    written.config |= {"vocab_size": ROWS - 2, "draft_vocab_size": ROWS - 2}
+    save(written)
+    head = load_head(read_adapter(str(tmp_path / "head")), decoder)
+    assert head.embedding is not None
+    assert torch.equal(head.embedding[-2:], decoder.embed_tokens.weight[-2:])
+    assert head.logits(torch.randn(3, 64), decoder).argmax(-1).max() < ROWS - 2
 
 
 Damage = Callable[[Written], None]
@@ -246,7 +265,11 @@ DAMAGED: dict[str, tuple[Make, Damage, str]] = {
         lambda written: written.tensors.update({"imadpt.query": torch.zeros(2)}),
         "a head of ViSpec",
     ),
-    "another shape": (eagle1, _tensor("fc.weight", lambda tensor: tensor[:, 1:].contiguous()), "'fc.weight' is of shape"),
+    "another shape": (
+        eagle1,
+        _tensor("fc.weight", lambda tensor: tensor[:, 1:].contiguous()),
+        "'fc.weight' is of shape",
+    ),
     "not a number": (eagle1, _tensor("fc.weight", lambda tensor: tensor * torch.nan), "not finite"),
     "whole numbers": (eagle1, _tensor("fc.bias", lambda tensor: tensor.long()), "weights are needed"),
     "no attention": (eagle1, _set(num_key_value_heads=3), "make no attention"),

@@ -20,7 +20,7 @@ from engines.training.making import TrainEnd, TrainPlan, train_adapter
 from engines.training.trainee import TraineeSide, make_trainee
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import TAUGHT_KINDS, KINDS
+from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import bundled_samples
