@@ -121,7 +121,7 @@ class Drafter(ABC):
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """At most `count` (at least 1) tokens to follow the answer `ids`, fewer where nothing promises more.
 
-        Never waits for a GPU. Raises Cancelled when `is_stopped` between two of its steps.
+        Never waits for a GPU, but for a dynamic tree's shape. Raises Cancelled when `is_stopped` between two steps.
         """
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:

@@ -1,4 +1,4 @@
-"""An EAGLE-style head as drafter: it follows the target's own hidden states, and drafts a chain or a static tree.
+"""An EAGLE-style head as drafter: it follows the target's own hidden states, and drafts a chain or a tree.
 
 In each round the first pass also takes in what the last verification made certain, with the target's true hidden
 states in place of what was guessed there; so a round costs as many passes as levels are drafted.
@@ -7,6 +7,7 @@ states in place of what was guessed there; so a round costs as many passes as le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -20,16 +21,19 @@ from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
 from engines.drafters.draft_tree import StaticTree
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
+from engines.drafters.dynamic_tree import grow
 from engines.tokens.prompts import SLOT
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
+from evprof.core.vocabulary.speculation import DynamicTree
 
 _ROOM = 256
 """Places set aside for an answer; more are found when they are needed."""
 
 
 class EagleDrafter(Drafter):
-    """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths`, is certain.
+    """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths` or `dynamic`
+    limits, is certain.
 
     `target` is the model whose last hidden states it follows.
     """
@@ -44,6 +48,7 @@ class EagleDrafter(Drafter):
         eos_ids: frozenset[int],
         *,
         widths: Sequence[int] = (),
+        dynamic: DynamicTree | None = None,
         law: Law | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -54,7 +59,7 @@ class EagleDrafter(Drafter):
         self.reads = head.reads
         self._eos_ids = eos_ids
         self._widths = tuple(min(width, head.choices or target.decoder.rows) for width in widths)
-        self._law, self._generator = law, generator
+        self._dynamic, self._law, self._generator = dynamic, law, generator
         self._trees: dict[int, StaticTree] = {}
         self._pass: HeadPass | None = None
         self._known = 0
@@ -94,6 +99,9 @@ class EagleDrafter(Drafter):
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """A chain of `count` tokens, or a tree's first `count` levels at most."""
         guess = self._catch_up(ids)
+        if self._dynamic is not None:
+            limits = replace(self._dynamic, depth=min(count, self._dynamic.depth))
+            return self._grow_freely(guess, limits, is_stopped)
         if self._widths:
             return self._grow(guess, self._tree(min(count, len(self._widths))), is_stopped)
         return self._chain(guess, count, is_stopped)
@@ -160,6 +168,23 @@ class EagleDrafter(Drafter):
             seen += [rows[node // level.width] for node in range(level.nodes)]
         return Proposal(torch.cat(chosen), parents=tree.parents, logits=seen)
 
+    def _grow_freely(self, guess: torch.Tensor, limits: DynamicTree, is_stopped: Callable[[], bool]) -> Proposal:
+        """Where the head is sure; of a level all nodes looked below go through it in one pass."""
+        head, base = self.head_pass, self._known
+        states, seen = guess, torch.empty(1, 0, dtype=torch.bool, device=self.device)
+
+        def expand(ids: torch.Tensor, rows: torch.Tensor, level: int) -> torch.Tensor:
+            nonlocal states, seen
+            # What a parent sees, and oneself.
+            own = torch.eye(ids.shape[0], dtype=torch.bool, device=self.device)
+            seen = torch.cat([seen.index_select(0, rows), own], dim=1)
+            mask = torch.cat([seen.new_ones(ids.shape[0], base), seen], dim=1)
+            states = head.spread(states.index_select(0, rows), ids, base + level - 1, mask)
+            return head.logits(states)
+
+        choices = self._head.choices or self._decoder.rows
+        return grow(head.logits(guess), expand, limits, choices=choices, is_stopped=is_stopped)
+
     def _tree(self, depth: int) -> StaticTree:
         found = self._trees.get(depth)
         if found is None:
@@ -176,7 +201,5 @@ def make(side: DraftSide) -> EagleDrafter:
         head,
         side.cached_target,
         side.eos_ids,
-        widths=side.widths,
-        law=side.law,
-        generator=side.generator,
+        **side.shaped,
     )

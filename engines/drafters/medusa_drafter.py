@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -14,11 +15,16 @@ from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
 from engines.drafters.draft_tree import StaticTree
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
+from engines.drafters.dynamic_tree import grow
+from evprof.core.vocabulary.speculation import DynamicTree
 
 
 class MedusaDrafter(Drafter):
-    """A chain of each head's choice, drawn from `law` where there is one; or a tree of each head's `widths` likeliest,
-    the same below every node of a level. `target` is the model whose last hidden states are looked at."""
+    """A chain of each head's choice, drawn from `law` where there is one; or a tree.
+
+    A tree holds each head's `widths` likeliest, the same below every node of a level, or the likeliest paths within
+    `dynamic` limits. `target` is the model whose last hidden states are looked at.
+    """
 
     wants_features = True
 
@@ -29,6 +35,7 @@ class MedusaDrafter(Drafter):
         target: CachedModel,
         *,
         widths: Sequence[int] = (),
+        dynamic: DynamicTree | None = None,
         law: Law | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -37,7 +44,7 @@ class MedusaDrafter(Drafter):
         super().__init__(name, target.device)
         self._heads, self._decoder = heads, target.decoder
         self._widths = tuple(min(width, heads.rows) for width in widths)
-        self._law, self._generator = law, generator
+        self._dynamic, self._law, self._generator = dynamic, law, generator
         self._trees: dict[int, StaticTree] = {}
         self._state: torch.Tensor | None = None
 
@@ -53,6 +60,16 @@ class MedusaDrafter(Drafter):
             raise RuntimeError("a drafter is started before it drafts")
         depth = min(count, self._heads.count, len(self._widths) or count)
         logits = self._heads.logits(self._state, depth, self._decoder)
+        if self._dynamic is not None:
+            limits = replace(self._dynamic, depth=min(depth, self._dynamic.depth))
+            # What a head says is the same below every node.
+            return grow(
+                logits[0],
+                lambda ids, _, level: logits[level].expand(ids.shape[0], -1),
+                limits,
+                choices=self._heads.rows,
+                is_stopped=is_stopped,
+            )
         if self._widths:
             tree = self._trees.setdefault(depth, StaticTree(self._widths[:depth]))
             chosen: list[torch.Tensor] = []
@@ -79,6 +96,4 @@ def make(side: DraftSide) -> MedusaDrafter:
     """With heads of this target."""
     info, target = side.trained, side.target.language_model
     heads = kept(info, target, lambda: load_medusa(info, target, side.target.facts.name))
-    return MedusaDrafter(
-        info.name, heads, side.cached_target, widths=side.widths, law=side.law, generator=side.generator
-    )
+    return MedusaDrafter(info.name, heads, side.cached_target, **side.shaped)

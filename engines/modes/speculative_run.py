@@ -67,7 +67,7 @@ class SpeculativeRun(PlainRun):
         cached, inputs = target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)
         # A tree's levels are its length; the answer's limit alone makes it shorter.
-        gamma = len(settings.speculation.widths) or settings.gamma
+        gamma = settings.speculation.levels or settings.gamma
         return Rounds(
             cached,
             self.drafter,
