@@ -211,7 +211,8 @@ class Reference:
     def embeddings(self, ids: torch.Tensor) -> torch.Tensor:
         """[S, H]."""
         own = self.tensors.get("embed_tokens.weight")
-        return self.target.model.embed_tokens(ids) if own is None else own[ids]
+        found: torch.Tensor = self.target.model.embed_tokens(ids) if own is None else own[ids]
+        return found
 
     def guesses(
         self, states: torch.Tensor, embeddings: torch.Tensor, pictures: torch.Tensor | None = None

@@ -116,11 +116,14 @@ class Eagle3Head(FollowingHead):
         self.form, self.reads, self.choices = form, form.reads, form.choices
         self.fc = nn.Linear(read, width, bias=False, device=place, dtype=kind)
         self.lm_head = nn.Linear(width, form.choices, bias=False, device=place, dtype=kind)
-        ones = {"device": place, "dtype": kind}
-        self.token_norm = nn.Parameter(torch.ones(width, **ones))
-        self.state_norm = nn.Parameter(torch.ones(width, **ones))
-        self.norm = nn.Parameter(torch.ones(width, **ones))
-        self.read_norm = nn.Parameter(torch.ones(read, **ones)) if form.norm_before_fc or form.fc_norm else None
+
+        def norm(size: int) -> nn.Parameter:
+            return nn.Parameter(torch.ones(size, device=place, dtype=kind))
+
+        self.token_norm = norm(width)
+        self.state_norm = norm(width)
+        self.norm = norm(width)
+        self.read_norm = norm(read) if form.norm_before_fc or form.fc_norm else None
         self.target_ids = None
 
     def taken(self, features: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:

@@ -83,9 +83,9 @@ def read_adapter(name: str) -> AdapterInfo:
     path = folder / DESCRIPTION
     if not path.is_file() and is_head_folder(folder):
         head = read_head(folder)
-        sizes = {"hidden_size": head.hidden_size, "vocabulary": head.vocabulary}
         name = folder.resolve().name
-        return AdapterInfo(folder, head.layout.kind, name, head.target, **sizes, config=head.config)
+        sizes = (head.hidden_size, None, head.vocabulary)
+        return AdapterInfo(folder, head.layout.kind, name, head.target, None, *sizes, head.config)
     if not path.is_file():
         bundled_names = [each.parent.name for each in _bundled_root().glob(f"*/{DESCRIPTION}")]
         guess = did_you_mean(name, bundled_names) or "; train one with evprof adapter train."

@@ -108,14 +108,14 @@ def test_the_nodes_are_the_likeliest_of_all_paths(seed: int, rows: int, spread: 
 def by_hand(drawn: Drawn, limits: DynamicTree, wide: int) -> list[float]:
     """Chances of the nodes of a tree that looks below `wide` nodes of a level, written plainly."""
     width = min(wide, drawn.rows)
-    kept = [(drawn.chance((token,)), (token,)) for token in range(drawn.rows)]
+    kept: list[tuple[float, Path_]] = [(drawn.chance((token,)), (token,)) for token in range(drawn.rows)]
     seen = frontier = sorted(kept, key=lambda one: -one[0])[:width]
     for _ in range(1, limits.depth):
-        below = []
+        below: list[tuple[float, Path_]] = []
         for chance, path in frontier:
-            law = drawn.logits(path).log_softmax(-1)
-            children = sorted(range(drawn.rows), key=lambda token, law=law: -float(law[token]))[:width]
-            below += [(chance + float(law[token]), (*path, token)) for token in children]
+            law = drawn.logits(path).log_softmax(-1).tolist()
+            children = sorted(range(drawn.rows), key=law.__getitem__, reverse=True)[:width]
+            below += [(chance + law[token], (*path, token)) for token in children]
         seen = seen + below
         frontier = sorted(below, key=lambda one: -one[0])[:wide]
     return sorted((chance for chance, _ in seen), reverse=True)[: limits.nodes]

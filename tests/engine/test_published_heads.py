@@ -234,7 +234,7 @@ def test_rows_added_to_a_target_are_its_own(decoder: LlamaDecoder, target: Llama
     assert head.logits(torch.randn(3, 64), decoder).argmax(-1).max() < ROWS - 2
 
 
-Damage = Callable[[Written], None]
+Damage = Callable[[Written], Any]
 
 
 def _set(**changed: Any) -> Damage:
