@@ -18,7 +18,7 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engines.adapters.eagle import EagleHead
-from engines.adapters.folder import check_kind
+from engines.adapters.folder import check_kind, size_of
 from engines.adapters.following import Entered, FollowingHead
 from engines.adapters.head_files import HeadFiles
 from engines.checkpoints.shape_check import check_rotary
@@ -73,15 +73,20 @@ class Eagle1Head(FollowingHead):
         with place:
             layer = BareLayer(config, width).to(kind)
         super().__init__(config, layer, place, kind)
-        self.fc = nn.Linear(2 * width, width, bias=bias, device=place, dtype=kind)
+        self.fc: nn.Module = nn.Linear(2 * width, width, bias=bias, device=place, dtype=kind)
 
     def taken(self, features: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
         """The last hidden states after the target's last norm."""
         return F.rms_norm(features, features.shape[-1:], target.norm, target.config.rms_norm_eps)
 
+    def fused(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+        """The token first, then the state, [..., H] each -> what the layer takes, [..., H]."""
+        joined: torch.Tensor = self.fc(torch.cat([embeddings, states], dim=-1))
+        return joined
+
     def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
-        """The token first, then the state."""
-        fused = self.fc(torch.cat([embeddings, states], dim=-1))
+        """Both joined, and nothing else."""
+        fused = self.fused(states, embeddings)
         return fused, fused
 
     def forward(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
@@ -210,6 +215,7 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
             bias = f"{_JOINING.get(layout.key, 'fc')}.bias" in files.names
             head = Eagle1Head(config, bias=bias, device=torch.device("meta"))
             head.sees_pictures = layout.sees_pictures
+            head.window = size_of(info, "window", least=0) if "window" in info.config else None
     head.load_state_dict(_weights(info, files, head, weight), assign=True)
     head.rotary = type(head.rotary)(config, weight.device, weight.dtype)
     if isinstance(head, Eagle3Head):
@@ -314,13 +320,32 @@ def _weights(info: AdapterInfo, files: HeadFiles, head: FollowingHead, like: tor
     }
 
 
-def _rows(head: FollowingHead) -> dict[str, tuple[int, ...]]:
+def eagle1_tensors(state: Mapping[str, torch.Tensor], config: LlamaConfig) -> dict[str, torch.Tensor]:
+    """An EAGLE-1 head's weights under the names they are published by."""
+    found = {"fc.weight": state["fc.weight"]}
+    rows = _layer_rows(config)
+    for ours, theirs in _LAYER.items():
+        parts = state[ours].split(rows[ours]) if ours in rows else (state[ours],)
+        found |= {_LAYER_NAMES[0] + name: part for name, part in zip(theirs, parts, strict=True)}
+    return found
+
+
+def eagle1_state(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same back. Raises KeyError for what is missing."""
+    layer = {ours: torch.cat([tensors[_LAYER_NAMES[0] + name] for name in theirs]) for ours, theirs in _LAYER.items()}
+    return {"fc.weight": tensors["fc.weight"], **layer}
+
+
+def _layer_rows(config: LlamaConfig) -> dict[str, list[int]]:
+    own, shared = (heads * config.head_dim for heads in (config.num_attention_heads, config.num_key_value_heads))
+    return {"layer.qkv.weight": [own, shared, shared], "layer.gate_up.weight": [config.intermediate_size] * 2}
+
+
+def _rows(head: FollowingHead) -> dict[str, list[int]]:
     """How many rows each published part of our joined tensors has."""
-    layer, config = head.layer, head.llama
-    own, shared = layer.heads * layer.head_dim, layer.kv_heads * layer.head_dim
-    found = {"layer.qkv.weight": (own, shared, shared), "layer.gate_up.weight": (config.intermediate_size,) * 2}
+    found = _layer_rows(head.llama)
     if isinstance(head, Eagle3Head) and head.form.fc_norm:
-        found["read_norm"] = (config.hidden_size,) * len(head.reads)
+        found["read_norm"] = [head.llama.hidden_size] * len(head.reads)
     return found
 
 

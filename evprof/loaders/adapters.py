@@ -19,6 +19,7 @@ from evprof.loaders.paths import opened_file
 
 FORMAT = 1
 DESCRIPTION, TENSORS, CARD = "adapter.json", "adapter.safetensors", "MODEL_CARD.md"
+PUBLISHED_TENSORS = "model.safetensors"
 
 _MOST_BYTES = 16 << 20
 """Of a description; loss curves of a million steps do not take as much."""
@@ -48,8 +49,8 @@ class AdapterInfo:
 
     @property
     def tensors_path(self) -> Path:
-        """The file of its weights."""
-        return self.folder / TENSORS
+        """The file of its weights; of a head that others published it may be another."""
+        return self.folder / (TENSORS if self.layout is None else PUBLISHED_TENSORS)
 
     @property
     def described_in(self) -> Path:
@@ -169,4 +170,11 @@ def _checked(folder: Path, path: Path, values: Any) -> AdapterInfo:
     if values["kind"] not in ADAPTER_KINDS:
         raise UserError(f"{path} is of the unknown kind '{values['kind'][:40]}'; known are {', '.join(ADAPTER_KINDS)}.")
     given: dict[str, Any] = {name: values.get(name) for name in kinds}
+    if LAYOUT in values["config"]:
+        # What others load it by is what counts, and is checked there.
+        head = read_head(folder)
+        if head.layout.kind != values["kind"]:
+            raise UserError(f"{folder / CONFIG} describes a head of {head.layout.word}, and {path} another.")
+        given |= {"hidden_size": head.hidden_size, "vocabulary": head.vocabulary}
+        given["config"] = {**values["config"], **head.config}
     return AdapterInfo(folder, **given)

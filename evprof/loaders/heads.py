@@ -106,6 +106,28 @@ class FoundHead:
     config: dict[str, Any]
 
 
+def eagle1_config(hidden_size: int, vocabulary: int, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json by which others load an EAGLE-1 head of these sizes; `config` as `FoundHead`'s."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": hidden_size,
+        "vocab_size": vocabulary,
+        "num_hidden_layers": 1,
+        "num_attention_heads": config["heads"],
+        "num_key_value_heads": config["kv_heads"],
+        "head_dim": config["head_dim"],
+        "intermediate_size": config["intermediate"],
+        "hidden_act": "silu",
+        "rms_norm_eps": config["eps"],
+        "max_position_embeddings": config["positions"],
+        "bias": False,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float16",
+        **config["rope"],
+    }
+
+
 def is_head_folder(folder: Path) -> bool:
     """Whether a folder might hold a published head: it has a config.json and no adapter.json."""
     return (folder / CONFIG).is_file()
@@ -114,9 +136,9 @@ def is_head_folder(folder: Path) -> bool:
 def read_head(folder: Path) -> FoundHead:
     """What a published head's config.json says. Raises UserError for one of no known layout or of senseless sizes."""
     path = folder / CONFIG
-    if path.stat().st_size > _MOST_BYTES:
-        raise UserError(f"{path} is too large for a description of a head.")
     try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UserError(f"{path} is too large for a description of a head.")
         with opened_file(path) as file:
             values = json.loads(file.read())
     except (OSError, ValueError, RecursionError) as error:
