@@ -66,7 +66,7 @@ def speculating(**asked):
         ("speculative", speculating(verify="before"), "--verify must be one of"),
         ("speculative", speculating(afterwards="rest"), "--afterwards must be one of"),
         ("speculative", speculating(hidden=-1), "--hidden-tokens must be 0 or more"),
-        ("speculative", speculating(tree="3,2"), "Only an EAGLE-style head drafts trees"),
+        ("speculative", speculating(tree="3,2"), "Only heads on the target"),
         ("speculative", speculating(drafter="eagle", adapter="a", tree="3,0"), "children by level"),
         ("speculative", speculating(drafter="eagle", adapter="a", tree="99,99"), "256 is the most"),
         ("speculative", GenerationSettings(switches=Switches(early_exit=2)), "Early exit changes the answer"),
