@@ -20,6 +20,8 @@ MOST_NODES = 256
 """Of a draft tree."""
 
 _TREE = re.compile(r"[1-9]\d?(,[1-9]\d?){0,11}\Z")
+_DYNAMIC = re.compile(r"dynamic:([1-9]\d{0,3}):([1-9]\d?)\Z")
+_MOST_LEVELS = 12
 _NOBODY_DRAFTS = "Only speculative modes draft."
 
 
@@ -77,6 +79,23 @@ def _where_tree_counts(here: Situation) -> str:
     return "" if is_tree else f"Only {TREE_WORDS} draft trees."
 
 
+@dataclass(frozen=True)
+class DynamicTree:
+    """A tree that grows where the drafter is sure: so many drafted tokens, on so many levels at most."""
+
+    nodes: int
+    depth: int
+
+
+def _tree_problem(value: str) -> str:
+    found = _DYNAMIC.match(value)
+    if not value or _TREE.match(value) or (found and int(found[2]) <= _MOST_LEVELS):
+        return ""
+    return (
+        f"children by level such as 3,2,1, or dynamic:NODES:LEVELS such as dynamic:24:6, {_MOST_LEVELS} levels at most"
+    )
+
+
 def adapter_name(adapter: Any) -> str:
     """The name of an adapter's folder; "" without one."""
     return PurePath(str(adapter).rstrip("/\\")).name if adapter else ""
@@ -129,13 +148,19 @@ class SpeculationSettings(Plain):
     tree: str = setting(
         "",
         "draft tree",
-        "Children of a node on each level, such as 3,2,1, where the drafter knows more than one way on.",
+        "Children of a node by level, such as 3,2,1, or as many of the likeliest as dynamic:24:6 says.",
         head=SPECULATION,
-        choices=(("", "chain"), ("2,2,1", "2,2,1"), ("3,2,1", "3,2,1"), ("4,2,1,1", "4,2,1,1")),
+        choices=(
+            ("", "chain"),
+            ("2,2,1", "2,2,1"),
+            ("3,2,1", "3,2,1"),
+            ("4,2,1,1", "4,2,1,1"),
+            ("dynamic:24:6", "dynamic 24, 6"),
+        ),
         is_free=True,
-        check=lambda value: "" if not value or _TREE.match(value) else "children by level such as 3,2,1",
+        check=_tree_problem,
         option="draft-tree",
-        metavar="N,N,…",
+        metavar="N,N,…|dynamic:N:N",
         label="tree {}",
         axis=lambda value, _: f"tree {value}" if value else "",
         idle=_where_tree_counts,
@@ -252,12 +277,25 @@ class SpeculationSettings(Plain):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Children of a node by level; empty for a chain."""
-        return tuple(map(int, self.tree.split(","))) if self.tree else ()
+        """Children of a node by level; empty for a chain and a dynamic tree."""
+        return tuple(map(int, self.tree.split(","))) if self.tree and self.dynamic is None else ()
+
+    @property
+    def dynamic(self) -> DynamicTree | None:
+        """The limits of a dynamic tree; None for a chain and a static one."""
+        found = _DYNAMIC.match(self.tree)
+        return None if found is None else DynamicTree(int(found[1]), int(found[2]))
+
+    @property
+    def levels(self) -> int:
+        """Of a tree; 0 for a chain."""
+        return len(self.widths) if self.dynamic is None else self.dynamic.depth
 
     @property
     def nodes(self) -> int:
         """Drafted tokens of a whole tree; 0 for a chain."""
+        if self.dynamic is not None:
+            return self.dynamic.nodes
         nodes, level = 0, 1
         for width in self.widths:
             level *= width
@@ -271,6 +309,12 @@ class SpeculationSettings(Plain):
         if self.tree and not DRAFTERS[self.drafter].drafts_trees:
             raise UserError(
                 f"Only {TREE_WORDS} draft trees; drafter {self.drafter} gives a chain, so leave --draft-tree out.",
+                exit_code=USAGE,
+            )
+        if self.dynamic is not None and not DRAFTERS[self.drafter].is_trained:
+            raise UserError(
+                f"Drafter {self.drafter} has no probabilities by which a tree could grow; give --draft-tree children by "
+                "level, such as 3,2,1.",
                 exit_code=USAGE,
             )
         if self.nodes > MOST_NODES:
