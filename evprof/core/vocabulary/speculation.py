@@ -313,8 +313,8 @@ class SpeculationSettings(Plain):
             )
         if self.dynamic is not None and not DRAFTERS[self.drafter].is_trained:
             raise UserError(
-                f"Drafter {self.drafter} has no probabilities by which a tree could grow; give --draft-tree children by "
-                "level, such as 3,2,1.",
+                f"Drafter {self.drafter} has no probabilities by which a tree could grow; give --draft-tree children "
+                "by level, such as 3,2,1.",
                 exit_code=USAGE,
             )
         if self.nodes > MOST_NODES:
