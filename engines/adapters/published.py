@@ -22,6 +22,7 @@ from engines.adapters.folder import check_kind, size_of
 from engines.adapters.following import Entered, FollowingHead
 from engines.adapters.head_files import HeadFiles
 from engines.checkpoints.shape_check import check_rotary
+from engines.decoder.kv_cache import head_shape
 from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, check_rope
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import EAGLE
@@ -337,7 +338,8 @@ def eagle1_state(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def _layer_rows(config: LlamaConfig) -> dict[str, list[int]]:
-    own, shared = (heads * config.head_dim for heads in (config.num_attention_heads, config.num_key_value_heads))
+    shared_heads, width = head_shape(config)
+    own, shared = config.num_attention_heads * width, shared_heads * width
     return {"layer.qkv.weight": [own, shared, shared], "layer.gate_up.weight": [config.intermediate_size] * 2}
 
 
