@@ -198,7 +198,8 @@ class Reference:
         seen = self.target.model(inputs_embeds=embeddings[None], output_hidden_states=True).hidden_states
         hook.remove()
         if not self.is_eagle3:
-            return seen[-1][0]
+            last: torch.Tensor = seen[-1][0]
+            return last
         read = [state[0] for state in [*seen[:-1], *raw]]
         read = [read[layer] for layer in self.reads]
         if self.flags.get("fc_norm"):

@@ -337,7 +337,9 @@ def eagle1_state(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def _layer_rows(config: LlamaConfig) -> dict[str, list[int]]:
-    own, shared = (heads * config.head_dim for heads in (config.num_attention_heads, config.num_key_value_heads))
+    heads = config.num_attention_heads
+    head_dim = config.head_dim or config.hidden_size // heads
+    own, shared = heads * head_dim, (config.num_key_value_heads or heads) * head_dim
     return {"layer.qkv.weight": [own, shared, shared], "layer.gate_up.weight": [config.intermediate_size] * 2}
 
 

@@ -140,7 +140,7 @@ class SpeculationSettings(Plain):
         is_free=True,
         check=_tree_problem,
         option="draft-tree",
-        metavar="N,N,…|dynamic:N:N",
+        metavar="TREE",
         label="tree {}",
         axis=lambda value, _: f"tree {value}" if value else "",
         idle=_where_tree_counts,
