@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ class DraftSide:
     """The target with its cache, and the draft with its own where one takes part.
 
     `law` and `generator` are there when tokens are drawn, `adapter` where the drafter is trained; `widths` are those of
-    the static tree asked for, `dynamic` the limits of a dynamic one.
+    the static tree asked for, `dynamic` the limits of a dynamic one. `about` tells questions apart, for drafters that
+    remember earlier answers.
     """
 
     target: VisionLanguageModel
@@ -33,6 +35,7 @@ class DraftSide:
     adapter: AdapterInfo | None = None
     widths: tuple[int, ...] = ()
     dynamic: DynamicTree | None = None
+    about: Hashable = None
 
     @property
     def alignment(self) -> Alignment:

@@ -53,11 +53,13 @@ class Proposal:
 @dataclass(frozen=True, eq=False)
 class Drafted:
     """One token of a drafter's own: `token` [1, 1] in the target's vocabulary, the `law` [1, V'] it was drawn from
-    (None: chosen), and the drafter's `logits` [1, V'], all over the first V' ids of the target's."""
+    (None: chosen), and the drafter's `logits` [1, V'], all over the first V' ids of the target's. `parent` is in
+    a tree the number of the drafted token it follows, -1 for none; None: the one before it."""
 
     token: torch.Tensor
     law: torch.Tensor | None
     logits: torch.Tensor
+    parent: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +93,14 @@ class Verified:
     """What became of a proposal. The block the target was given is the answer's last token and the k drafted ones.
 
     `path` are the places in that block that stand, 0 first; `features` [1, k + 1, hidden] the target's last hidden
-    states at the block's places, where the drafter wants them.
+    states at the block's places, where the drafter wants them. `block` are its ids, and `logits` [k + 1, V] the
+    target's there, valid until its next pass.
     """
 
     path: Sequence[int]
     features: torch.Tensor | None = None
+    block: Sequence[int] = ()
+    logits: torch.Tensor | None = None
 
 
 class Drafter(ABC):

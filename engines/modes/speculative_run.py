@@ -20,6 +20,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET, JudgementRecord
 from evprof.core.speculation import SpeculationFacts
+from evprof.core.vocabulary.generation import GenerationSettings
 
 _VERIFYING, _DRAFTING = 1, 2
 """Streams of the run's seed: what is drafted and what is decided must not be drawn from the same numbers."""
@@ -46,6 +47,7 @@ class SpeculativeRun(PlainRun):
             None if draft is None else draft.cached,
             law,
             make_generator(settings, drafts_on, stream=_DRAFTING) if law else None,
+            about=course.sample,
         )
         self.drafter, self._facts = make_drafter(settings, side)
         target.cached.keeps_features, target.cached.reads = self.drafter.wants_features, self.drafter.reads
@@ -56,6 +58,10 @@ class SpeculativeRun(PlainRun):
     def facts(self) -> SpeculationFacts | None:
         """What the drafter is."""
         return self._facts
+
+    def settings_of(self, role: str) -> GenerationSettings:
+        """The draft's visual tokens may be pruned apart."""
+        return self.course.settings.as_drafting if role == DRAFT else self.course.settings
 
     def decode(self, first: torch.Tensor | None) -> None:
         """Rounds until the answer ends."""
