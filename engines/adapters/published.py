@@ -22,7 +22,6 @@ from engines.adapters.folder import check_kind, size_of
 from engines.adapters.following import Entered, FollowingHead
 from engines.adapters.head_files import HeadFiles
 from engines.checkpoints.shape_check import check_rotary
-from engines.decoder.kv_cache import head_shape
 from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, check_rope
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import EAGLE
@@ -338,8 +337,9 @@ def eagle1_state(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
 
 
 def _layer_rows(config: LlamaConfig) -> dict[str, list[int]]:
-    shared_heads, width = head_shape(config)
-    own, shared = config.num_attention_heads * width, shared_heads * width
+    heads = config.num_attention_heads
+    head_dim = config.head_dim or config.hidden_size // heads
+    own, shared = heads * head_dim, (config.num_key_value_heads or heads) * head_dim
     return {"layer.qkv.weight": [own, shared, shared], "layer.gate_up.weight": [config.intermediate_size] * 2}
 
 

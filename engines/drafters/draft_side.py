@@ -34,8 +34,8 @@ class DraftSide:
     generator: torch.Generator | None = None
     adapter: AdapterInfo | None = None
     widths: tuple[int, ...] = ()
-    about: Hashable = None
     dynamic: DynamicTree | None = None
+    about: Hashable = None
 
     @property
     def alignment(self) -> Alignment:

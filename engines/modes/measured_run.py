@@ -224,7 +224,7 @@ class MeasuredRun:
         if self._ends_in_other_head(role):
             chosen = ChosenStep(None)
         elif role == TARGET and reads_inside(self._request):
-            chosen = no_step(settings.switches, "the head that drafts reads what enters the target's layers")
+            chosen = no_step(self._switches(role), "the head that drafts reads what enters the target's layers")
         else:
             chosen = warm.steps.choose(self._switches(role), plan)
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)

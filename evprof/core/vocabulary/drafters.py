@@ -11,7 +11,8 @@ class DrafterKind:
     """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
     `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
-    part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains.
+    part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains,
+    `grows_trees`: dynamic ones, too.
     `maps_cache`: it drafts nothing but maps the draft's KV cache to the target's (mode kv-adapted), which changes the
     answer. `is_cheap`: drafts cost next to nothing, so long ones may pay. `ends_in_other_head`: the draft's steps
     end in another head than its own, so that they are neither compiled nor captured.
@@ -28,6 +29,7 @@ class DrafterKind:
     takes_draft: bool = False
     is_trained: bool = False
     drafts_trees: bool = False
+    grows_trees: bool = False
     maps_cache: bool = False
     is_cheap: bool = False
     ends_in_other_head: bool = False
@@ -78,6 +80,7 @@ _ALL = (
         absence="A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
         is_trained=True,
         drafts_trees=True,
+        grows_trees=True,
         is_cheap=True,
         card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
         "the target's frozen embeddings and head. It needs no draft model.",
@@ -91,6 +94,7 @@ _ALL = (
         absence="Medusa heads on the target's last hidden state drafted; their tokens are marked in the target's text.",
         is_trained=True,
         drafts_trees=True,
+        grows_trees=True,
         is_cheap=True,
     ),
     DrafterKind(
@@ -148,12 +152,14 @@ DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
 """What lies in a folder of its own."""
 
-_DRAFT_TREES = [drafter.word for drafter in DRAFTERS.values() if drafter.drafts_trees]
-TREE_WORDS = f"{', '.join(_DRAFT_TREES[:-1])} and {_DRAFT_TREES[-1]}"
-"""Those that draft trees, in words."""
-
 TAUGHT_KINDS = tuple(key for key in ADAPTER_KINDS if KINDS[key].sizes)
 """What `evprof adapter train` teaches."""
+
+TREE_WORDS = ", ".join(drafter.word for drafter in DRAFTERS.values() if drafter.drafts_trees)
+"""Those that draft trees, in words."""
+
+GROWING_WORDS = ", ".join(drafter.word for drafter in DRAFTERS.values() if drafter.grows_trees)
+"""Those that draft dynamic ones."""
 
 MODEL, LOOKUP, SUFFIX, RECYCLING, SELF, EAGLE, MEDUSA, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, MODEL, TREE_WORDS
+from evprof.core.vocabulary.drafters import DRAFTERS, GROWING_WORDS, KINDS, MODEL, TREE_WORDS
 from evprof.core.vocabulary.setting import Situation, setting
 from evprof.core.vocabulary.switches import PRUNINGS
 
@@ -76,7 +76,7 @@ def _where_tree_counts(here: Situation) -> str:
         return reason
     drafter = KINDS.get(here.values["drafter"])
     is_tree = drafter is not None and drafter.drafts_trees and not here.described.is_parallel
-    return "" if is_tree else f"Only {TREE_WORDS} draft trees."
+    return "" if is_tree else f"Only some drafters draft trees: {TREE_WORDS}."
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class SpeculationSettings(Plain):
     tree: str = setting(
         "",
         "draft tree",
-        "Children of a node by level, such as 3,2,1, or as many of the likeliest as dynamic:24:6 says.",
+        "Children of a node by level, such as 3,2,1; of a head also dynamic:NODES:LEVELS, the likeliest paths.",
         head=SPECULATION,
         choices=(
             ("", "chain"),
@@ -160,7 +160,7 @@ class SpeculationSettings(Plain):
         is_free=True,
         check=_tree_problem,
         option="draft-tree",
-        metavar="N,N,…|dynamic:N:N",
+        metavar="TREE",
         label="tree {}",
         axis=lambda value, _: f"tree {value}" if value else "",
         idle=_where_tree_counts,
@@ -308,13 +308,14 @@ class SpeculationSettings(Plain):
             raise UserError(f"Drafter {self.drafter} is trained; name its folder with --adapter.", exit_code=USAGE)
         if self.tree and not DRAFTERS[self.drafter].drafts_trees:
             raise UserError(
-                f"Only {TREE_WORDS} draft trees; drafter {self.drafter} gives a chain, so leave --draft-tree out.",
+                f"Only some drafters draft trees ({TREE_WORDS}); drafter {self.drafter} gives a chain, so leave "
+                "--draft-tree out.",
                 exit_code=USAGE,
             )
-        if self.dynamic is not None and not DRAFTERS[self.drafter].is_trained:
+        if self.dynamic is not None and not DRAFTERS[self.drafter].grows_trees:
             raise UserError(
-                f"Drafter {self.drafter} has no probabilities by which a tree could grow; give --draft-tree children "
-                "by level, such as 3,2,1.",
+                f"Drafter {self.drafter} knows no chances to grow a dynamic tree by ({GROWING_WORDS} do); name "
+                "children by level, such as --draft-tree 3,2,1.",
                 exit_code=USAGE,
             )
         if self.nodes > MOST_NODES:
