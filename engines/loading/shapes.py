@@ -161,7 +161,7 @@ def vision_shape(config: ModelConfig) -> VisionShape:
         patch=number(vision.patch_size),
         patches=patches(vision),
         kept=config.tokens_per_frame,
-        projected=config.projected_tokens if config.projected_tokens != config.tokens_per_frame else 0,
+        projected=config.projected_tokens if config.projected_tokens != config.tokens_per_frame else None,
         projections=(*projections, (hidden, hidden)) if config.has_adaptor else projections,
         channels=number(vision.num_channels),
     )

@@ -49,7 +49,7 @@ def _published_vision(family: Family) -> VisionShape:
         patches=patches,
         kept=family.frame_tokens,
         projections=(*into, (hidden, hidden)) if family.has_adaptor else into,
-        projected=patches if family.pools_projected else 0,
+        projected=patches if family.pools_projected else None,
     )
 
 
