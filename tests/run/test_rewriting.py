@@ -10,9 +10,9 @@ import pytest
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
-from evprof.export.report.data import Source
+from evprof.export.report.data import Source, gather
 from evprof.export.report.html import html
-from evprof.export.report.writing import build_report, gather
+from evprof.export.report.writing import build_report
 from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.notebook.session import Session

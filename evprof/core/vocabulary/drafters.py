@@ -16,7 +16,8 @@ class DrafterKind:
     answer. `is_cheap`: drafts cost next to nothing, so long ones may pay. `ends_in_other_head`: the draft's steps
     end in another head than its own, so that they are neither compiled nor captured.
 
-    Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most.
+    Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most;
+    without them it is not taught here but published by others.
     """
 
     key: str
@@ -44,6 +45,25 @@ _ALL = (
         absence="The drafts were taken from the prompt and from what the target had said before.",
     ),
     DrafterKind(
+        "suffix",
+        "suffix automaton",
+        "suffix automaton",
+        "what followed the longest words said before, in prompt, answer and earlier answers",
+        absence="The drafts were taken from the prompt, from what the target had said, and from its earlier answers to "
+        "other questions.",
+        is_cheap=True,
+    ),
+    DrafterKind(
+        "recycling",
+        "token recycling",
+        "token recycling",
+        "what the target thought likely after the same tokens before",
+        absence="The drafts were read off what the target thought likely after the same tokens before, in this answer "
+        "and in earlier ones to other questions.",
+        drafts_trees=True,
+        is_cheap=True,
+    ),
+    DrafterKind(
         "self",
         "target itself",
         "the target itself",
@@ -61,7 +81,17 @@ _ALL = (
         is_cheap=True,
         card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
         "the target's frozen embeddings and head. It needs no draft model.",
-        sizes={"window": (1, 4096), "steps": (1, 8)},
+        sizes={"window": (1, 4096), "steps": (1, 8), "published": (0, 1)},
+    ),
+    DrafterKind(
+        "medusa",
+        "Medusa",
+        "Medusa heads",
+        "published heads on the target's last hidden state, one for each token ahead",
+        absence="Medusa heads on the target's last hidden state drafted; their tokens are marked in the target's text.",
+        is_trained=True,
+        drafts_trees=True,
+        is_cheap=True,
     ),
     DrafterKind(
         "hidden",
@@ -116,7 +146,14 @@ DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items
 """Those that draft."""
 
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
-"""What can be trained."""
+"""What lies in a folder of its own."""
 
-MODEL, LOOKUP, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
+_DRAFT_TREES = [drafter.word for drafter in DRAFTERS.values() if drafter.drafts_trees]
+TREE_WORDS = f"{', '.join(_DRAFT_TREES[:-1])} and {_DRAFT_TREES[-1]}"
+"""Those that draft trees, in words."""
+
+TAUGHT_KINDS = tuple(key for key in ADAPTER_KINDS if KINDS[key].sizes)
+"""What `evprof adapter train` teaches."""
+
+MODEL, LOOKUP, SUFFIX, RECYCLING, SELF, EAGLE, MEDUSA, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""

@@ -13,6 +13,9 @@ from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Situation, setting
 LANGUAGE_MODEL, VISION = "Language model", "Vision"
 """Heads of these settings."""
 
+PRUNINGS = ("attention", "similarity", "random")
+"""By what visual tokens are kept; `random` is the control for the others."""
+
 LOSSY_CACHES = ("fp8", "hqq8", "hqq4")
 """KV caches that keep less than was computed."""
 
@@ -192,11 +195,11 @@ class Switches(Plain):
     prune_by: str = setting(
         "attention",
         "chosen by",
-        "Keeps what the tower attends to most, or what is least alike.",
+        "Keeps what the tower attends to most, what is least alike, or any (random: the control).",
         effect=LOSSY,
         head=VISION,
         follows="visual_keep",
-        choices=_words("attention", "similarity"),
+        choices=_words(*PRUNINGS),
         told_with="visual_keep",
         idle=lambda here: "Every visual token is kept." if here.values["visual_keep"] == 1 else "",
         is_lossy=lambda _: False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
+from evprof.metrics.comparison.accuracy import accuracy_document, paired_accuracy
 from evprof.metrics.comparison.answers import diff_of
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
@@ -106,6 +107,7 @@ def compare_document(
         "settings": [row.to_json() for row in setting_rows(listed) if row.differs or not differences_only],
         "rows": [row.to_json() for row in rows],
         **{key: pairs[0][key] for key in ("contributions", "generation", "token_match", "text_diff")},
+        "accuracy": accuracy_document(listed, basis),
         "pairs": pairs,
     }
 
@@ -125,6 +127,7 @@ def pair_document(
     """
     pairs = matched(baseline, other)
     is_counted = (baseline.is_cell or other.is_cell) and pairs.is_paired
+    right = paired_accuracy(baseline, other)
     return {
         "run_id": other.run_id,
         "label": other.label,
@@ -135,6 +138,7 @@ def pair_document(
         ),
         "generation": generation_of(pairs),
         "token_match": token_match_of(pairs),
+        "mcnemar": None if right is None else right.to_json(),
         "text_diff": None if is_counted else diff_of(pairs.before[0][0], pairs.after[0][0]).to_json(),
     }
 

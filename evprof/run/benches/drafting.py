@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import KINDS, KV, LOOKUP, MODEL, SELF
+from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, KV, MODEL, SELF
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
@@ -69,8 +69,10 @@ def contenders(adapters: Sequence[AdapterInfo]) -> list[DraftingContender]:
         DraftingContender(
             "the same, from the prefill on", replace(plain, begins="prefill"), PARALLEL_PREFILL, sweeps=False
         ),
-        DraftingContender(KINDS[LOOKUP].contender, replace(plain, drafter=LOOKUP)),
     ]
+    for key, kind in DRAFTERS.items():
+        if not (kind.is_trained or kind.takes_draft or key == SELF):
+            found += _with_trees(kind.contender, replace(plain, drafter=key))
     for adapter in adapters:
         found += _trained(adapter)
     return [*found, DraftingContender(KINDS[SELF].contender, replace(plain, drafter=SELF))]
@@ -80,9 +82,12 @@ def _trained(adapter: AdapterInfo) -> list[DraftingContender]:
     folder, name = str(adapter.folder), KINDS[adapter.kind].contender
     if KINDS[adapter.kind].maps_cache:
         return [DraftingContender(name, SpeculationSettings(adapter=folder), KV_ADAPTED, sweeps=False)]
-    asked = SpeculationSettings(drafter=adapter.kind, adapter=folder)
+    return _with_trees(name, SpeculationSettings(drafter=adapter.kind, adapter=folder))
+
+
+def _with_trees(name: str, asked: SpeculationSettings) -> list[DraftingContender]:
     found = [DraftingContender(name, asked)]
-    if KINDS[adapter.kind].drafts_trees:
+    if KINDS[asked.drafter].drafts_trees:
         for tree in TREES:
             depth = len(tree.split(","))
             found.append(

@@ -13,7 +13,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import LengthFacts, ModelFacts
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.switches import Switches
+from evprof.core.vocabulary.switches import PRUNINGS, Switches
 
 LLM = ("prefill", "decode")
 """What document 004 calls stage 4, and expects its speedups of."""
@@ -180,7 +180,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("frame-cache", "disk hit", ("load",), _switch(frame_cache="disk"), roles=(TARGET,)),
     *(
         Variant("visual-keep", f"0.5 {way}", LLM, _switch(visual_keep=0.5, prune_by=way), expects=PRUNING)
-        for way in ("attention", "similarity")
+        for way in PRUNINGS
     ),
     Variant("projector", "fused", ("vision",), _switch(projector="fused"), against="reference", families=_EVENTGPT),
     Variant(
