@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.identical_step import IDENTICAL
 from engines.decoder.kernels_taken import kernels_taken
 from engines.decoder.kv_cache import weigh
 from engines.decoder.quantized_kv import check_cache
@@ -37,7 +38,7 @@ from engines.stages.pipeline import ModelPass, Tell, capacity_of
 from engines.stages.reading import OFF, files_of, import_reader_of, recording_problems
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
-from evprof.core.errors import Cancelled, UserError
+from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
@@ -47,6 +48,9 @@ from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.setting import Situation
+from evprof.core.vocabulary.settings import SETTINGS
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.page_cache import prefetch
 
 
@@ -216,13 +220,24 @@ class MeasuredRun:
             taken.cache,
         )
         self._doing = f"while the decode step of the {role} was made"
-        chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(settings.switches, plan)
+        chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(self._switches(role), plan)
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
         self._taken[role] = replace(taken, step=chosen.kind)
         self._describe({"models": {role: self._taken[role]}, "setup": {role: setup}})
         if chosen.sentence is not None:
             self._warn(chosen.sentence)
         return chosen
+
+    def _switches(self, role: str) -> Switches:
+        """Raises UserError where drafts cannot be verified as asked. Who only drafts may compute as it likes."""
+        settings, mode = self._plan.settings, mode_of(self._request.mode)
+        switches = settings.switches
+        if switches.step != IDENTICAL:
+            return switches
+        entry = SETTINGS["step"]
+        if reason := entry.refuses(Situation(mode.key, settings.flat()), switches.step):
+            raise UserError(f"{entry.flag} {switches.step}: {reason}", exit_code=USAGE)
+        return replace(switches, step="auto") if mode.drafts and role == DRAFT else switches
 
     def _ends_in_other_head(self, role: str) -> bool:
         """Whether the draft's steps are not its own: a compiled or captured one would end in its own head."""

@@ -242,7 +242,7 @@ BENCHMARKS = {
         ),
         (
             *(takes.pair, takes.only("names of drafters"), takes.scenes, takes.max_new_tokens),
-            *(takes.repeat(3), takes.device, takes.dtype, takes.sessions, takes.markdown),
+            *(takes.repeat(3), takes.device, takes.dtype, takes.step, takes.sessions, takes.markdown),
         ),
         _speculation,
         speculation_blocks,

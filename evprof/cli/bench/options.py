@@ -40,6 +40,11 @@ def dtype(parser: argparse.ArgumentParser) -> None:
     add_setting(parser, SETTINGS["dtype"], default="auto")
 
 
+def step(parser: argparse.ArgumentParser) -> None:
+    """Adds which decode step all take."""
+    add_setting(parser, SETTINGS["step"], default="auto")
+
+
 def _repeat(rounds: int, parser: argparse.ArgumentParser) -> None:
     """Adds how often everything takes its turn."""
     parser.add_argument(

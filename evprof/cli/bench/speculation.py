@@ -33,6 +33,7 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
         target,
         repeat=options.repeat,
         max_new_tokens=options.max_new_tokens,
+        step=options.step,
         judge=FlipJudge(target),
     )
     with stop_flag() as stop:

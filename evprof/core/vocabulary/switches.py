@@ -43,10 +43,10 @@ def _cache_refusal(here: Situation, value: Any) -> str:
 
 
 def _step_refusal(here: Situation, value: Any) -> str:
-    """Why a decode step cannot be compiled, captured or fused; in the engine's order."""
-    if value not in ("compiled", "graphs", "fused"):
+    """Why a decode step cannot be compiled, captured, fused or identical; in the engine's order."""
+    if value not in ("compiled", "graphs", "fused", "identical"):
         return ""
-    if value != "compiled" and not here.has_cuda:
+    if value in ("graphs", "fused") and not here.has_cuda:
         return {"graphs": "CUDA graphs need", "fused": "The fused step needs"}[value] + " a model on a CUDA device."
     if here.values["early_exit"] is not None and not here.described.is_paired:
         return "Early exit decides token by token how far to go."
@@ -55,6 +55,16 @@ def _step_refusal(here: Situation, value: Any) -> str:
         return f"It needs a cache that is written in place: choose the static KV cache instead of {cache}."
     if value == "fused" and attention != "auto":
         return f"It computes attention with a kernel of its own: choose attention auto instead of {attention}."
+    return _other_shape(here) if value == "identical" else ""
+
+
+def _other_shape(here: Situation) -> str:
+    """Why drafts cannot be verified as plain steps compute them."""
+    mode, values = here.described, here.values
+    if mode.is_parallel and values["verify"] == "last-chunk":
+        return "Drafts in the prefill's last chunk are not verified in a step's shape: verify them after it."
+    if mode.drafts and not mode.is_parallel and values["tree"]:
+        return "A tree's tokens stand elsewhere in the cache than single steps put them: draft chains."
     return ""
 
 
@@ -90,11 +100,17 @@ class Switches(Plain):
     step: str = setting(
         "auto",
         "decode step",
-        "One kernel at a time, compiled, as a recorded CUDA graph, or in seven kernels a layer (fused).",
+        "One kernel at a time, compiled, a CUDA graph, seven kernels a layer (fused), or the same bits in any block.",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
-        choices=_words("auto", "eager", "compiled", graphs="CUDA graphs", fused="fused kernels"),
-        label={"eager": "eager step", "compiled": "compiled", "graphs": "graphs", "fused": "fused step"},
+        choices=_words("auto", "eager", "compiled", "identical", graphs="CUDA graphs", fused="fused kernels"),
+        label={
+            "eager": "eager step",
+            "compiled": "compiled",
+            "graphs": "graphs",
+            "fused": "fused step",
+            "identical": "identical step",
+        },
         is_told_idle=True,
         refuses=_step_refusal,
     )

@@ -11,6 +11,7 @@ from evprof.core.vocabulary.drafters import KINDS, KV, LOOKUP, MODEL, SELF
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo
 
 GAMMAS = tuple(range(1, 9))
@@ -91,12 +92,19 @@ def _trained(adapter: AdapterInfo) -> list[DraftingContender]:
 
 
 def plain_request(
-    sample: Sample, draft: ModelChoice, target: ModelChoice, max_new_tokens: int, temperature: float = 0.0
+    sample: Sample,
+    draft: ModelChoice,
+    target: ModelChoice,
+    max_new_tokens: int,
+    *,
+    temperature: float = 0.0,
+    step: str = "auto",
 ) -> RunRequest:
-    """The target alone, as everybody is measured against."""
+    """The target alone, as everybody is measured against; `step` is the decode step of all."""
     settings = GenerationSettings(
         max_new_tokens=max_new_tokens,
         temperature=temperature,
+        switches=Switches(step=step),
         speculation=SpeculationSettings(judges=False),
     )
     return RunRequest("target", sample, draft, target, settings, keeps_frames=False)

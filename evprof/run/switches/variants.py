@@ -156,7 +156,10 @@ VARIANTS: tuple[Variant, ...] = (
     *(Variant("attention", kind, ("prefill",), _switch(attention=kind), against="sdpa") for kind in ("flash", "cudnn")),
     Variant("cache", "static", ("decode",), VariantChange(), _switch(cache="dynamic"), "dynamic"),
     *(Variant("cache", kind, ("decode",), _switch(cache=kind), against="static") for kind in ("fp8", "hqq8", "hqq4")),
-    *(Variant("step", kind, ("decode",), _switch(step=kind), against="eager") for kind in ("compiled", "graphs")),
+    *(
+        Variant("step", kind, ("decode",), _switch(step=kind), against="eager")
+        for kind in ("compiled", "graphs", "identical")
+    ),
     Variant("step", "fused", ("decode",), _switch(step="fused", attention="auto"), against="eager"),
     Variant("prefill-chunk", "", ("prefill",), _switch(prefill_chunk=quarter_of_prompt), against="all at once"),
     Variant("early-exit", "", ("decode",), _switch(early_exit=half_of_layers)),
