@@ -80,6 +80,14 @@ def log_warnings_fail(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("logged: " + "; ".join(collector.lines))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def ordinary_priority() -> Iterator[None]:
+    """A window in a test gives way to nobody: a priority that may not be raised again would stay low in later tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evprof.run.processes.giving_way.WINDOW.begin", lambda: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     """Threads and child processes that a test starts end with it; those told to stop get time to do so."""

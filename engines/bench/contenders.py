@@ -19,7 +19,7 @@ HF_EAGER, HF_STATIC_COMPILED = "hf_eager", "hf_static_compiled"
 PLAIN, FUSED, COMPILED = "plain", "fused", "compiled"
 """Groups of contenders: what may take long, or fail for good, is measured apart from the others."""
 
-_ON_A_CPU = ("compiled",)
+_ON_A_CPU = ("compiled", "identical")
 """The kinds of step, beside the eager one, that need no GPU."""
 
 

@@ -6,6 +6,7 @@ from engines.decoder.attention import added, causal_mask, kernel_of
 from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.decoding import CachedModel
 from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.identical_step import POSITIONS, IdenticalStep
 from engines.decoder.llama import LlamaDecoder
 
 
@@ -22,6 +23,8 @@ def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
         step = cached.own_step
         is_own = step is not None and step.problem is None and not isinstance(step, (CompiledStep, EarlyExitStep))
         sizes = {"decode": 1} | ({"verify": min(block, length)} if block > 1 else {})
+        if is_own and isinstance(step, IdenticalStep):
+            is_own, sizes = False, dict.fromkeys(sizes, POSITIONS)
         for name, new in sizes.items():
             found[name] = getattr(step, "attention_kernel", None) if is_own else _kernel(decoder, length, new)
     return {name: kernel for name, kernel in found.items() if kernel}

@@ -1,5 +1,5 @@
-"""Which decode step a run takes: eager, compiled, captured or fused, or one with an early exit, and why not the one
-asked for.
+"""Which decode step a run takes: eager, compiled, captured, fused or identical, or one with an early exit, and why not
+the one asked for.
 
 What is compiled or captured is kept with the model and made in setup, before a run's zero.
 """
@@ -20,6 +20,7 @@ from engines.decoder.early_exit import EarlyExitStep
 from engines.decoder.fused_graphs import FusedGraphs, FusedStep
 from engines.decoder.fused_pass import FUSED, fusing_problem
 from engines.decoder.fused_proof import is_proven
+from engines.decoder.identical_step import IDENTICAL, IdenticalStep
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.layerwise import LayerwiseBody
 from engines.decoder.llama import LlamaDecoder
@@ -29,9 +30,9 @@ from evprof.core.vocabulary.switches import Switches
 
 EAGER, COMPILED, GRAPHS = "eager", "compiled", "graphs"
 
-_MADE_WORDS = {COMPILED: "compiled", GRAPHS: "captured as a CUDA graph", FUSED: "fused"}
+_MADE_WORDS = {COMPILED: "compiled", GRAPHS: "captured as a CUDA graph", FUSED: "fused", IDENTICAL: "identical"}
 
-_Step = CompiledStep | GraphStep | FusedStep
+_Step = CompiledStep | GraphStep | FusedStep | IdenticalStep
 
 _TEXT_POSITIONS = 64
 _LEAST_VISUAL = 576
@@ -111,8 +112,9 @@ class DecodeSteps:
             return ChosenStep(None)
         if plan.cache != STATIC:
             return ChosenStep(None, sentence=_because(asked, f"it needs a static cache, and this one is {plan.cache}"))
-        if asked in (GRAPHS, FUSED) and plan.batch > 1:
-            return ChosenStep(None, sentence=_because(asked, "a batch is not captured"))
+        if asked in (GRAPHS, FUSED, IDENTICAL) and plan.batch > 1:
+            reason = "it takes one row, and this is a batch" if asked == IDENTICAL else "a batch is not captured"
+            return ChosenStep(None, sentence=_because(asked, reason))
         if asked == "auto":
             asked = FUSED if is_proven(self._decoder.device) and not self._fusing_problem(switches) else GRAPHS
         return self._made_for(asked, plan, self._fusing_problem(switches) if asked == FUSED else "")
@@ -160,6 +162,8 @@ class DecodeSteps:
         graphs: tuple[str, Callable[[], _Step]] = (GRAPHS, lambda: GraphStep(decoder))
         if kind == GRAPHS:
             return [graphs]
+        if kind == IDENTICAL:
+            return [(IDENTICAL, lambda: IdenticalStep(decoder))]
         if kind == FUSED:
             is_cuda = decoder.device.type == "cuda"
             return [(FUSED, lambda: FusedGraphs(decoder)), graphs] if is_cuda else [(FUSED, lambda: FusedStep(decoder))]
@@ -168,6 +172,11 @@ class DecodeSteps:
             return [*plain]
         # Compiled kernels still are some hundred launches a step: captured, they are one.
         return [("captured", lambda: GraphStep(decoder, body=LayerwiseBody(), kind=COMPILED)), *plain]
+
+
+def no_step(switches: Switches, reason: str) -> ChosenStep:
+    """The decoder's own pass, with a sentence where something else was asked for."""
+    return ChosenStep(None, sentence=_because(switches.step, reason))
 
 
 def is_on_cuda(decoder: LlamaDecoder) -> bool:

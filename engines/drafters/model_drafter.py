@@ -5,7 +5,10 @@ Every token the target emits is fed to it sooner or later; what was rejected is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import count as numbered
 
 import torch
 
@@ -19,6 +22,9 @@ from engines.tokens.uploads import upload
 from engines.tokens.vocabulary_alignment import Alignment
 from evprof.core.errors import Cancelled
 from evprof.core.speculation import REENCODED
+
+_WAYS_ON = 4
+"""Tokens that a grown tree knows after each."""
 
 
 class ModelDrafter(Drafter):
@@ -45,6 +51,7 @@ class ModelDrafter(Drafter):
         self._eos_ids = eos_ids
         self._law, self._generator = law, generator
         self._rows = target_rows
+        self._branch: list[int] | None = None
         alignment.bring_to(self.device)
 
     def see(self, visual: torch.Tensor) -> None:
@@ -80,15 +87,56 @@ class ModelDrafter(Drafter):
             yield Drafted(token, law, kept)
             logits = self.model.step(self._alignment.ids_for_draft(token))[:, -1]
 
+    def grown(self, logits: torch.Tensor) -> Iterator[Drafted]:
+        """A tree after what the cache holds, with these logits [1, V]: the token whose way is likeliest comes next.
+
+        A pass for each but the first, taken when the next is asked for, over what its way does not share with the one
+        before. Proposed for certain; the host reads the likeliest after each pass.
+        """
+        numbers = numbered()  # of two equally likely ones the first
+        ways: list[list[int]] = []
+        open_ends: list[tuple[float, int, int, int, torch.Tensor]] = []
+        way: list[int] = []
+        parent, chance = -1, 0.0
+        while True:
+            if not way or way[-1] not in self._eos_ids:
+                seen = self.heard(logits)
+                kept = seen if self.model.own_step is None else seen.clone()
+                law = seen.float().softmax(-1) if self._law is None else self._law(seen)
+                found = law.log()[0].topk(min(_WAYS_ON, law.shape[-1]))
+                for more, token in zip(found.values.tolist(), found.indices.tolist(), strict=True):
+                    if more > -math.inf:
+                        heappush(open_ends, (-chance - more, next(numbers), parent, token, kept))
+            if not open_ends:
+                return
+            less, _, parent, token, kept = heappop(open_ends)
+            way, chance = [*(ways[parent] if parent >= 0 else ()), token], -less
+            yield Drafted(upload([[token]], self.device), None, kept, parent)
+            parent = len(ways)
+            ways.append(way)
+            if token not in self._eos_ids:
+                logits = self._follow(way)
+
+    def _follow(self, way: list[int]) -> torch.Tensor:
+        """The logits [1, V] after a way from the prompt's end, all of which the cache then holds."""
+        shared = min(_shared(self._branch or (), way), len(way) - 1)
+        self.model.crop(self.model.prompt_length + shared)
+        self._branch = way
+        return self.model.step(self._for_draft(way[shared:]))[:, -1]
+
     def proposal(self, chosen: Sequence[Drafted]) -> Proposal:
         """Drafted tokens (at least one) as the target is to judge them."""
         laws = [one.law for one in chosen if one.law is not None]
         ids = torch.cat([one.token for one in chosen])[:, 0]
-        return Proposal(ids, self._stacked(laws), logits=[one.logits for one in chosen])
+        parents = tuple(one.parent for one in chosen if one.parent is not None) or None
+        return Proposal(ids, self._stacked(laws), parents, logits=[one.logits for one in chosen])
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:
-        """Cuts what was rejected off the cache."""
-        self.model.rolled_back += self.model.crop(self.model.prompt_length + len(ids) - 1)
+        """Cuts what was rejected off the cache; of a tree's last way what the answer does not begin with."""
+        kept = len(ids) - 1
+        if self._branch is not None:
+            kept, self._branch = _shared(self._branch, ids[:-1]), None
+        self.model.rolled_back += self.model.crop(self.model.prompt_length + kept)
 
     def finish(self, ids: Sequence[int]) -> None:
         """Feeds what a fully accepted last round left out."""
@@ -118,6 +166,12 @@ class ModelDrafter(Drafter):
         stacked = torch.cat(laws)
         lacking = self._rows - stacked.shape[-1]
         return torch.nn.functional.pad(stacked, (0, lacking)) if lacking > 0 else stacked
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many ids two sequences begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def make(side: DraftSide) -> Drafter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -35,6 +35,14 @@ class FreeDrafts:
     spent_ns: int = 0
 
     @property
+    def firsts(self) -> dict[int, int]:
+        """The tokens that may begin the answer, with their numbers: of a chain the first, of a tree all that follow
+        nothing."""
+        above = (place - 1 if one.parent is None else one.parent for place, one in enumerate(self.chosen))
+        pairs = zip(self.ids, above, strict=True)
+        return {token: place for place, (token, parent) in enumerate(pairs) if parent < 0}
+
+    @property
     def size(self) -> int:
         """Number of drafted tokens."""
         return len(self.ids)
@@ -44,7 +52,8 @@ class DraftThread:
     """Runs `prepare`, which prefills the draft and gives the logits [1, V] after its prompt, then drafts.
 
     Drafting ends after `most` tokens, after one of `eos_ids`, when it is closed, or when `stop` is set. `beside` is
-    set should this thread fail, so that the other side stops too. `worker` lends the thread.
+    set should this thread fail, so that the other side stops too. `worker` lends the thread. A tree goes on beside an
+    end of sequence.
     """
 
     def __init__(
@@ -60,6 +69,7 @@ class DraftThread:
         side: AbstractContextManager[None],
         answer: Answer,
         worker: DraftWorker,
+        is_tree: bool = False,
     ) -> None:
         self._prepare = prepare
         self._drafter = drafter
@@ -80,6 +90,7 @@ class DraftThread:
         self._is_over = False
         self._error: BaseException | None = None
         self._worker = worker
+        self._is_tree = is_tree
         self._done: threading.Event | None = None
 
     def start(self) -> None:
@@ -179,7 +190,7 @@ class DraftThread:
         with self._clock.stage("decode", DRAFT, device) as span:
             self._start_ns = span.start_ns
             try:
-                for count, one in enumerate(self._drafter.drafted(logits), 1):
+                for count, one in enumerate(self._source(logits), 1):
                     waiting.append(one)
                     self._take(reader.push(one.token), waiting)
                     self._clock.settle()
@@ -190,9 +201,16 @@ class DraftThread:
             finally:
                 span.output("token ids", self._ids)
 
+    def _source(self, logits: torch.Tensor) -> Iterator[Drafted]:
+        return self._drafter.grown(logits) if self._is_tree else self._drafter.drafted(logits)
+
+    @property
+    def _has_ended(self) -> bool:
+        return not self._is_tree and bool(self._ids) and self._ids[-1] in self._eos_ids
+
     def _take(self, ids: list[int], waiting: deque[Drafted]) -> None:
         with self._changed:
-            if self._is_closed or (self._ids and self._ids[-1] in self._eos_ids):
+            if self._is_closed or self._has_ended:
                 return
             for token_id in ids:
                 self._ids.append(token_id)
@@ -202,4 +220,4 @@ class DraftThread:
     def _ends(self) -> bool:
         if self._stop.is_set():
             raise Cancelled
-        return self._is_closed or bool(self._ids and self._ids[-1] in self._eos_ids)
+        return self._is_closed or self._has_ended

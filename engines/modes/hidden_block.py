@@ -1,4 +1,4 @@
-"""The tokens drafted inside a target's prefill: judged in one block, recorded as a round, both caches brought in line.
+"""A chain or tree drafted inside a target's prefill: judged in one block, recorded as a round, caches brought in line.
 
 The first is judged by the prefill's own logits for nothing. The rest takes one pass after the prefill, or rides in its
 last chunk. Losslessness is `verification`'s; this knows no thread and no stage.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from engines.decoder.decoding import CachedModel, Limits
+from engines.decoder.llama import BlockShape
 from engines.drafters.drafter import Proposal, Verified
 from engines.drafters.model_drafter import ModelDrafter
 from engines.measuring.timing import OpenSpan, StageClock
@@ -87,7 +88,7 @@ class HiddenBlock:
 
     def first(self, chosen: int, drafts: FreeDrafts) -> None:
         """The answer's first token, greedily `chosen` by the prefill's logits, as soon as the host knows it."""
-        origin = ORIGIN_ACCEPTED if chosen == drafts.ids[0] else ORIGIN_BONUS
+        origin = ORIGIN_ACCEPTED if chosen in drafts.firsts else ORIGIN_BONUS
         self._answer.add(chosen, origin, 0)
 
     def verify(self, logits: torch.Tensor, drafts: FreeDrafts, rounds: Rounds) -> None:
@@ -97,21 +98,28 @@ class HiddenBlock:
         """
         clock, answer, target = self._clock, self._answer, self._target
         known = answer.ids[0] if answer.ids else None
-        if known is not None and (known != drafts.ids[0] or known in self._limits.eos_ids):
+        node = None if known is None else drafts.firsts.get(known)
+        if known is not None and (node is None or known in self._limits.eos_ids):
             proposal = self._drafter.proposal(drafts.chosen)
-            is_right = known == drafts.ids[0]
-            judged = Judged((0, 1) if is_right else (0,), (known,))
+            judged = Judged((0,) if node is None else (0, node + 1), (known,))
             self._record(proposal, judged, drafts, logits, rounds, verify_ns=0)
             return
         proposal = self.carry(drafts)
         with clock.child_on("verify", target.role, target.device) as verifying:
-            passed = target.step(proposal.ids[None], keep=proposal.size)[0]
+            passed = self._pass(proposal)
             logits = torch.cat([logits, passed])
             look = self._verifier.look(proposal, logits)
         read: list[int] = look.tolist()
         clock.settle()
         judged = self._verifier.conclude(proposal, read, self._limits.eos_ids)
         self._record(proposal, judged, drafts, logits, rounds, verify_ns=verifying.duration_ns)
+
+    def _pass(self, proposal: Proposal) -> torch.Tensor:
+        """Logits [N, V] after each of the drafts, which follow the prompt."""
+        target, ids = self._target, proposal.ids[None]
+        if proposal.parents is None:
+            return target.step(ids, keep=proposal.size)[0]
+        return target.block(ids, BlockShape(proposal.parents, target.device))[0]
 
     def conclude(self, logits: torch.Tensor, proposal: Proposal, drafts: FreeDrafts, rounds: Rounds) -> None:
         """The round of drafts that rode in the prefill's last chunk: `logits` [N + 1, V] are there already."""
@@ -132,7 +140,11 @@ class HiddenBlock:
         target, answer = self._target, self._answer
         emitted = rounds.take(proposal, judged, drafts.ids, logits, early=len(answer.ids))
         rollback_start_ns = self._clock.now()
-        target.rolled_back += target.crop_to(answer)
+        fed = target.length - target.prompt_length
+        if fed and proposal.parents is not None:
+            target.keep_path(fed, [place - 1 for place in judged.path[1:]])
+        target.crop_to(answer)
+        target.rolled_back += target.prompt_length + fed - target.length
         spent_ns = (drafts.spent_ns, verify_ns, self._clock.now() - rollback_start_ns)
         rounds.note(drafts.ids, judged.accepted, emitted, drafts.start_ns, spent_ns, hidden=True)
         target.note_length(answer)

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 
 from engines.decoder.early_exit import EarlyExitStep
+from engines.decoder.identical_step import IDENTICAL
 from engines.decoder.kernels_taken import kernels_taken
 from engines.decoder.kv_cache import weigh
 from engines.decoder.quantized_kv import check_cache
 from engines.decoder.sampling import make_sampler
-from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt
+from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt, no_step
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
 from engines.hardware.threads import use_threads
@@ -30,14 +31,14 @@ from engines.modes.concurrency import SharedSink
 from engines.modes.lost_gpu import is_lost_gpu, lost_sentence
 from engines.modes.memory_failure import give_back, is_memory_failure, memory_sentence
 from engines.modes.plain_run import Course, PlainRun
-from engines.modes.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts, way_of
+from engines.modes.run_plan import RunPlan, RunTools, block_sizes, reads_inside, resolved, taken_facts, way_of
 from engines.modes.strategy import strategy_of
 from engines.stages.model import EVENTS, VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell, capacity_of
 from engines.stages.reading import OFF, files_of, import_reader_of, recording_problems
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
-from evprof.core.errors import Cancelled, UserError
+from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.messages import RunDescribed, RunEnded, RunStarted, RunWarned, SetupProgressed
 from evprof.core.protocols import Sink, StopFlag
 from evprof.core.records import DRAFT, TARGET, FrameRecord
@@ -47,6 +48,9 @@ from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.setting import Situation
+from evprof.core.vocabulary.settings import SETTINGS
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.page_cache import prefetch
 
 
@@ -176,7 +180,8 @@ class MeasuredRun:
             warm = replace(warm, setup=replace(warm.setup, first_use=first_use))
             models[role], warmed[role] = warm.model, warm
             taken = taken_facts(warm.model, self._plan.settings)
-            warm.model.make_ready(self._plan.settings)
+            is_drafting = role == DRAFT and mode_of(self._request.mode).drafts
+            warm.model.make_ready(self._plan.settings.as_drafting if is_drafting else self._plan.settings)
             warm.model.language_model.attention = taken.attention
             self._describe({"models": {role: taken}, "setup": {role: warm.setup}})
             for sentence in warm.model.warnings:
@@ -216,13 +221,29 @@ class MeasuredRun:
             taken.cache,
         )
         self._doing = f"while the decode step of the {role} was made"
-        chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(settings.switches, plan)
+        if self._ends_in_other_head(role):
+            chosen = ChosenStep(None)
+        elif role == TARGET and reads_inside(self._request):
+            chosen = no_step(self._switches(role), "the head that drafts reads what enters the target's layers")
+        else:
+            chosen = warm.steps.choose(self._switches(role), plan)
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
         self._taken[role] = replace(taken, step=chosen.kind)
         self._describe({"models": {role: self._taken[role]}, "setup": {role: setup}})
         if chosen.sentence is not None:
             self._warn(chosen.sentence)
         return chosen
+
+    def _switches(self, role: str) -> Switches:
+        """Raises UserError where drafts cannot be verified as asked. Who only drafts may compute as it likes."""
+        settings, mode = self._plan.settings, mode_of(self._request.mode)
+        switches = settings.switches
+        if switches.step != IDENTICAL:
+            return switches
+        entry = SETTINGS["step"]
+        if reason := entry.refuses(Situation(mode.key, settings.flat()), switches.step):
+            raise UserError(f"{entry.flag} {switches.step}: {reason}", exit_code=USAGE)
+        return replace(switches, step="auto") if mode.drafts and role == DRAFT else switches
 
     def _ends_in_other_head(self, role: str) -> bool:
         """Whether the draft's steps are not its own: a compiled or captured one would end in its own head."""

@@ -29,19 +29,22 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 @dataclass(frozen=True)
 class DraftWindow:
     """What is asked of the drafting inside: at most `most` tokens, exactly so many when it `is_forced`; they ride in
-    the prefill's last chunk or not; afterwards `goes_on` in rounds or plainly."""
+    the prefill's last chunk or not; afterwards `goes_on` in rounds or plainly. `is_tree`: several ways on at once."""
 
     most: int
     is_forced: bool = False
     rides: bool = False
     goes_on: bool = False
+    is_tree: bool = False
 
     @classmethod
     def of(cls, asked: SpeculationSettings, limits: Limits) -> DraftWindow:
         """As the settings say; drafts and the token after them never exceed the answer's limit."""
         room = limits.max_new_tokens - 1
         most = room if asked.hidden is None else min(asked.hidden, room)
-        return cls(most, asked.hidden is not None, asked.verify == "last-chunk", asked.afterwards == "rounds")
+        rides = asked.verify == "last-chunk"
+        is_tree = asked.shape == "tree" and not rides
+        return cls(most, asked.hidden is not None, rides, asked.afterwards == "rounds", is_tree)
 
 
 class ParallelPrefill(Prefilling):

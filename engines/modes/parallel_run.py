@@ -59,7 +59,7 @@ class ParallelRun(SpeculativeRun):
         return ModelPass(
             course.models[role],
             role,
-            course.settings,
+            self.settings_of(role),
             clock=self._branch if is_draft else course.clock,
             memory=UnmeasuredMemory() if is_draft else course.memory,
             stop=self._draft_stop if is_draft else self._target_stop,
@@ -92,6 +92,7 @@ class ParallelRun(SpeculativeRun):
             side=self._concurrency.draft_side(),
             answer=course.answer,
             worker=course.draft_worker,
+            is_tree=window.is_tree,
         )
         block = HiddenBlock(target.cached, drafter, course.answer, limits, verifier=self.verifier, clock=course.clock)
         work = ParallelPrefill(

@@ -75,12 +75,16 @@ class PlainRun:
         return ModelPass(
             course.models[role],
             role,
-            course.settings,
+            self.settings_of(role),
             clock=course.clock,
             memory=course.memory,
             stop=course.stop,
             step=course.steps[role],
         )
+
+    def settings_of(self, role: str) -> GenerationSettings:
+        """The run's, as the model of a role takes them."""
+        return self.course.settings
 
     @property
     def answering(self) -> ModelPass:

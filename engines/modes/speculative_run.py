@@ -20,6 +20,7 @@ from engines.tokens.prompts import SLOT
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, TARGET, JudgementRecord
 from evprof.core.speculation import SpeculationFacts
+from evprof.core.vocabulary.generation import GenerationSettings
 
 _VERIFYING, _DRAFTING = 1, 2
 """Streams of the run's seed: what is drafted and what is decided must not be drawn from the same numbers."""
@@ -46,9 +47,10 @@ class SpeculativeRun(PlainRun):
             None if draft is None else draft.cached,
             law,
             make_generator(settings, drafts_on, stream=_DRAFTING) if law else None,
+            about=course.sample,
         )
         self.drafter, self._facts = make_drafter(settings, side)
-        target.cached.keeps_features = self.drafter.wants_features
+        target.cached.keeps_features, target.cached.reads = self.drafter.wants_features, self.drafter.reads
         # A captured step leaves its logits where the next one overwrites them.
         self.log = JudgementLog(law, clones=target.cached.own_step is not None) if settings.speculation.judges else None
 
@@ -56,6 +58,10 @@ class SpeculativeRun(PlainRun):
     def facts(self) -> SpeculationFacts | None:
         """What the drafter is."""
         return self._facts
+
+    def settings_of(self, role: str) -> GenerationSettings:
+        """The draft's visual tokens may be pruned apart."""
+        return self.course.settings.as_drafting if role == DRAFT else self.course.settings
 
     def decode(self, first: torch.Tensor | None) -> None:
         """Rounds until the answer ends."""
@@ -67,7 +73,7 @@ class SpeculativeRun(PlainRun):
         cached, inputs = target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)
         # A tree's levels are its length; the answer's limit alone makes it shorter.
-        gamma = len(settings.speculation.widths) or settings.gamma
+        gamma = settings.speculation.levels or settings.gamma
         return Rounds(
             cached,
             self.drafter,
@@ -77,7 +83,13 @@ class SpeculativeRun(PlainRun):
             verifier=self.verifier,
             clock=self.course.clock,
             stop=stop,
-            context=PromptContext(text, cached.prompt_embeddings, cached.features, target.visual),
+            context=PromptContext(
+                text,
+                cached.prompt_embeddings,
+                cached.features,
+                target.visual,
+                () if inputs is None else inputs.slots,
+            ),
             log=self.log,
             alternatives=self.course.alternatives,
         )

@@ -24,6 +24,9 @@ from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
 
+_MOST_SHAPES = 64
+"""Of trees kept for when they come again; a dynamic tree seldom does."""
+
 
 class Rounds:
     """The rounds of one answer. What lasts from round to round is in the caches' lengths and the answer.
@@ -99,9 +102,10 @@ class Rounds:
         read: list[int] = look.tolist()
         clock.settle()
         judged = self._verifier.conclude(proposal, read, self._limits.eos_ids)
+        block = (self._answer.ids[-1], *read[: proposal.size])
         emitted = self.take(proposal, judged, read[: proposal.size], logits[0])
         rollback_start_ns = clock.now()
-        self._roll_back(proposal, judged)
+        self._roll_back(proposal, judged, block, logits[0])
         rollback_ns = clock.now() - rollback_start_ns
         spent_ns = (drafting.duration_ns, verifying.duration_ns, rollback_ns)
         self.note(read[: proposal.size], judged.accepted, emitted, start_ns, spent_ns)
@@ -179,17 +183,19 @@ class Rounds:
         """The block's shape: drafted trees hang below the answer's last token."""
         found = self._shapes.get(parents)
         if found is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
             above = (-1, *(parent + 1 for parent in parents))
             found = self._shapes[parents] = BlockShape(above, self._target.device)
         return found
 
-    def _roll_back(self, proposal: Proposal, judged: Judged) -> None:
+    def _roll_back(self, proposal: Proposal, judged: Judged, block: Sequence[int], logits: torch.Tensor) -> None:
         target, size = self._target, proposal.size + 1
         features = target.features if self._drafter.wants_features else None
         target.keep_path(size, judged.path)
         target.crop_to(self._answer)
         target.rolled_back += proposal.size - judged.accepted
-        self._drafter.observe(self._answer.ids, Verified(judged.path, features))
+        self._drafter.observe(self._answer.ids, Verified(judged.path, features, block, logits))
 
     def _note_lengths(self) -> None:
         self._target.note_length(self._answer)

@@ -15,6 +15,7 @@ from engines.decoder.attention import PromptMask
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.cuda_graphs import GraphStep
 from engines.decoder.decoding import CachedModel, DecodeStep, Limits
+from engines.decoder.identical_step import IDENTICAL, SPARE
 from engines.decoder.kv_cache import STATIC, bytes_per_position
 from engines.decoder.sampling import Sampler
 from engines.measuring.disk_reads import bytes_since, disk_bytes
@@ -194,8 +195,11 @@ class ModelPass:
 
 
 def capacity_of(prompt_length: int, settings: GenerationSettings) -> int:
-    """Positions a run may need: the prompt's, the answer's and one block of drafts beyond it."""
-    return prompt_length + settings.max_new_tokens + (settings.speculation.nodes or settings.gamma) + 1
+    """Positions a run may need: the prompt's, the answer's and one block of drafts beyond it, or a step's own room."""
+    beyond = (settings.speculation.nodes or settings.gamma) + 1
+    if settings.switches.step == IDENTICAL:
+        beyond += SPARE
+    return prompt_length + settings.max_new_tokens + beyond
 
 
 def taken_cache(asked: str) -> str:

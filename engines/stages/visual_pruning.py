@@ -1,6 +1,7 @@
 """Which visual tokens a language model is shown when it is shown only a share of them.
 
-Two published criteria that need no training: what the class token attends to, and what differs most from the rest.
+Two published criteria that need no training: what the class token attends to, and what differs most from the rest;
+and chance, which says what a criterion is worth.
 It knows scores and features, no model.
 """
 
@@ -12,8 +13,13 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
-ATTENTION, SIMILARITY = "attention", "similarity"
-"""Criteria: the class token's attention; largest distance among those kept."""
+from engines.tokens.uploads import moved
+from evprof.core.vocabulary.switches import PRUNINGS
+
+ATTENTION, SIMILARITY, RANDOM = PRUNINGS
+"""Criteria: the class token's attention; largest distance among those kept; none, the control for both."""
+
+_SEED = 1
 
 
 def kept_count(tokens: int, keep: float) -> int:
@@ -27,7 +33,18 @@ def choose_tokens(by: str, count: int, *, scores: Callable[[], torch.Tensor], fe
 
     `scores` gives [T, P] and is asked only by the criterion that needs it.
     """
+    if by == RANDOM:
+        return any_tokens(features, count)
     return most_attended(scores(), count) if by == ATTENTION else most_diverse(features, count)
+
+
+def any_tokens(features: torch.Tensor, count: int) -> torch.Tensor:
+    """Features [T, P, width] -> indices [T, count] drawn for each frame, in the tokens' own order.
+
+    The same ones in every run: kept embeddings may be used again, and repeats are repeats.
+    """
+    lots = torch.rand(features.shape[:2], generator=torch.Generator().manual_seed(_SEED))
+    return moved(most_attended(lots, count), features.device)
 
 
 def most_attended(scores: torch.Tensor, count: int) -> torch.Tensor:

@@ -51,7 +51,8 @@ class CollectingWatcher(Protocol):
 
 @dataclass(frozen=True)
 class CollectPlan:
-    """What is collected of whom; without a `draft` only the target's part."""
+    """What is collected of whom; without a `draft` only the target's part, and of its prompt the last `positions` (0:
+    all)."""
 
     samples: Sequence[Sample]
     target: ModelChoice
@@ -59,6 +60,12 @@ class CollectPlan:
     settings: GenerationSettings
     folder: Path
     overwrite: bool = False
+    positions: int = 0
+
+    @property
+    def keeps_positions(self) -> bool:
+        """Whether only the prompt's end is kept: what a draft takes part in looks at all of it."""
+        return self.draft is None and self.positions > 0
 
     def request(self) -> RunRequest:
         """The pair as one run asks for it: what must fit in memory. Raises UserError for settings that mean nothing."""
@@ -201,6 +208,8 @@ class Collecting:
                 self._end.repeated += 1
                 return None
             example = observer.example(sample, stop)
+            if self._plan.keeps_positions:
+                example = example.shortened(self._plan.positions)
         except UserError as problem:
             self._end.failed[sample.name] = problem.sentence
             journal.fail(key, problem.sentence)
@@ -268,6 +277,7 @@ def collection_settings(
         "max_new_tokens": settings.max_new_tokens,
         "frames": settings.frames,
         "event_frames": settings.event_frames,
+        **({"positions": plan.positions} if plan.keeps_positions else {}),
     }
 
 

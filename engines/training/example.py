@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -28,6 +28,21 @@ class Example:
     draft_embeddings: torch.Tensor | None = None
     draft_features: torch.Tensor | None = None
     draft_visual: tuple[int, int] | None = None
+
+    def shortened(self, positions: int) -> Example:
+        """As if the target's prompt had begun so many positions before its end: enough for what looks back no farther.
+
+        Visual positions that were left out count no more; the draft's part stays as it is.
+        """
+        left_out = max(0, self.target_prompt - positions)
+        first, count = self.target_visual
+        begin = max(0, first - left_out)
+        return replace(
+            self,
+            target_embeddings=self.target_embeddings[left_out:],
+            target_features=self.target_features[left_out:],
+            target_visual=(begin, max(0, first + count - left_out - begin)),
+        )
 
     @property
     def target_prompt(self) -> int:

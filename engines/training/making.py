@@ -92,6 +92,7 @@ def train_adapter(
     collection = read_collection(plan.data)
     _check_examples(collection, plan)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    _check_window(collection, plan)
     try:
         models = _models(plan, collection, stop, loader, identity)
     except Cancelled:
@@ -132,6 +133,15 @@ def check_place(folder: Path, *, overwrite: bool) -> None:
         raise UserError(f"{folder} is there already and is no adapter; name a new folder.")
     if not overwrite:
         raise UserError(f"{folder} holds an adapter already; name a new folder, or replace it with --overwrite.")
+
+
+def _check_window(collection: Collection, plan: TrainPlan) -> None:
+    kept, asked = collection.settings.get("positions"), plan.sizes.get("window", 0)
+    if isinstance(kept, int) and asked > kept:
+        raise UserError(
+            f"{plan.data} holds the last {kept} positions of each prompt, and window={asked} looks back farther; "
+            f"collect the examples again with --keep-positions {asked}."
+        )
 
 
 def _check_examples(collection: Collection, plan: TrainPlan) -> None:

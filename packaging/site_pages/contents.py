@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from site_pages import commands, figures, files, keys, models, session, settings
+from site_pages import commands, figures, files, keys, models, session, settings, theory
 from site_pages.root_pages import ROOT_PAGES, glossary, root_page
 
 GENERATED: dict[str, Callable[[], str | None]] = {
@@ -17,6 +17,7 @@ GENERATED: dict[str, Callable[[], str | None]] = {
     "reference/keys.md": keys.page,
     "reference/session.md": session.page,
     "reference/files.md": files.page,
+    "theory.md": theory.page,
     **{name: partial(root_page, name) for name in ROOT_PAGES},
 }
 """Page -> its text; None where there is none (yet)."""

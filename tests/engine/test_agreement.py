@@ -62,8 +62,11 @@ OTHER: dict[str, Any] = {
     "length": "heuristic",
     "tree": "2,1",
     "judges": False,
+    "draft_keep": 0.5,
+    "draft_prune_by": "random",
     "begins": "prefill",
     "hidden": 2,
+    "shape": "tree",
     "verify": "last-chunk",
     "afterwards": "rounds",
 }
@@ -75,7 +78,9 @@ NEEDS: dict[str, tuple[dict[str, Any], ...]] = {
     "event_markers": ({}, {"prompt_style": "training"}),
     "exit_confidence": ({}, {"early_exit": 2}),
     "prune_by": ({}, {"visual_keep": 0.5}),
-    "tree": ({}, {"drafter": "eagle"}),
+    "tree": ({}, {"drafter": "eagle"}, {"drafter": "recycling"}),
+    "draft_keep": ({}, {"drafter": "lookup"}),
+    "draft_prune_by": ({}, {"draft_keep": 0.5}),
     "pooling": ({"event_frames": 1},),
     "projector": ({}, {"drafter": "lookup"}),
 }

@@ -28,7 +28,12 @@ DRAFTERS: dict[str, dict[str, Any]] = {
     "the event model": {},
     "as many as go well": {"length": "heuristic"},
     "as many as pay": {"length": "budgeted"},
+    "the event model on a tenth": {"draft_keep": 0.1, "draft_prune_by": "similarity"},
+    "the event model on any tenth": {"draft_keep": 0.1, "draft_prune_by": "random"},
     "prompt lookup": {"drafter": "lookup"},
+    "a suffix automaton": {"drafter": "suffix"},
+    "recycled tokens": {"drafter": "recycling"},
+    "recycled tokens as a tree": {"drafter": "recycling", "tree": "4,2,1"},
     "the target itself": {"drafter": "self"},
     "a head": {"drafter": "eagle", "adapter": "evprof-tiny-eagle"},
     "a head's tree": {"drafter": "eagle", "adapter": "evprof-tiny-eagle", "tree": "3,2,1"},
@@ -42,6 +47,9 @@ INSIDE: dict[str, dict[str, Any]] = {
     "none": {"hidden": 0},
     "one": {"hidden": 1},
     "nine": {"hidden": 9},
+    "a tree of nine": {"hidden": 9, "shape": "tree"},
+    "a tree as fits, and rounds": {"shape": "tree", "afterwards": "rounds"},
+    "a tree of thirty, and rounds": {"hidden": 30, "shape": "tree", "afterwards": "rounds"},
     "in the last chunk": {"hidden": 6, "verify": "last-chunk"},
     "and rounds after": {"hidden": 4, "afterwards": "rounds"},
     "in the last chunk, and rounds": {"verify": "last-chunk", "afterwards": "rounds"},
@@ -59,7 +67,8 @@ def bundled() -> Iterator[LocalEngine]:
 
 def answer(engine: LocalEngine, mode: str, name: str, **asked: Any) -> RunLog:
     folder = ASSETS / "samples" / name
-    settings = GenerationSettings(max_new_tokens=64, speculation=SpeculationSettings(**asked))
+    drawn = {key: asked.pop(key) for key in ("temperature", "top_k") if key in asked}
+    settings = GenerationSettings(max_new_tokens=64, speculation=SpeculationSettings(**asked), **drawn)
     request = RunRequest(
         mode,
         Sample(str(folder / "events.npy"), str(folder / "video.mp4"), QUESTION),
@@ -102,6 +111,16 @@ def test_rounds_give_the_targets_own_answer(
     assert run.info.speculation.is_lossless
     if who == "the target itself":
         assert all(record.accepted == record.drafted for record in run.rounds)
+
+
+@pytest.mark.parametrize("who", DRAFTERS)
+def test_drawn_from_the_likeliest_token_alone_it_is_the_same_answer(
+    bundled: LocalEngine, own_answers: dict[str, list[int]], who: str
+) -> None:
+    """Drafts and verdicts are drawn, and there is only one thing to draw: every step of sampling is gone through."""
+    name = SAMPLES[0]
+    run = answer(bundled, SPECULATIVE, name, **DRAFTERS[who], temperature=1.0, top_k=1)
+    assert ids_of(run) == own_answers[name]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -163,6 +163,7 @@ def played(
         side=concurrency.draft_side(),
         answer=answer,
         worker=WORKER,
+        is_tree=window.is_tree,
     )
     block = HiddenBlock(target, drafter, answer, limits, verifier=verifier, clock=clock)
     rounds = Rounds(
@@ -315,6 +316,63 @@ def test_every_forced_window_is_lossless_and_leaves_exact_caches(
     spans = sink.of(SpanRecord)
     assert Counter(record.phase for record in spans)[BEGIN] == Counter(record.phase for record in spans)[END]
     assert {record.role for record in sink.of(KvRecord)} <= {"target", "draft"}
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 3),
+    share=st.sampled_from([0.0, 0.05, 0.3, 3.0]),
+    hidden=st.integers(1, 14),
+    count=st.integers(2, 16),
+    eos=st.none() | st.integers(0, 15),
+    afterwards=st.sampled_from(["plain", "rounds"]),
+    kind=st.sampled_from([STATIC, DYNAMIC]),
+    temperature=st.sampled_from([0.0, 1.0]),
+)
+def test_a_tree_inside_is_lossless_and_leaves_exact_caches(
+    make_pair: Any,
+    sink: Any,
+    *,
+    seed: int,
+    share: float,
+    hidden: int,
+    count: int,
+    eos: int | None,
+    afterwards: str,
+    kind: str,
+    temperature: float,
+) -> None:
+    sink.records.clear()
+    pair = make_pair(seed, share, 9, 9)
+    free = pair.plain(Limits(count))
+    ends = frozenset() if eos is None or eos >= len(free) else frozenset({free[eos]})
+    law = (lambda logits: logits.softmax(dim=-1)) if temperature else None
+    done = played(
+        pair, Limits(count, ends), sink, kind=kind, hidden=hidden, shape="tree", afterwards=afterwards, law=law
+    )
+    if not temperature:
+        assert done.ids == (free[: free.index(next(iter(ends))) + 1] if ends else free)
+    block = assert_records_add_up(sink, done.ids)
+    assert block is not None
+    assert block.drafted == min(hidden, count - 1)
+    assert_cache_is_fresh(done.target, pair, done.ids[:-1])
+    if afterwards == "rounds":
+        assert_cache_is_fresh(done.draft, pair, done.ids[:-1])
+    else:
+        stays = done.draft.length - pair.prompts["draft"].shape[1]
+        assert_cache_is_fresh(done.draft, pair, done.ids[:stays])
+
+
+def test_a_tree_knows_several_ways_on(make_pair: Any, sink: Any) -> None:
+    """Where the likeliest first token is wrong, a chain gives nothing, and a tree may hold the right one."""
+    accepted = Counter[str]()
+    for seed in range(8):
+        pair = make_pair(seed, 0.1, 9, 9)
+        for shape in ("chain", "tree"):
+            sink.records.clear()
+            played(pair, Limits(13), sink, hidden=12, shape=shape)
+            accepted[shape] += sink.of(RoundRecord)[0].accepted
+    assert accepted["tree"] > accepted["chain"] > 0, accepted
 
 
 class Late:

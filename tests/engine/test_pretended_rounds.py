@@ -23,7 +23,9 @@ from engines.drafters.hidden_drafter import HiddenDrafter
 from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
+from engines.drafters.recycling_drafter import RecyclingDrafter
 from engines.drafters.self_drafter import SelfDrafter
+from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.measuring.timing import StageClock
 from engines.speculation.verification import Verifier
 from engines.tokens.vocabulary_alignment import Alignment, first_shared
@@ -38,7 +40,7 @@ NEVER = threading.Event()
 Make = Callable[[CachedModel], Drafter]
 KINDS = (
     *("model", "model, drawn", "mapped", "hidden", "hidden, mapped"),
-    *("chain", "chain, drawn", "tree", "lookup", "ngram", "self"),
+    *("chain", "chain, drawn", "tree", "lookup", "ngram", "suffix", "recycled", "recycled tree", "self"),
 )
 
 
@@ -93,6 +95,9 @@ def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn
         "chain, drawn": partial(eagle, **drawn),
         "tree": partial(eagle, widths=(4, 2, 1)),
         "lookup": lambda one: LookupDrafter(one.device),
+        "suffix": lambda one: SuffixDrafter(one.device),
+        "recycled": lambda one: RecyclingDrafter(one.device, ROWS),
+        "recycled tree": lambda one: RecyclingDrafter(one.device, ROWS, widths=(4, 2, 1)),
         "ngram": lambda one: NgramDrafter("counts", counts, one.device, least=0.1),
         "self": SelfDrafter,
     }

@@ -78,10 +78,10 @@ def test_one_late_beginning_moves_the_clock_nowhere(traced: Any) -> None:
     run, analysis = traced
     before = trace_clock(run, analysis)
     spans = sorted(run.stages(), key=lambda span: span.host_start_ns)
-    late = max(spans, key=lambda span: span.host_end_ns - span.host_start_ns)
+    # Any but the tightest: without that one, how far apart the others are is up to the machine.
+    late = min(zip(spans, analysis.stages, strict=True), key=lambda pair: pair[0].host_start_ns - pair[1].start_ns)[0]
     noted = [
         replace(span, host_start_ns=span.host_start_ns - 50_000_000) if span is late else span for span in run.stages()
     ]
     moved: Any = SimpleNamespace(stages=lambda: noted, info=run.info)
-    after = trace_clock(moved, analysis)
-    assert abs(after.offset_ns - before.offset_ns) <= 2 * before.uncertainty_ns
+    assert trace_clock(moved, analysis) == before

@@ -15,6 +15,8 @@ import torch
 
 from closeness import assert_close
 from engines.training.collecting import CollectEnd, Collecting, CollectPlan
+from engines.training.eagle_trainee import EagleTrainee
+from engines.training.example import Example
 from engines.training.observing import Observer, forced_features
 from engines.training.stored_examples import StoredExamples
 from evprof.core.errors import UserError
@@ -71,8 +73,9 @@ def collect(tiny_models: Any) -> Callable[..., CollectEnd]:
         settings: GenerationSettings = SETTINGS,
         flush_s: float = 1000.0,
         overwrite: bool = False,
+        positions: int = 0,
     ) -> CollectEnd:
-        plan = CollectPlan(samples, TARGET, draft, settings, folder, overwrite)
+        plan = CollectPlan(samples, TARGET, draft, settings, folder, overwrite, positions)
         collecting = Collecting(
             plan,
             loader=tiny_models,
@@ -124,6 +127,41 @@ def test_collecting_the_target_alone(collect, samples, tmp_path) -> None:
     end = collect(tmp_path / "pair", [replace(samples[0], events_path=None)])
     assert end.examples == 0
     assert "has none" in end.failed[samples[0].name]
+
+
+def test_of_the_target_alone_the_prompts_end_is_enough(collect, samples, tmp_path) -> None:
+    """What a head looks at is the same, and the rest is not stored."""
+    whole, short = tmp_path / "whole", tmp_path / "short"
+    full, end = collect(whole, samples[:2], draft=None), collect(short, samples[:2], draft=None, positions=4)
+    assert end.bytes < full.bytes / 5
+    for one, other in zip(*(StoredExamples(read_collection(folder)) for folder in (whole, short)), strict=True):
+        assert other.target_prompt == 4
+        assert torch.equal(other.target_embeddings, one.target_embeddings[-4:])
+        assert torch.equal(other.target_features, one.target_features[one.target_prompt - 4 :])
+        assert torch.equal(other.answer_ids, one.answer_ids)
+        first, count = one.target_visual
+        assert sum(other.target_visual) == max(0, first + count - (one.target_prompt - 4))
+    with pytest.raises(UserError, match="positions"):
+        collect(short, samples[:3], draft=None, positions=5)
+    collect(tmp_path / "pair", samples[:1], positions=4)
+    paired = StoredExamples(read_collection(tmp_path / "pair"))[0]
+    assert paired.target_prompt == StoredExamples(read_collection(whole))[0].target_prompt
+
+
+def test_a_head_that_looks_back_as_far_learns_the_same_from_it(tiny_models) -> None:
+    target = tiny_models(TARGET, "target", lambda *_: None, threading.Event()).language_model
+    drawn = torch.Generator().manual_seed(3)
+    count, prompt, width = 6, 40, target.config.hidden_size
+    states = torch.randn(prompt + count - 1, width, generator=drawn)
+    before = torch.randn(prompt, width, generator=drawn)
+    whole = Example("one", "?", torch.arange(count), torch.arange(3), before, states, (2, 30))
+    losses = [
+        EagleTrainee(target, window=8, steps=2).loss([one]).item()
+        for one in (whole, whole.shortened(9), whole.shortened(99))
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6) == pytest.approx(losses[2], rel=1e-6)
+    assert whole.shortened(9).target_visual == (0, 1)
+    assert whole.shortened(5).target_visual == (0, 0)
 
 
 @pytest.mark.parametrize(("killed_after", "flush_s"), [(2, 0.0), (5, 0.0), (5, 1000.0)])

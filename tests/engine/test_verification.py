@@ -19,7 +19,10 @@ from scipy.stats import chi2
 
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution, draw
+from engines.drafters.answer_memory import AnswerMemory
 from engines.drafters.drafter import Proposal
+from engines.drafters.recycling_drafter import RecyclingDrafter
+from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.speculation.verification import Verifier, reject
 from evprof.core.vocabulary.generation import GenerationSettings
 
@@ -308,22 +311,56 @@ def test_look_and_conclude_do_it_one_round_at_a_time() -> None:
     assert_is_the_targets_law(emitted, given)
 
 
-@pytest.mark.parametrize("who", ["model", "certain"])
+class FavoursTheDraft(Verifier):
+    """Wrong: what was drafted first stands one time in four, whatever the target drew."""
+
+    def look(self, proposal: Proposal, logits: torch.Tensor) -> torch.Tensor:
+        told = super().look(proposal, logits)
+        if proposal.size and torch.rand((), generator=self._generator) < 0.25:
+            told[proposal.size] = proposal.ids[0]
+        return told
+
+
+ANSWERED = {"model": (), "certain": (), "suffix": (), "recycled": (), "recycled tree": (3, 2)}
+
+
+@pytest.mark.parametrize("who", ANSWERED)
 def test_whole_answers_are_drawn_from_the_targets_law(
     make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, who: str
 ) -> None:
     """Rounds over caches: all three tokens of an answer against the laws that fresh passes give."""
+    answers = partial(_answers, make_llama, sink, (played_rounds, scripted_drafters), who)
+    statistic, critical = answers(Verifier)
+    assert statistic < critical
+    if who not in ("model", "certain"):
+        wrong, critical = answers(FavoursTheDraft)
+        assert wrong > critical
+
+
+def _answers(
+    make_llama: Any, sink: Any, kits: tuple[ModuleType, ModuleType], who: str, judge: Any
+) -> tuple[float, float]:
+    """Chi-square of a thousand answers of three tokens, and what it may be."""
+    played_rounds, scripted_drafters = kits
     rows, prompt, settings = 6, torch.tensor([[1, 4, 2]]), GenerationSettings(temperature=1.0)
     model, other = (make_llama(seed, layers=1, hidden=16, vocabulary=rows, kv_heads=4) for seed in (1, 2))
     law = partial(distribution, settings=settings)
-    verifier, drawn = Verifier(law, seeded(1)), seeded(2)
+    verifier, drawn = judge(law, seeded(1)), seeded(2)
     target, draft = played_rounds.cached(model), played_rounds.cached(other, "draft")
     counts: dict[tuple[int, ...], int] = {}
-    for _ in range(1000):
+    memory: AnswerMemory[Any] = AnswerMemory(60)  # what is drafted follows from what was drawn before
+    for number in range(1000):
         target.crop(0)
         draft.crop(0)
+        drafter: Any
         if who == "model":
             drafter = played_rounds.drafting(draft, prompt, rows, law=law, generator=drawn)
+        elif who == "suffix":
+            said_before: AnswerMemory[tuple[int, ...]] = AnswerMemory(60)
+            said_before.remember(0, 12, (*range(rows), *range(rows)))
+            drafter = SuffixDrafter(torch.device("cpu"), memory=said_before, about=1)
+        elif who.startswith("recycled"):
+            drafter = RecyclingDrafter(torch.device("cpu"), rows, widths=ANSWERED[who], memory=memory, about=number)
         else:
             drafter = scripted_drafters.guesser(3, rows)
         said = played_rounds.play(target, drafter, prompt, Limits(3), sink, gamma=2, verifier=verifier).ids
@@ -336,5 +373,5 @@ def test_whole_answers_are_drawn_from_the_targets_law(
     expected = chances / chances.sum() * seen.sum()
     is_rare = expected < 5
     cells, means = (np.append(part[~is_rare], part[is_rare].sum()) for part in (seen, expected))
-    assert ((cells - means) ** 2 / means).sum() < chi2.isf(WORST, len(cells) - 1)
     assert len(cells) > 15
+    return float(((cells - means) ** 2 / means).sum()), float(chi2.isf(WORST, len(cells) - 1))

@@ -16,12 +16,19 @@ from transformers import CLIPVisionConfig, CLIPVisionModel
 from closeness import assert_close, is_close
 from engines.families.clip_tower import class_attention, run_tower
 from engines.measuring.timing import NullClock, StageClock
-from engines.stages.visual_pruning import choose_tokens, gather_tokens, kept_count, most_attended, most_diverse
+from engines.stages.visual_pruning import (
+    any_tokens,
+    choose_tokens,
+    gather_tokens,
+    kept_count,
+    most_attended,
+    most_diverse,
+)
 from engines.stages.visual_tokens import framewise_counts, pooled_counts
 from evprof.core.records import SpanRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.inputs import InputSettings
-from evprof.core.vocabulary.switches import Switches
+from evprof.core.vocabulary.switches import PRUNINGS, Switches
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -133,7 +140,7 @@ def asked(**switches: Any) -> GenerationSettings:
     return GenerationSettings(max_new_tokens=8, frames=3, event_frames=3, switches=Switches(**switches))
 
 
-@pytest.mark.parametrize("by", ["attention", "similarity"])
+@pytest.mark.parametrize("by", PRUNINGS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_models_drop_what_is_not_kept(family: str, by: str, make_model: Callable[..., Any], sample: Any) -> None:
     model, clock, tokens = make_model(family), NullClock(), TOKENS[family]
@@ -206,7 +213,7 @@ def test_pruning_is_a_part_of_its_own(
 def test_at_least_one_token_of_each_frame_stays(
     family: str, visual: int, make_model: Callable[..., Any], sample: Any
 ) -> None:
-    for by in ("attention", "similarity"):
+    for by in PRUNINGS:
         inputs, kept = seen(make_model(family), sample, asked(visual_keep=0.001, prune_by=by), NullClock())
         assert inputs.lengths.visual == len(kept) == visual
 
@@ -220,3 +227,18 @@ def test_each_way_to_compute_is_rehearsed_once(family: str, make_model: Callable
     for each in (asked(), asked(visual_keep=0.5), asked(visual_keep=0.5, vision_cache="disk"), asked()):
         model.make_ready(each)
     assert len(passes) == 2
+
+
+def test_chance_keeps_other_tokens_than_the_criteria_and_the_same_every_time(
+    make_model: Callable[..., Any], sample: Any
+) -> None:
+    model, clock = make_model("llava"), NullClock()
+    by = {way: seen(model, sample, asked(visual_keep=0.5, prune_by=way), clock)[1] for way in PRUNINGS}
+    again = seen(model, sample, asked(visual_keep=0.5, prune_by="random"), clock)[1]
+    assert torch.equal(by["random"], again)
+    assert not any(torch.equal(by["random"], by[way]) for way in ("attention", "similarity"))
+    drawn = any_tokens(torch.zeros(4, 400, 1), 100)
+    assert drawn.shape == (4, 100)
+    assert (drawn.diff(dim=1) > 0).all()
+    assert len({tuple(row) for row in drawn.tolist()}) == 4
+    assert 160 < drawn.float().mean() < 240

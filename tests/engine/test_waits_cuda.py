@@ -23,7 +23,9 @@ from engines.drafters.hidden_drafter import HiddenDrafter
 from engines.drafters.lookup_drafter import LookupDrafter
 from engines.drafters.model_drafter import ModelDrafter
 from engines.drafters.ngram_drafter import NgramDrafter
+from engines.drafters.recycling_drafter import RecyclingDrafter
 from engines.drafters.self_drafter import SelfDrafter
+from engines.drafters.suffix_drafter import SuffixDrafter
 from engines.measuring.device_timer import make_timers
 from engines.measuring.timing import NullClock, OpenSpan, StageClock
 from engines.speculation.verification import Verifier
@@ -41,7 +43,10 @@ pytestmark = [
 
 ROWS = 64
 DEVICE = torch.device("cuda:0")
-KINDS = ("model", "model, drawn", "mapped", "hidden", "chain", "chain, drawn", "tree", "lookup", "ngram", "self")
+KINDS = (
+    *("model", "model, drawn", "mapped", "hidden", "chain", "chain, drawn", "tree"),
+    *("lookup", "suffix", "recycled", "recycled tree", "ngram", "self"),
+)
 
 
 class Strict(StageClock):
@@ -69,12 +74,16 @@ def drafting(kind: str, draft: LlamaDecoder, prompt: torch.Tensor, ids: list[int
 
     def make(one: CachedModel) -> Any:
         assert isinstance(one.decoder, LlamaDecoder)
-        if kind == "lookup":
-            return LookupDrafter(DEVICE)
-        if kind == "ngram":
-            return NgramDrafter("counts", NgramCounts.of([ids, ids[5:]], order=3), DEVICE, least=0.1)
-        if kind == "self":
-            return SelfDrafter(one)
+        without_a_model: dict[str, Callable[[], Any]] = {
+            "lookup": lambda: LookupDrafter(DEVICE),
+            "suffix": lambda: SuffixDrafter(DEVICE),
+            "recycled": lambda: RecyclingDrafter(DEVICE, ROWS),
+            "recycled tree": lambda: RecyclingDrafter(DEVICE, ROWS, widths=(4, 2, 1)),
+            "ngram": lambda: NgramDrafter("counts", NgramCounts.of([ids, ids[5:]], order=3), DEVICE, least=0.1),
+            "self": lambda: SelfDrafter(one),
+        }
+        if kind in without_a_model:
+            return without_a_model[kind]()
         if kind in ("chain", "chain, drawn", "tree"):
             head = EagleHead(EagleShape.like(one.decoder.config, window=4), device=DEVICE).requires_grad_(False)
             return EagleDrafter("head", head, one, none, widths=(4, 2, 1) if kind == "tree" else (), **drawn)

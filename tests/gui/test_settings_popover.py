@@ -48,8 +48,10 @@ NEEDS: dict[str, dict[str, Any]] = {
     "drafter": {"mode": "speculative"},
     "length": {"mode": "speculative"},
     "judges": {"mode": "speculative"},
+    "draft_keep": {"mode": "speculative"},
+    "draft_prune_by": {"mode": "speculative", "draft_keep": 0.5},
     "tree": {"mode": "speculative", "drafter": ("eagle", "{adapter}")},
-    **{key: {"mode": "parallel-prefill"} for key in ("begins", "hidden", "verify", "afterwards")},
+    **{key: {"mode": "parallel-prefill"} for key in ("begins", "hidden", "shape", "verify", "afterwards")},
 }
 """What has to be set before a control makes sense."""
 
@@ -265,7 +267,7 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
     [
         ("side-by-side", {}, "gamma", "Only speculative modes draft."),
         ("side-by-side", {"drafter": ("lookup", None)}, "drafter", "Only speculative modes draft."),
-        ("speculative", {"tree": "3,2"}, "tree", "Only an EAGLE head drafts trees."),
+        ("speculative", {"tree": "3,2"}, "tree", "Only some drafters draft trees: token recycling, EAGLE, Medusa."),
         ("speculative", {"hidden": 3}, "hidden", "Only parallel prefill drafts while the target prefills."),
         ("parallel-prefill", {"gamma": 3}, "gamma", "Decoding goes on token by token after the prefill."),
         ("kv-adapted", {"early_exit": 2}, "early_exit", "Early exit changes the answer, and speculation must not."),

@@ -202,14 +202,22 @@ def speculating(mode: str = "speculative", **asked: Any) -> dict[str, str]:
 
 def test_only_what_means_something_is_said_of_drafting() -> None:
     assert speculating("target", drafter="lookup") == {}
-    assert speculating() == {"drafter": "model", "gamma": "5", "length": "fixed"}
+    seen = {"draft_keep": "as the target's"}
+    assert speculating() == {"drafter": "model", "gamma": "5", "length": "fixed", **seen}
+    assert speculating(drafter="suffix", draft_keep=0.5) == {"drafter": "suffix", "gamma": "5", "length": "fixed"}
+    assert speculating(draft_keep=0.5, draft_prune_by="random")["draft_keep"] == "0.5 by random"
     assert speculating(hidden=3, verify="last-chunk", afterwards="rounds") == speculating()
     assert speculating(drafter="eagle", adapter="/some/where/head/", tree="3,2") == {
         "drafter": "eagle head",
         "tree": "3,2",
     }
     window = {"begins": "with load", "hidden": "as time allows", "verify": "after prefill", "afterwards": "plain"}
-    assert speculating("parallel-prefill", length="heuristic") == {"drafter": "model", **window}
+    assert speculating("parallel-prefill", length="heuristic") == {
+        "drafter": "model",
+        "shape": "chain",
+        **seen,
+        **window,
+    }
     assert speculating("parallel-prefill", afterwards="rounds", hidden=0, verify="last-chunk") == {
         **speculating(),
         "begins": "with load",

@@ -23,6 +23,7 @@ def collect(options: argparse.Namespace, console: Console) -> int:
     """Collects what is not there yet; 1 when a row gave nothing, 130 when stopped."""
     samples, problems = samples_of(options.manifest, options)
     samples = asked(samples, options.prompt)
+    check_least(options, keep_positions=0)
     settings = settings_of(options)
     settings.validate()
     for sentence in problems:
@@ -55,7 +56,7 @@ def _carry_out(
 
     draft = None if options.no_draft else _choice(options.draft, options)
     target = replace(_choice(options.target, options), clip=None)
-    plan = CollectPlan(samples, target, draft, settings, options.output, options.overwrite)
+    plan = CollectPlan(samples, target, draft, settings, options.output, options.overwrite, options.keep_positions)
     return Collecting(plan).run(progress, stop)
 
 

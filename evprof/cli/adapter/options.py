@@ -8,8 +8,11 @@ from pathlib import Path
 from evprof.cli.command import add_json_option
 from evprof.cli.sample_options import add_list_options
 from evprof.cli.setting_options import add_pair_options, add_setting
-from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import TAUGHT_KINDS
 from evprof.core.vocabulary.settings import SETTINGS
+
+KEPT_POSITIONS = 32
+"""Twice what a head looks back by default: about 1 MB an example of a 7B model, where eight pictures take 77."""
 
 
 def add_collect_options(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +28,14 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     add_pair_options(group)
     group.add_argument("--no-draft", action="store_true", help="the target alone, which is enough for eagle and ngram")
+    group.add_argument(
+        "--keep-positions",
+        type=int,
+        metavar="N",
+        default=KEPT_POSITIONS,
+        help="with --no-draft: how much of the prompt's end is kept, at least the window of the head that is to learn "
+        "from it; 0: all (default: %(default)s)",
+    )
     for key in ("clip", "device", "dtype"):
         add_setting(group, SETTINGS[key])
     group = parser.add_argument_group("answers")
@@ -36,7 +47,7 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
 def add_train_options(parser: argparse.ArgumentParser) -> None:
     """Adds what is trained, how, and where it goes."""
     parser.add_argument("data", metavar="DIR", type=Path, help="examples of evprof adapter collect")
-    parser.add_argument("--kind", choices=ADAPTER_KINDS, required=True, help="what is trained")
+    parser.add_argument("--kind", choices=TAUGHT_KINDS, required=True, help="what is trained")
     parser.add_argument("-o", "--output", metavar="ADAPTER", type=Path, required=True, help="folder of the adapter")
     parser.add_argument("--name", metavar="NAME", help="what it is called (default: its folder)")
     parser.add_argument("--overwrite", action="store_true", help="replace the adapter that is there")

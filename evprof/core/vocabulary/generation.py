@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.inputs import EVENT_FAMILIES, READS, VIDEO_FAMILIES, InputSettings, of_eventgpt, of_families
+from evprof.core.vocabulary.inputs import READS, VIDEO_FAMILIES, InputSettings, of_events, of_families
 from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Setting, Situation, Words, setting, settings_in
 from evprof.core.vocabulary.speculation import SPECULATION, SpeculationSettings, where_length_counts
 from evprof.core.vocabulary.switches import Switches
@@ -154,7 +154,7 @@ class GenerationSettings(Plain):
         text=_counted("frame"),
         axis=_counted("event frame", "event frames by default"),
         row="frames",
-        idle=of_families(EVENT_FAMILIES, "The event model does not run in this mode."),
+        idle=of_events,
     )
     gamma: int = setting(
         5,
@@ -174,6 +174,15 @@ class GenerationSettings(Plain):
     def flat(self) -> dict[str, Any]:
         """All settings by name, one level deep."""
         return {entry.key: getattr(getattr(self, entry.group) if entry.group else self, entry.key) for entry in OF_RUN}
+
+    @property
+    def as_drafting(self) -> GenerationSettings:
+        """As the model sees them that drafts for another: its visual tokens may be pruned apart."""
+        asked = self.speculation
+        if asked.draft_keep is None:
+            return self
+        pruned = replace(self.switches, visual_keep=asked.draft_keep, prune_by=asked.draft_prune_by)
+        return replace(self, switches=pruned)
 
     def validate(self) -> None:
         """Raises UserError (exit code 2) for values that mean nothing."""
@@ -244,7 +253,7 @@ class ModelChoice(Plain):
         metavar="DIR",
         has_none=True,
         has_control=False,
-        idle=of_eventgpt,
+        idle=of_events,
     )
     lora: str | None = None
 

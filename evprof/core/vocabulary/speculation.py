@@ -9,8 +9,9 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, MODEL
+from evprof.core.vocabulary.drafters import DRAFTERS, GROWING_WORDS, KINDS, MODEL, TREE_WORDS
 from evprof.core.vocabulary.setting import Situation, setting
+from evprof.core.vocabulary.switches import PRUNINGS
 
 SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
 """Heads of these settings."""
@@ -19,6 +20,8 @@ MOST_NODES = 256
 """Of a draft tree."""
 
 _TREE = re.compile(r"[1-9]\d?(,[1-9]\d?){0,11}\Z")
+_DYNAMIC = re.compile(r"dynamic:([1-9]\d{0,3}):([1-9]\d?)\Z")
+_MOST_LEVELS = 12
 _NOBODY_DRAFTS = "Only speculative modes draft."
 
 
@@ -32,6 +35,25 @@ def _where_mapped(here: Situation) -> str:
 
 def _where_parallel(here: Situation) -> str:
     return "" if here.described.is_parallel else "Only parallel prefill drafts while the target prefills."
+
+
+def _where_drawn_from_pictures(here: Situation) -> str:
+    if reason := _where_drafted(here):
+        return reason
+    drafter = KINDS.get(here.values["drafter"])
+    return "" if drafter is not None and drafter.takes_draft else "This drafter sees no pictures of its own."
+
+
+def _where_draft_is_pruned(here: Situation) -> str:
+    if reason := _where_drawn_from_pictures(here):
+        return reason
+    return "" if here.values["draft_keep"] not in (None, 1) else "The draft's tokens are not pruned apart."
+
+
+def _where_a_tree_may_be(here: Situation) -> str:
+    if reason := _where_parallel(here):
+        return reason
+    return "What rides in the last chunk is one line." if here.values["verify"] == "last-chunk" else ""
 
 
 def has_rounds(here: Situation) -> bool:
@@ -54,7 +76,24 @@ def _where_tree_counts(here: Situation) -> str:
         return reason
     drafter = KINDS.get(here.values["drafter"])
     is_tree = drafter is not None and drafter.drafts_trees and not here.described.is_parallel
-    return "" if is_tree else "Only an EAGLE head drafts trees."
+    return "" if is_tree else f"Only some drafters draft trees: {TREE_WORDS}."
+
+
+@dataclass(frozen=True)
+class DynamicTree:
+    """A tree that grows where the drafter is sure: so many drafted tokens, on so many levels at most."""
+
+    nodes: int
+    depth: int
+
+
+def _tree_problem(value: str) -> str:
+    found = _DYNAMIC.match(value)
+    if not value or _TREE.match(value) or (found and int(found[2]) <= _MOST_LEVELS):
+        return ""
+    return (
+        f"children by level such as 3,2,1, or dynamic:NODES:LEVELS such as dynamic:24:6, {_MOST_LEVELS} levels at most"
+    )
 
 
 def adapter_name(adapter: Any) -> str:
@@ -109,13 +148,19 @@ class SpeculationSettings(Plain):
     tree: str = setting(
         "",
         "draft tree",
-        "Children of a node on each level, such as 3,2,1, where an EAGLE head drafts.",
+        "Children of a node by level, such as 3,2,1; of a head also dynamic:NODES:LEVELS, the likeliest paths.",
         head=SPECULATION,
-        choices=(("", "chain"), ("2,2,1", "2,2,1"), ("3,2,1", "3,2,1"), ("4,2,1,1", "4,2,1,1")),
+        choices=(
+            ("", "chain"),
+            ("2,2,1", "2,2,1"),
+            ("3,2,1", "3,2,1"),
+            ("4,2,1,1", "4,2,1,1"),
+            ("dynamic:24:6", "dynamic 24, 6"),
+        ),
         is_free=True,
-        check=lambda value: "" if not value or _TREE.match(value) else "children by level such as 3,2,1",
+        check=_tree_problem,
         option="draft-tree",
-        metavar="N,N,…",
+        metavar="TREE",
         label="tree {}",
         axis=lambda value, _: f"tree {value}" if value else "",
         idle=_where_tree_counts,
@@ -130,6 +175,39 @@ class SpeculationSettings(Plain):
         axis=lambda value, _: "judgements" if value else "no judgements",
         told_with="drafter",
         idle=_where_drafted,
+    )
+    draft_keep: float | None = setting(
+        None,
+        "draft's tokens",
+        "Share of the visual tokens that the draft model sees; the target's are as they are.",
+        head=SPECULATION,
+        kind=float,
+        least=0,
+        most=1,
+        is_above=True,
+        step=5,
+        scale=100,
+        suffix=" %",
+        low="as the target's",
+        has_none=True,
+        option="draft-visual-keep",
+        metavar="SHARE",
+        label="draft keeps {:g}",
+        text=lambda value, values: "as the target's" if value is None else f"{value:g} by {values['draft_prune_by']}",
+        axis=lambda value, _: "draft as the target" if value is None else f"draft keeps {value:g}",
+        idle=_where_drawn_from_pictures,
+    )
+    draft_prune_by: str = setting(
+        "attention",
+        "draft's chosen by",
+        "Which of them: what the tower attends to most, what is least alike, or any (random: the control).",
+        head=SPECULATION,
+        choices=tuple((name, name) for name in PRUNINGS),
+        option="draft-prune-by",
+        label="draft by {}",
+        axis="draft by {}",
+        told_with="draft_keep",
+        idle=_where_draft_is_pruned,
     )
     begins: str = setting(
         "load",
@@ -158,6 +236,17 @@ class SpeculationSettings(Plain):
         text=lambda value, _: "as time allows" if value is None else str(value),
         axis=lambda value, _: "hidden as time allows" if value is None else f"{value} hidden",
         idle=_where_parallel,
+    )
+    shape: str = setting(
+        "chain",
+        "hidden shape",
+        "One line of hidden tokens, or a tree: always the token whose way is likeliest; checking it costs more.",
+        head=PARALLEL,
+        choices=(("chain", "chain"), ("tree", "tree")),
+        option="hidden-shape",
+        label="hidden {}",
+        axis="hidden {}",
+        idle=_where_a_tree_may_be,
     )
     verify: str = setting(
         "after",
@@ -188,12 +277,25 @@ class SpeculationSettings(Plain):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Children of a node by level; empty for a chain."""
-        return tuple(map(int, self.tree.split(","))) if self.tree else ()
+        """Children of a node by level; empty for a chain and a dynamic tree."""
+        return tuple(map(int, self.tree.split(","))) if self.tree and self.dynamic is None else ()
+
+    @property
+    def dynamic(self) -> DynamicTree | None:
+        """The limits of a dynamic tree; None for a chain and a static one."""
+        found = _DYNAMIC.match(self.tree)
+        return None if found is None else DynamicTree(int(found[1]), int(found[2]))
+
+    @property
+    def levels(self) -> int:
+        """Of a tree; 0 for a chain."""
+        return len(self.widths) if self.dynamic is None else self.dynamic.depth
 
     @property
     def nodes(self) -> int:
         """Drafted tokens of a whole tree; 0 for a chain."""
+        if self.dynamic is not None:
+            return self.dynamic.nodes
         nodes, level = 0, 1
         for width in self.widths:
             level *= width
@@ -206,8 +308,14 @@ class SpeculationSettings(Plain):
             raise UserError(f"Drafter {self.drafter} is trained; name its folder with --adapter.", exit_code=USAGE)
         if self.tree and not DRAFTERS[self.drafter].drafts_trees:
             raise UserError(
-                f"Only an EAGLE-style head drafts trees; drafter {self.drafter} gives a chain, so leave --draft-tree "
-                "out.",
+                f"Only some drafters draft trees ({TREE_WORDS}); drafter {self.drafter} gives a chain, so leave "
+                "--draft-tree out.",
+                exit_code=USAGE,
+            )
+        if self.dynamic is not None and not DRAFTERS[self.drafter].grows_trees:
+            raise UserError(
+                f"Drafter {self.drafter} knows no chances to grow a dynamic tree by ({GROWING_WORDS} do); name "
+                "children by level, such as --draft-tree 3,2,1.",
                 exit_code=USAGE,
             )
         if self.nodes > MOST_NODES:

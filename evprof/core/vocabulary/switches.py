@@ -13,6 +13,9 @@ from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Situation, setting
 LANGUAGE_MODEL, VISION = "Language model", "Vision"
 """Heads of these settings."""
 
+PRUNINGS = ("attention", "similarity", "random")
+"""By what visual tokens are kept; `random` is the control for the others."""
+
 LOSSY_CACHES = ("fp8", "hqq8", "hqq4")
 """KV caches that keep less than was computed."""
 
@@ -43,10 +46,10 @@ def _cache_refusal(here: Situation, value: Any) -> str:
 
 
 def _step_refusal(here: Situation, value: Any) -> str:
-    """Why a decode step cannot be compiled, captured or fused; in the engine's order."""
-    if value not in ("compiled", "graphs", "fused"):
+    """Why a decode step cannot be compiled, captured, fused or identical; in the engine's order."""
+    if value not in ("compiled", "graphs", "fused", "identical"):
         return ""
-    if value != "compiled" and not here.has_cuda:
+    if value in ("graphs", "fused") and not here.has_cuda:
         return {"graphs": "CUDA graphs need", "fused": "The fused step needs"}[value] + " a model on a CUDA device."
     if here.values["early_exit"] is not None and not here.described.is_paired:
         return "Early exit decides token by token how far to go."
@@ -55,6 +58,16 @@ def _step_refusal(here: Situation, value: Any) -> str:
         return f"It needs a cache that is written in place: choose the static KV cache instead of {cache}."
     if value == "fused" and attention != "auto":
         return f"It computes attention with a kernel of its own: choose attention auto instead of {attention}."
+    return _other_shape(here) if value == "identical" else ""
+
+
+def _other_shape(here: Situation) -> str:
+    """Why drafts cannot be verified as plain steps compute them."""
+    mode, values = here.described, here.values
+    if mode.is_parallel and values["verify"] == "last-chunk":
+        return "Drafts in the prefill's last chunk are not verified in a step's shape: verify them after it."
+    if mode.drafts and not mode.is_parallel and values["tree"]:
+        return "A tree's tokens stand elsewhere in the cache than single steps put them: draft chains."
     return ""
 
 
@@ -90,11 +103,17 @@ class Switches(Plain):
     step: str = setting(
         "auto",
         "decode step",
-        "One kernel at a time, compiled, as a recorded CUDA graph, or in seven kernels a layer (fused).",
+        "One kernel at a time, compiled, a CUDA graph, seven kernels a layer (fused), or the same bits in any block.",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
-        choices=_words("auto", "eager", "compiled", graphs="CUDA graphs", fused="fused kernels"),
-        label={"eager": "eager step", "compiled": "compiled", "graphs": "graphs", "fused": "fused step"},
+        choices=_words("auto", "eager", "compiled", "identical", graphs="CUDA graphs", fused="fused kernels"),
+        label={
+            "eager": "eager step",
+            "compiled": "compiled",
+            "graphs": "graphs",
+            "fused": "fused step",
+            "identical": "identical step",
+        },
         is_told_idle=True,
         refuses=_step_refusal,
     )
@@ -176,11 +195,11 @@ class Switches(Plain):
     prune_by: str = setting(
         "attention",
         "chosen by",
-        "Keeps what the tower attends to most, or what is least alike.",
+        "Keeps what the tower attends to most, what is least alike, or any (random: the control).",
         effect=LOSSY,
         head=VISION,
         follows="visual_keep",
-        choices=_words("attention", "similarity"),
+        choices=_words(*PRUNINGS),
         told_with="visual_keep",
         idle=lambda here: "Every visual token is kept." if here.values["visual_keep"] == 1 else "",
         is_lossy=lambda _: False,

@@ -15,6 +15,7 @@ from evprof.metrics.comparison.answers import diff_of
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
+    PartReaders,
     common_blocks,
     configuration_contributions,
     configuration_generation,
@@ -91,7 +92,8 @@ def compare_document(
     if not others:
         raise UserError("A comparison needs at least two runs that are neither warm-up nor profiled.")
     blocks = common_blocks(listed, basis)
-    pairs = [pair_document(baseline, other, basis, blocks, processes) for other in others]
+    reader_of = PartReaders()
+    pairs = [pair_document(baseline, other, basis, blocks, processes, reader_of=reader_of) for other in others]
     rows = comparison_rows(listed, listed.index(baseline), basis, processes)
     if differences_only:
         rows = [row for row in rows if any(row.differs(index) for index in range(len(listed)))]
@@ -116,6 +118,8 @@ def pair_document(
     basis: str = END_TO_END,
     blocks: Sequence[tuple[str, ...]] | None = None,
     processes: ProcessSpread | None = None,
+    *,
+    reader_of: PartReaders | None = None,
 ) -> dict[str, Any]:
     """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells.
 
@@ -129,7 +133,9 @@ def pair_document(
         "label": other.label,
         "session": other.session or None,
         "samples": len(pairs.before) if is_counted else None,
-        "contributions": contributions_of(pairs, basis, blocks or common_blocks((baseline, other), basis), processes),
+        "contributions": contributions_of(
+            pairs, basis, blocks or common_blocks((baseline, other), basis), processes, reader_of
+        ),
         "generation": generation_of(pairs),
         "token_match": token_match_of(pairs),
         "mcnemar": None if right is None else right.to_json(),

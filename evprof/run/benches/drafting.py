@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import KINDS, KV, LOOKUP, MODEL, SELF
+from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, KV, MODEL, SELF
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATIVE, mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo
 
 GAMMAS = tuple(range(1, 9))
@@ -68,8 +69,10 @@ def contenders(adapters: Sequence[AdapterInfo]) -> list[DraftingContender]:
         DraftingContender(
             "the same, from the prefill on", replace(plain, begins="prefill"), PARALLEL_PREFILL, sweeps=False
         ),
-        DraftingContender(KINDS[LOOKUP].contender, replace(plain, drafter=LOOKUP)),
     ]
+    for key, kind in DRAFTERS.items():
+        if not (kind.is_trained or kind.takes_draft or key == SELF):
+            found += _with_trees(kind.contender, replace(plain, drafter=key))
     for adapter in adapters:
         found += _trained(adapter)
     return [*found, DraftingContender(KINDS[SELF].contender, replace(plain, drafter=SELF))]
@@ -79,9 +82,12 @@ def _trained(adapter: AdapterInfo) -> list[DraftingContender]:
     folder, name = str(adapter.folder), KINDS[adapter.kind].contender
     if KINDS[adapter.kind].maps_cache:
         return [DraftingContender(name, SpeculationSettings(adapter=folder), KV_ADAPTED, sweeps=False)]
-    asked = SpeculationSettings(drafter=adapter.kind, adapter=folder)
+    return _with_trees(name, SpeculationSettings(drafter=adapter.kind, adapter=folder))
+
+
+def _with_trees(name: str, asked: SpeculationSettings) -> list[DraftingContender]:
     found = [DraftingContender(name, asked)]
-    if KINDS[adapter.kind].drafts_trees:
+    if KINDS[asked.drafter].drafts_trees:
         for tree in TREES:
             depth = len(tree.split(","))
             found.append(
@@ -91,12 +97,19 @@ def _trained(adapter: AdapterInfo) -> list[DraftingContender]:
 
 
 def plain_request(
-    sample: Sample, draft: ModelChoice, target: ModelChoice, max_new_tokens: int, temperature: float = 0.0
+    sample: Sample,
+    draft: ModelChoice,
+    target: ModelChoice,
+    max_new_tokens: int,
+    *,
+    temperature: float = 0.0,
+    step: str = "auto",
 ) -> RunRequest:
-    """The target alone, as everybody is measured against."""
+    """The target alone, as everybody is measured against; `step` is the decode step of all."""
     settings = GenerationSettings(
         max_new_tokens=max_new_tokens,
         temperature=temperature,
+        switches=Switches(step=step),
         speculation=SpeculationSettings(judges=False),
     )
     return RunRequest("target", sample, draft, target, settings, keeps_frames=False)

@@ -56,6 +56,7 @@ class SpeculationPlan:
     sweep_repeat: int = 12
     max_new_tokens: int = 128
     temperature: float = 0.0
+    step: str = "auto"
     judge: FlipJudge | None = None
 
     def validate(self) -> None:
@@ -94,6 +95,7 @@ def measure_speculation(
             "sweep_repeat": plan.sweep_repeat,
             "max_new_tokens": plan.max_new_tokens,
             "temperature": plan.temperature,
+            "step": plan.step,
         },
         "rows": bench.rows,
         "sweep": bench.sweep,
@@ -185,7 +187,8 @@ class _Bench:
 
     def _plain(self, sample: Sample) -> RunRequest:
         plan = self.plan
-        return plain_request(sample, plan.draft, plan.target, plan.max_new_tokens, plan.temperature)
+        models = plan.draft, plan.target
+        return plain_request(sample, *models, plan.max_new_tokens, temperature=plan.temperature, step=plan.step)
 
     def _run(self, request: RunRequest) -> RunLog:
         return finished_run(self.engine, request, self.stop)

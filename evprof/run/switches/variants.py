@@ -13,7 +13,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import LengthFacts, ModelFacts
 from evprof.core.vocabulary.generation import GenerationSettings
-from evprof.core.vocabulary.switches import Switches
+from evprof.core.vocabulary.switches import PRUNINGS, Switches
 
 LLM = ("prefill", "decode")
 """What document 004 calls stage 4, and expects its speedups of."""
@@ -156,7 +156,10 @@ VARIANTS: tuple[Variant, ...] = (
     *(Variant("attention", kind, ("prefill",), _switch(attention=kind), against="sdpa") for kind in ("flash", "cudnn")),
     Variant("cache", "static", ("decode",), VariantChange(), _switch(cache="dynamic"), "dynamic"),
     *(Variant("cache", kind, ("decode",), _switch(cache=kind), against="static") for kind in ("fp8", "hqq8", "hqq4")),
-    *(Variant("step", kind, ("decode",), _switch(step=kind), against="eager") for kind in ("compiled", "graphs")),
+    *(
+        Variant("step", kind, ("decode",), _switch(step=kind), against="eager")
+        for kind in ("compiled", "graphs", "identical")
+    ),
     Variant("step", "fused", ("decode",), _switch(step="fused", attention="auto"), against="eager"),
     Variant("prefill-chunk", "", ("prefill",), _switch(prefill_chunk=quarter_of_prompt), against="all at once"),
     Variant("early-exit", "", ("decode",), _switch(early_exit=half_of_layers)),
@@ -177,7 +180,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("frame-cache", "disk hit", ("load",), _switch(frame_cache="disk"), roles=(TARGET,)),
     *(
         Variant("visual-keep", f"0.5 {way}", LLM, _switch(visual_keep=0.5, prune_by=way), expects=PRUNING)
-        for way in ("attention", "similarity")
+        for way in PRUNINGS
     ),
     Variant("projector", "fused", ("vision",), _switch(projector="fused"), against="reference", families=_EVENTGPT),
     Variant(

@@ -1,0 +1,117 @@
+"""A decode step whose numbers do not depend on what it is computed with: a block gives the bits that single steps give.
+
+Matrix products and attention add up in an order that depends on how many positions there are, not on what stands in
+the others. So every pass here has one shape: `POSITIONS` positions, the missing ones filled up and forgotten, over as
+many of the cache as its stretch ends at, of which a mask hides what comes later. Whether the order depends on the shape
+alone is tried out on the model itself before its first run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+from engines.decoder.attention import added, attend, choosing_kernel
+from engines.decoder.kv_cache import KvCache, StaticKv
+from engines.decoder.llama import BlockShape, LlamaDecoder
+from evprof.core.clock import monotonic_ns
+from evprof.core.errors import UserError
+from evprof.core.units import ms_from_ns
+
+IDENTICAL = "identical"
+
+POSITIONS = 8
+"""Positions of every pass; longer blocks take several. A GPU reads its weights once for these as it does for one."""
+
+STRETCH = 64
+"""Positions of the cache after which a pass looks at more of it."""
+
+SPARE = STRETCH + POSITIONS
+"""Positions that a cache has room for beyond those in use."""
+
+_TRIED_AT = STRETCH - POSITIONS - 3
+"""Positions in the cache when the step is tried out; a few blocks later it is over the stretch."""
+
+
+class IdenticalStep:
+    """The step of one decoder. `problem` says that its numbers do depend on their neighbours, where they do."""
+
+    kind = IDENTICAL
+    gives_features = True
+
+    def __init__(self, decoder: LlamaDecoder) -> None:
+        self._decoder = decoder
+        self._tried: set[tuple[str, int]] = set()
+        self.problem: str | None = None
+        self.features: torch.Tensor | None = None
+
+    def compile_for(self, blocks: Iterable[int], *, batch: int = 1) -> float | None:
+        """Tries out whether blocks and single steps give the same bits. Returns the ms it took, None where it is known.
+
+        Raises RuntimeError where they do not.
+        """
+        wanted = (self._decoder.attention, torch.get_num_threads())
+        if wanted in self._tried:
+            return None
+        began_ns = monotonic_ns()
+        with torch.inference_mode():
+            if not self._is_identical():
+                raise RuntimeError("on this device the numbers of a position depend on what is computed beside it")
+        self._tried.add(wanted)
+        return ms_from_ns(monotonic_ns() - began_ns)
+
+    def __call__(self, ids: torch.Tensor, cache: KvCache, keep: int, shape: BlockShape | None = None) -> torch.Tensor:
+        """Token ids [1, S] -> logits [1, keep, V]; the cache grows by S.
+
+        Raises UserError for a tree, whose tokens stand elsewhere in the cache than single steps would put them.
+        """
+        if shape is not None or not isinstance(cache, StaticKv):
+            raise UserError("The identical step verifies chains over a static cache only; choose another --step.")
+        states, logits = [], []
+        at = 0
+        while at < ids.shape[1]:
+            # No pass crosses a stretch: a position looks at as many others whatever block it is in.
+            count = min(POSITIONS, ids.shape[1] - at, STRETCH - cache.length % STRETCH)
+            hidden = self._pass(ids[:, at : at + count], cache)
+            states.append(hidden[:, :count])
+            logits.append(self._decoder.head(hidden)[:, :count])
+            cache.advance(count)
+            at += count
+        self.features = torch.cat(states, dim=1)
+        return torch.cat(logits, dim=1)[:, -keep:]
+
+    def _pass(self, ids: torch.Tensor, cache: StaticKv) -> torch.Tensor:
+        """Up to `POSITIONS` ids [1, S] -> [1, POSITIONS, hidden]; keys and values are written, not counted."""
+        decoder, start = self._decoder, cache.length
+        end, reach = start + POSITIONS, (start // STRETCH + 1) * STRETCH + POSITIONS
+        cache.reserve(reach)
+        places = torch.arange(reach, device=ids.device)
+        mask = added((places <= places[start:end, None])[None, None], decoder.embed_tokens.weight.dtype)
+
+        def over_cache(index: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+            held_keys, held_values = cache.keys[index], cache.values[index]
+            held_keys[:, :, start:end] = keys
+            held_values[:, :, start:end] = values
+            seen = held_keys[:, :, :reach], held_values[:, :, :reach]
+            return attend(queries, *seen, mask, is_causal=False, kind=decoder.attention)
+
+        with choosing_kernel(decoder.attention, mask):
+            hidden = decoder.embed(F.pad(ids, (0, POSITIONS - ids.shape[1])))
+            return decoder.run_layers(hidden, *decoder.rotation(start, POSITIONS, None), over_cache)
+
+    def _is_identical(self) -> bool:
+        """Whether the tokens of some blocks have the same logits when they come one by one."""
+        decoder = self._decoder
+        device, dtype = decoder.device, decoder.embed_tokens.weight.dtype
+        count = _TRIED_AT + 2 * POSITIONS
+        # Seeded on the CPU: no run's own random numbers move.
+        ids = torch.randint(decoder.embed_tokens.num_embeddings, (1, count), generator=torch.Generator().manual_seed(0))
+        ids = ids.to(device)
+        cache = StaticKv(decoder.config, count + SPARE, device=device, dtype=dtype)
+        self(ids[:, :_TRIED_AT], cache, 1)
+        apart = [self(ids[:, at : at + 1], cache, 1) for at in range(_TRIED_AT, count)]
+        cache.crop(_TRIED_AT)
+        together = self(ids[:, _TRIED_AT:], cache, count - _TRIED_AT)
+        return torch.equal(torch.cat(apart, dim=1), together)
