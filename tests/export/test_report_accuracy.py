@@ -110,6 +110,8 @@ def test_right_answers_per_second_are_all_right_answers_by_all_time(runs):
     assert good.per_second.interval is not None
     assert good.per_second.interval[0] <= good.per_second.value <= good.per_second.interval[1]
     assert good.per_joule is None, "no device was sampled"
+    assert good.scores[RIGHT].interval is None, "all are right: nothing is known of others"
+    assert poor.scores[RIGHT].interval is not None
     assert by_task(by_task(good)[0]) == []
 
 

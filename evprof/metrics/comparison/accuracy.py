@@ -7,7 +7,7 @@ over the mean time of the same samples (all right answers by all time), not a me
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from statistics import fmean
 from typing import Any
@@ -27,6 +27,9 @@ MOST_TASKS = 100
 """Tasks that are told apart; what is beyond counts only in all."""
 
 
+ALL_ALIKE = "all alike: their spread tells nothing of other samples"
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """The answers of a configuration, or of one `task` of it ("" of all), that can be right or wrong."""
@@ -44,7 +47,7 @@ class Accuracy:
     @cached_property
     def scores(self) -> dict[str, Estimate]:
         """The mean of each score that any answer has."""
-        found = {key: self._mean(partial(score, key=key)) for key in SCORING_RULES}
+        found = {key: _told(self._mean(partial(score, key=key))) for key in SCORING_RULES}
         return {key: estimate for key, estimate in found.items() if estimate is not None}
 
     @cached_property
@@ -93,6 +96,13 @@ class Accuracy:
             "right_per_s": estimate_document(self.per_second),
             "right_per_j": estimate_document(self.per_joule),
         }
+
+
+def _told(found: Estimate | None) -> Estimate | None:
+    """Without an interval where all scores are alike: they tell nothing of how much others may differ."""
+    if found is None or found.interval is None or found.interval[0] != found.interval[1]:
+        return found
+    return replace(found, interval=None, note=ALL_ALIKE)
 
 
 def estimate_document(found: Estimate | None) -> dict[str, Any] | None:
@@ -156,7 +166,7 @@ def paired_accuracy(base: Configuration, other: Configuration) -> PairedAccuracy
     ]
     # Whether an answer is right hangs on no process's pace.
     before, after = ([entry._replace(session="") for entry in side] for side in sides)
-    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), difference_of(before, after))
+    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), _told(difference_of(before, after)))
 
 
 def _right_by_sample(column: Configuration) -> dict[SampleKey, bool]:
