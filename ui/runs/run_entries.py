@@ -167,7 +167,7 @@ class RunEntries:
         lines += ["figure: mean total time of a sample"] if mean is not None else []
         name, file = cell_names(members[0])
         right = self._right(members) if facts is None else facts.right
-        label = " · ".join(filter(None, (counts.sentence, "" if right is None else f"{right:.0%} right", file)))
+        label = " · ".join(filter(None, (counts.sentence, "" if right is None else f"{100 * right:.0f} % right", file)))
         entry = RunEntry(
             tuple(members.run_ids),
             name,
