@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cell_runs import Cell
-from evprof.core.expected_answer import ExpectedAnswer
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.expected_answer import ExpectedAnswer
 from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES
 from evprof.export.files import write_export
 from evprof.export.report.data import Source, gather

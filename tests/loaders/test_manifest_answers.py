@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from evprof.core.expected_answer import ASKS_FOR_LETTER, ExpectedAnswer, with_choices
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.expected_answer import ASKS_FOR_LETTER, ExpectedAnswer, with_choices
 from evprof.loaders.manifests.expected_cells import EXPECTED, ExpectedCells
 from evprof.loaders.manifests.manifest import Manifest, is_manifest, read_manifest
 from evprof.loaders.manifests.problems import ManifestProblems

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evprof.core.errors import UserError
-from evprof.core.expected_answer import ExpectedAnswer, with_choices
 from evprof.core.sample import Sample, clip_name
+from evprof.core.vocabulary.expected_answer import ExpectedAnswer, with_choices
 from evprof.loaders.manifests.choices import MAX_TURNS, Choices
 from evprof.loaders.manifests.clip_cells import TIMES, time_columns, time_us
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name

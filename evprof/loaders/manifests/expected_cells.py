@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from evprof.core.expected_answer import LETTERS, MOST_ANSWERS, ExpectedAnswer
+from evprof.core.vocabulary.expected_answer import LETTERS, MOST_ANSWERS, ExpectedAnswer
 from evprof.loaders.manifests.counterparts import type_name
 from evprof.loaders.manifests.problems import ManifestProblems, shown
 

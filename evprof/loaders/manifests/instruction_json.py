@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from evprof.core.expected_answer import ExpectedAnswer, with_choices
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.expected_answer import ExpectedAnswer, with_choices
 from evprof.loaders.manifests.choices import MAX_TURNS, Choices
 from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
 from evprof.loaders.manifests.columns import SYNONYMS as OWN

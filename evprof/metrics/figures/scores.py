@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evprof.core.expected_answer import LETTERS
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.expected_answer import LETTERS
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.metrics.figures.decoding import answer_text
 from evprof.metrics.figures.kept import kept
