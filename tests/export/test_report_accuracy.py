@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,17 +22,17 @@ from evprof.metrics.configurations.gathering import configurations_of
 CHOICES = ("a car", "a bus", "a bicycle")
 
 
-def _cell(name: str, answers: list[str], first_run: int, **changes: object) -> list[RunLog]:
+def _cell(name: str, answers: list[str], first_run: int, **changes: Any) -> list[RunLog]:
     """A cell's answers to questions of two tasks: choices (the bus is right) and counting (three)."""
     made = Cell(name=name, samples=len(answers), is_imported=False, **changes).runs(first_run)
     for place, (run, answer) in enumerate(zip(made, answers, strict=True)):
         run.info.text = answer
         asked = (
-            {"reference": "a bus", "expected": ExpectedAnswer((), CHOICES, 1, "vehicles")}
+            ("a bus", ExpectedAnswer((), CHOICES, 1, "vehicles"))
             if place % 2 == 0
-            else {"reference": "three", "expected": ExpectedAnswer(("3",), task="counting")}
+            else ("three", ExpectedAnswer(("3",), task="counting"))
         )
-        run.info.sample = replace(run.info.sample, **asked)
+        run.info.sample = replace(run.info.sample, reference=asked[0], expected=asked[1])
     return made
 
 

@@ -63,7 +63,7 @@ def test_choices_are_asked_once(tmp_path):
 
 
 def test_a_written_list_gives_the_same_samples(tmp_path):
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"events": "a.npy", "name": "one", "question": "Which?", "choices": ["car", "bus"], "answer": "B", "task": "v"},
         {"events": "a.npy", "name": "two", "question": "How many?", "answer": "two", "answers": ["2", "a | b"]},
         {"events": "a.npy", "name": "three", "question": "What?"},
@@ -79,6 +79,7 @@ def test_facts_give_the_sample_back_and_older_ones_expect_nothing():
     old = sample.facts()
     del old["expected"]
     assert Sample.from_facts(old).expected is None
+    odd: Any
     for odd in ({"choices": ["a"], "right": 5}, {"choices": "a"}, [], "x", {"right": -1}, {"also": ["a"] * 1000}):
         assert Sample.from_facts(old | {"expected": odd}).expected is None
 

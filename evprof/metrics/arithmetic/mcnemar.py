@@ -40,14 +40,14 @@ class McNemar:
             return None
         count, less = self.base + self.other, min(self.base, self.other)
         below = sum(math.comb(count, wins) for wins in range(less + 1))
-        return min(1.0, 2 * below / 2**count)
+        return min(1.0, 2 * below / (1 << count))
 
     @property
     def chi2(self) -> float | None:
         """The statistic with continuity correction (Edwards 1948), (|b - c| - 1)² / (b + c), 0 where b equals c; None
         where no pair differs."""
         count, apart = self.base + self.other, abs(self.base - self.other)
-        return max(0, apart - 1) ** 2 / count if count else None
+        return float(max(0, apart - 1)) ** 2 / count if count else None
 
     @property
     def chi2_p(self) -> float | None:

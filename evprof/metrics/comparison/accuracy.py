@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import fmean
 from typing import Any
 
@@ -44,7 +44,7 @@ class Accuracy:
     @cached_property
     def scores(self) -> dict[str, Estimate]:
         """The mean of each score that any answer has."""
-        found = {key: self._mean(lambda run, key=key: score(run, key)) for key in SCORING_RULES}
+        found = {key: self._mean(partial(score, key=key)) for key in SCORING_RULES}
         return {key: estimate for key, estimate in found.items() if estimate is not None}
 
     @cached_property
@@ -155,8 +155,8 @@ def paired_accuracy(base: Configuration, other: Configuration) -> PairedAccuracy
         for column in (base, other)
     ]
     # Whether an answer is right hangs on no process's pace.
-    alone = [[entry._replace(session="") for entry in side] for side in sides]
-    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), difference_of(*alone))
+    before, after = ([entry._replace(session="") for entry in side] for side in sides)
+    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), difference_of(before, after))
 
 
 def _right_by_sample(column: Configuration) -> dict[SampleKey, bool]:
