@@ -37,7 +37,16 @@ def _entries(prefix: str, sentence: str, *, is_random: bool = True) -> tuple[Cat
 CATALOGUE: tuple[CatalogueEntry, ...] = (
     *_entries("evprof-tiny", "Bundled: a tiny {} trained on driving scenes.", is_random=False),
     *_entries("random:160m", "Random weights, 160M language model."),
-    *_entries("random:7b", "Random weights in {}-7B's true shape."),
+    *(
+        CatalogueEntry(
+            f"random:{family.size.lower()}-{family.word}",
+            family.key,
+            family.role,
+            f"Random weights in {family.title}-{family.size}'s true shape.",
+            is_random=True,
+        )
+        for family in FAMILIES.values()
+    ),
 )
 
 

@@ -24,7 +24,7 @@ def main() -> int:
     train.add_argument("--out", type=Path, default=ASSETS / "models")
     train.add_argument("--work", type=Path, default=Path("build/tiny"), help="scenes and towers are kept here")
     evaluate = commands.add_parser("evaluate", help="attribute accuracy, controls and acceptance on held-out scenes")
-    evaluate.add_argument("--scenes", type=int, default=200)
+    evaluate.add_argument("--scenes", type=int, default=100)
     evaluate.add_argument("--models", type=Path, default=ASSETS / "models")
     evaluate.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
     scenes = commands.add_parser("scenes", help="write scenes and a list of them, to try evprof adapter on")

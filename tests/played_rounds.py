@@ -133,7 +133,7 @@ def play(
     """The same answer, drafted and verified."""
     one = target if isinstance(target, CachedModel) else cached(target, kind=kind)
     made = drafter if not callable(drafter) else drafter(one)
-    one.keeps_features, one.prefill_chunk = made.wants_features, chunk
+    one.keeps_features, one.prefill_chunk, one.reads = made.wants_features, chunk, made.reads
     verifier = verifier or Verifier()
     sample = verifier.sample if alternatives is None else alternatives.watched(verifier.sample)
     first = sample(one.prefill(one.decoder.embed(prompt), NEVER))

@@ -23,6 +23,7 @@ PAGES: tuple[str, ...] = (
 REASONS = (
     "needs a GPU",
     "needs two GPUs",
+    "needs a cluster",
     "needs a 7B checkpoint",
     "needs the network",
     "needs a dataset",

@@ -17,8 +17,8 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engines.adapters.folder import Shapes, check_kind, check_target, load_tensors, size_of
-from engines.decoder.kv_cache import StaticKv
-from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
+from engines.adapters.following import Entered, FollowingHead
+from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import EAGLE
 from evprof.loaders.adapters import AdapterInfo
@@ -110,25 +110,23 @@ class EagleShape:
         )
 
 
-class EagleHead(nn.Module):
-    """The weights, and the pass over them that training takes; drafting's is `EaglePass`.
+class EagleHead(FollowingHead):
+    """The weights, and the pass over them that training takes; drafting's is `HeadPass`.
 
     A loaded one has a `table` [V, H] of what it makes of each token, unless that took much memory: one product less in
     every pass.
     """
 
     def __init__(self, shape: EagleShape, *, device: torch.device | None = None, dtype: torch.dtype | None = None):
-        super().__init__()
-        self.shape = shape
-        config = self.llama = shape.llama()
         place = device or torch.device("cpu")
         kind = dtype or torch.float32
+        config = shape.llama()
+        with place:
+            layer = LlamaLayer(LlamaDecoderLayer(config, 0).to(kind), config)
+        super().__init__(config, layer, place, kind)
+        self.shape, self.window = shape, shape.window
         self.feature = nn.Linear(shape.hidden, shape.hidden, bias=False, device=place, dtype=kind)
         self.token = nn.Linear(shape.hidden, shape.hidden, bias=False, device=place, dtype=kind)
-        with place:
-            self.layer = LlamaLayer(LlamaDecoderLayer(config, 0).to(kind), config)
-        self.rotary = RotaryTable(config, place, kind)
-        self._rows: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.table: torch.Tensor | None = None
 
     @classmethod
@@ -154,115 +152,27 @@ class EagleHead(nn.Module):
         joined: torch.Tensor = self.feature(unit(features)) + self.token(unit(embeddings))
         return joined
 
-    def row(self, place: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and signed sines [1, D] of one place: cut once, for a pass takes little longer than cutting."""
-        if place >= len(self._rows):
-            self.rotary.reach(place + 1)
-            self._rows = list(zip(self.rotary.cos.split(1), self.rotary.sin.split(1), strict=True))
-        return self._rows[place]
+    def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
+        """Sums what is made of both."""
+        return self._normed(torch.addmm(self.token(unit(embeddings)), unit(states), self.feature.weight.t()))
+
+    def entered_by(self, states: torch.Tensor, ids: torch.Tensor, target: LlamaDecoder) -> Entered:
+        """Out of the table, where there is one."""
+        if self.table is None:
+            return super().entered_by(states, ids, target)
+        return self._normed(torch.addmm(self.table.index_select(0, ids), unit(states), self.feature.weight.t()))
+
+    def _normed(self, fused: torch.Tensor) -> Entered:
+        return F.rms_norm(fused, (self.layer.width,), self.layer.input_norm, self.layer.eps), fused
+
+    def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
+        """By the target's own norm and head."""
+        return target.head(guesses)
 
     def forward(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
         """[B, S, H] -> guesses [B, S, H]; how keys and values are kept and seen is up to `attend`."""
         guesses: torch.Tensor = self.layer(fused, cos, sin, attend, 0)
         return guesses
-
-
-class EaglePass:
-    """A head at work on one answer: few calls per pass, one row per place, keys and values set aside beforehand.
-
-    Between passes `length` places are known; what was guessed is cut off with `crop`.
-    """
-
-    def __init__(self, head: EagleHead, target: LlamaDecoder, capacity: int) -> None:
-        self._head = head
-        self._target = target
-        layer, weight = head.layer, target.embed_tokens.weight
-        self.cache = StaticKv(head.llama, capacity, device=weight.device, dtype=weight.dtype)
-        self._heads, self._both = layer.heads, layer.heads + layer.kv_heads
-        self._states = (-1, layer.heads + 2 * layer.kv_heads, layer.head_dim)
-        self._half, self._width, self._eps = layer.head_dim // 2, (layer.width,), layer.eps
-        self._qkv, self._gate_up = layer.qkv.weight, layer.gate_up.weight
-        self._feature = head.feature.weight.t()
-        self._out, self._down = layer.out.weight.t(), layer.down.weight.t()
-        self._is_grouped = layer.heads != layer.kv_heads
-        self._table = head.table
-
-    @property
-    def length(self) -> int:
-        """Places held."""
-        return self.cache.length
-
-    def crop(self, length: int) -> None:
-        """Forgets places from `length` on."""
-        self.cache.crop(length)
-
-    def look_back(self, features: torch.Tensor, embeddings: torch.Tensor) -> None:
-        """Takes places [S, H] in that no guess is wanted of: of one layer that is keys and values alone."""
-        if not features.shape[0]:
-            return
-        fused = torch.addmm(self._head.token(unit(embeddings)), unit(features), self._feature)
-        self._keep(*self._project(fused, *self._head.rotary.rows(self.length, features.shape[0])))
-
-    def follow(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """True or guessed hidden states [S, H] and the tokens after them [S] -> the guess after the last, [1, H]."""
-        count, start = ids.shape[0], self.cache.length
-        fused = self._fused(features, ids)
-        rows = self._head.rotary.rows(start, count) if count > 1 else self._head.row(start)
-        turned, told = self._project(fused, *rows)
-        keys, values = self._keep(turned, told)
-        if count > 1:
-            # Of one layer only the last place's output is ever looked at.
-            fused, turned = fused[-1:], turned[:, -1:]
-        return self._finish(fused, turned, keys, values, None)
-
-    def spread(self, features: torch.Tensor, ids: torch.Tensor, place: int, mask: torch.Tensor | None) -> torch.Tensor:
-        """One level of a tree, all of it at one place: hidden states [S, H], tokens [S] -> guesses [S, H].
-
-        `mask` [S, places + S] is True where one may look; None: all may see all.
-        """
-        fused = self._fused(features, ids)
-        turned, told = self._project(fused, *self._head.row(place))
-        keys, values = self._keep(turned, told)
-        return self._finish(fused, turned, keys, values, mask)
-
-    def logits(self, guesses: torch.Tensor) -> torch.Tensor:
-        """Guesses [S, H] -> logits [S, V], by the target's own norm and head."""
-        return self._target.head(guesses)
-
-    def _fused(self, features: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        if self._table is None:
-            tokens = self._head.token(unit(self._target.embed(ids)))
-        else:
-            tokens = self._table.index_select(0, ids)
-        return torch.addmm(tokens, F.rms_norm(features, self._width, None, _EPS), self._feature)
-
-    def _project(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """[S, H] -> rotated queries and keys [heads + kv_heads, S, D] in one tensor, and values [kv_heads, S, D]."""
-        normed = F.rms_norm(fused, self._width, self._head.layer.input_norm, self._eps)
-        states = F.linear(normed, self._qkv).view(self._states).transpose(0, 1)
-        turned = states[: self._both]
-        return torch.addcmul(turned * cos, turned.roll(self._half, -1), sin), states[self._both :]
-
-    def _keep(self, turned: torch.Tensor, told: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        held = self.cache.append(0, turned[None, self._heads :], told[None])
-        self.cache.length += told.shape[1]
-        return held
-
-    def _finish(
-        self,
-        fused: torch.Tensor,
-        turned: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        mask: torch.Tensor | None,
-    ) -> torch.Tensor:
-        seen = F.scaled_dot_product_attention(
-            turned[None, : self._heads], keys, values, attn_mask=mask, enable_gqa=self._is_grouped
-        )
-        hidden = torch.addmm(fused, seen[0].transpose(0, 1).reshape(fused.shape[0], -1), self._out)
-        normed = F.rms_norm(hidden, self._width, self._head.layer.post_norm, self._eps)
-        gate, up = F.linear(normed, self._gate_up).chunk(2, -1)
-        return torch.addmm(hidden, F.silu(gate).mul_(up), self._down)
 
 
 def unit(states: torch.Tensor) -> torch.Tensor:

@@ -22,7 +22,8 @@ from evprof.core.files.whole_file import whole_folder
 from evprof.core.units import bytes_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.modes import MODES
-from evprof.loaders.adapters import CARD, DESCRIPTION, FORMAT, TENSORS, AdapterInfo
+from evprof.loaders.adapters import CARD, DESCRIPTION, FORMAT, AdapterInfo
+from evprof.loaders.heads import CONFIG, eagle1_config
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name -> shape of every tensor a kind needs."""
@@ -47,7 +48,9 @@ def load_tensors(
     """
     path = info.tensors_path
     if not path.is_file():
-        raise UserError(f"{info.folder} lacks {TENSORS}; copy the adapter again or train it with evprof adapter train.")
+        raise UserError(
+            f"{info.folder} lacks {path.name}; copy the adapter again or train it with evprof adapter train."
+        )
     stored = {tensor.name: tensor for tensor in safetensors_header(path)}
     total = sum(tensor.nbytes for tensor in stored.values())
     if total > MOST_BYTES:
@@ -111,9 +114,12 @@ def save_adapter(info: AdapterInfo, tensors: Mapping[str, torch.Tensor], card: s
                 json.dumps(description(info), indent=1, sort_keys=True) + "\n", "utf-8"
             )
             (unfinished / CARD).write_text(card, "utf-8")
+            if info.layout is not None:
+                published = eagle1_config(info.hidden_size, info.vocabulary, info.config)
+                (unfinished / CONFIG).write_text(json.dumps(published, indent=1) + "\n", "utf-8")
             kept = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
             # Through bytes: safetensors' own files can be read by nobody but their writer.
-            (unfinished / TENSORS).write_bytes(save(kept, metadata={"format": "pt"}))
+            (unfinished / info.tensors_path.name).write_bytes(save(kept, metadata={"format": "pt"}))
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror or error}.") from None
     return replace(info, folder=folder)

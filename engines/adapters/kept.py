@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from engines.decoder.llama import LlamaDecoder
-from evprof.loaders.adapters import DESCRIPTION, AdapterInfo
+from evprof.loaders.adapters import AdapterInfo
 
 Loaded = TypeVar("Loaded")
 
-_Stamp = tuple[str, tuple[int, int], tuple[int, int]]
+_Stamp = tuple[str, tuple[tuple[str, int, int], ...]]
 
 _held: WeakKeyDictionary[LlamaDecoder, dict[str, tuple[_Stamp, Any]]] = WeakKeyDictionary()
 
@@ -34,6 +34,6 @@ def kept(info: AdapterInfo, model: LlamaDecoder, load: Callable[[], Loaded]) -> 
 
 def _stamp(info: AdapterInfo) -> _Stamp:
     """Which files these are: an adapter trained again is another one."""
-    files = [path.stat() if path.is_file() else None for path in (info.folder / DESCRIPTION, info.tensors_path)]
-    told, tensors = ((0, 0) if file is None else (file.st_mtime_ns, file.st_size) for file in files)
-    return str(info.folder.resolve()), told, tensors
+    paths = sorted(path for path in info.folder.iterdir() if path.is_file())
+    files = ((path, path.stat()) for path in paths)
+    return str(info.folder.resolve()), tuple((path.name, file.st_mtime_ns, file.st_size) for path, file in files)

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from engines.adapters.eagle import EagleHead, EaglePass, EagleShape
+from engines.adapters.eagle import EagleHead, EagleShape
+from engines.adapters.head_pass import HeadPass
 from engines.bench.ceilings import wait
 from engines.bench.contenders import COMPILED, OURS, contenders_on
 from engines.bench.ours import OurTurns, eager, stepping
@@ -109,7 +110,7 @@ def _eagle_turn(workload: Workload) -> Runner:
     decoder, device = workload.decoder, workload.device
     with torch.inference_mode():
         head = EagleHead(EagleShape.like(decoder.config, window=_WINDOW), device=device, dtype=workload.dtype)
-        drafting = EaglePass(head, decoder, _WINDOW + LONGEST)
+        drafting = HeadPass(head, decoder, _WINDOW + LONGEST)
         places = min(_WINDOW, workload.prompt)
         states = workload.embeddings[0, :places]
         drafting.look_back(states, states)

@@ -3,7 +3,7 @@
 "Off" is the very same loop with a null clock and an answer that keeps no records. Beside the ratio stands the A/A
 ratio, off against off in the same minutes: what this machine's noise alone makes of equal things. What the likeliest
 tokens in every place cost is told apart, with them against the same records without. The engine thread's
-part is measured, which ends at the queue; what sending to a window adds is `windowed_vs_headless`, not measured here.
+part is measured, which ends at the queue; what sending to a window adds is measured beside the window (`ui/bench`).
 All continue one answer at the same positions of one cache, which is cut back in between. On a GPU the step is the
 one that runs take there, spans have device times, and a turn is longer: its end waits for the device.
 """
@@ -125,7 +125,6 @@ def summarise(measured: list[Turn]) -> dict[str, Any]:
         "alternatives_vs_instrumented": float(np.median(alternatives)),
         "alternatives_vs_instrumented_ci95_low": alternatives_low,
         "alternatives_vs_instrumented_ci95_high": alternatives_high,
-        "windowed_vs_headless": None,
     }
 
 

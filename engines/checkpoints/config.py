@@ -73,8 +73,9 @@ class ModelConfig:
 
     `feature_layer` is the index of the tower's hidden states that is read (-1: the last layer's), `has_adaptor` whether
     one linear layer follows the projector. `tower_folder` is a CLIP folder that describes the tower, where config.json
-    does not. `kept_layers` are the language model's layers that are used of the stored ones, all where it is empty
-    (see `layer_drop`).
+    does not, and `tower_is_given` whether the user named it rather than config.json, which calls it `tower_name`.
+    `kept_layers` are the language model's layers that are used of the stored ones, all where it is empty (see
+    `layer_drop`).
     """
 
     vision: CLIPVisionConfig
@@ -84,6 +85,8 @@ class ModelConfig:
     projector_act: str = field(default="gelu", kw_only=True)
     has_adaptor: bool = field(default=False, kw_only=True)
     tower_folder: Path | None = field(default=None, kw_only=True)
+    tower_is_given: bool = field(default=False, kw_only=True)
+    tower_name: str | None = field(default=None, kw_only=True)
     assumptions: tuple[str, ...] = field(default=(), kw_only=True)
     kept_layers: tuple[int, ...] = field(default=(), kw_only=True)
 
@@ -99,8 +102,13 @@ class ModelConfig:
         return patches(self.vision) + 1
 
     @property
+    def projected_tokens(self) -> int:
+        """Tokens of one frame that go through the projector: by default those there are after it."""
+        return self.tokens_per_frame
+
+    @property
     def patch_pooling(self) -> str:
-        """How patches are pooled before the projector, in words; "" where they are not."""
+        """How patches are pooled before or after the projector, in words; "" where they are not."""
         return ""
 
 
@@ -121,8 +129,8 @@ def number(value: object) -> int:
     return value
 
 
-def text_config(values: Mapping[str, Any]) -> LlamaConfig:
-    """The language model of a file's values.
+def text_config(values: Mapping[str, Any], kind: type[LlamaConfig] = LlamaConfig) -> LlamaConfig:
+    """The language model of a file's values, as a configuration of this kind.
 
     Not its padding: nothing is padded here, and a padding outside the vocabulary makes torch refuse the embeddings.
     """
@@ -131,7 +139,7 @@ def text_config(values: Mapping[str, Any]) -> LlamaConfig:
     for name in ("rope_theta", "rope_scaling", "rope_parameters"):
         if values.get(name) is not None:
             found[name] = values[name]
-    return LlamaConfig(**found)
+    return kind(**found)
 
 
 def vision_config(values: Mapping[str, Any]) -> CLIPVisionConfig:

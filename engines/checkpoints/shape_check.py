@@ -50,10 +50,10 @@ def check_shape(vision: CLIPVisionConfig, text: LlamaConfig) -> None:
         raise ValueError(f"patch_size {tower['patch_size']} is larger than image_size {tower['image_size']}")
     check_activation("the vision tower's", vision.hidden_act)
     check_activation("the language model's", text.hidden_act)
-    _check_rotary(text)
+    check_rotary(text)
 
 
-def _check_rotary(text: LlamaConfig) -> None:
+def check_rotary(text: LlamaConfig) -> None:
     """Raises ValueError unless transformers can compute the rotary frequencies that are described."""
     try:
         LlamaRotaryEmbedding(config=text)

@@ -121,7 +121,7 @@ def read_headers(folder: Path) -> dict[str, StoredTensor]:
     """Stored name -> tensor description for a whole folder, without reading weights (`.bin` files are mapped)."""
     tensors: dict[str, StoredTensor] = {}
     for path in weight_files(folder):
-        for tensor in safetensors_header(path) if path.suffix == ".safetensors" else _bin_header(path):
+        for tensor in safetensors_header(path) if path.suffix == ".safetensors" else bin_header(path):
             if tensor.name in tensors:
                 raise UserError(f"{path} and {tensors[tensor.name].path.name} both hold '{tensor.name}'.")
             tensors[tensor.name] = tensor
@@ -170,7 +170,8 @@ def _stored(name: str, path: Path, entry: dict[str, Any], data_start: int) -> St
     return tensor
 
 
-def _bin_header(path: Path) -> list[StoredTensor]:
+def bin_header(path: Path) -> list[StoredTensor]:
+    """What an old file holds; it is mapped, not read."""
     return [
         StoredTensor(name, path, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.nbytes)
         for name, tensor in open_bin(path).items()

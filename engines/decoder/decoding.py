@@ -71,7 +71,8 @@ class CachedModel:
     where that is not the decoder's own pass.
 
     With `keeps_features`, `features` are the decoder's last hidden states [1, S, hidden], before the last norm, of the
-    latest pass, the prompt's after `prefill`, whose embeddings [1, S, hidden] then are `prompt_embeddings`.
+    latest pass, the prompt's after `prefill`, whose embeddings [1, S, hidden] then are `prompt_embeddings`. Where there
+    are `reads`, they are what enters those layers, side by side (see `FollowingHead`), and `own_step` is not asked.
     """
 
     decoder: Decoder
@@ -87,6 +88,7 @@ class CachedModel:
     prompt_embeddings: torch.Tensor | None = None
     features: torch.Tensor | None = None
     keeps_features: bool = False
+    reads: tuple[int, ...] = ()
 
     @classmethod
     def over(cls, decoder: LlamaDecoder, role: str, *, kind: str = STATIC, bytes_per_position: int = 0) -> CachedModel:
@@ -110,11 +112,14 @@ class CachedModel:
     def prefill(self, embeddings: torch.Tensor, stop: StopFlag) -> torch.Tensor:
         """[B, S, hidden] -> logits [B, V] of the next token. Raises Cancelled when stopped between two layers."""
         size = self.prefill_chunk or embeddings.shape[1]
-        states = [self.decoder.trunk(chunk, self.opened, stop=stop) for chunk in embeddings.split(size, dim=1)]
+        kept: list[torch.Tensor] = []
+        last = embeddings
+        for chunk in embeddings.split(size, dim=1):
+            last = self._through(chunk, kept, stop=stop)
         self.prompt_length = self.length
         if self.keeps_features:
-            self.prompt_embeddings, self.features = embeddings, torch.cat(states, dim=1)
-        return self.decoder.head(states[-1][:, -1:])[:, -1]
+            self.prompt_embeddings, self.features = embeddings, torch.cat(kept, dim=1)
+        return self.decoder.head(last[:, -1:])[:, -1]
 
     def step(self, ids: torch.Tensor, keep: int = 1) -> torch.Tensor:
         """Token ids [B, k] -> logits [B, keep, V] of the last `keep` positions; the cache grows by k."""
@@ -129,15 +134,38 @@ class CachedModel:
 
     def _fed(self, ids: torch.Tensor, keep: int, shape: BlockShape | None) -> torch.Tensor:
         step = self.own_step
-        if step is not None and (not self.keeps_features or step.gives_features):
+        if step is not None and (not self.keeps_features or (step.gives_features and not self.reads)):
             logits = step(ids, self.opened, keep, shape)
             if self.keeps_features:
                 self.features = step.features
             return logits
-        hidden = self.decoder.trunk(self.decoder.embed(ids), self.opened, shape=shape)
+        kept: list[torch.Tensor] = []
+        hidden = self._through(self.decoder.embed(ids), kept, shape=shape)
         if self.keeps_features:
-            self.features = hidden
+            (self.features,) = kept
         return self.decoder.head(hidden[:, -keep:])
+
+    def _through(
+        self,
+        hidden: torch.Tensor,
+        kept: list[torch.Tensor],
+        *,
+        stop: StopFlag | None = None,
+        shape: BlockShape | None = None,
+    ) -> torch.Tensor:
+        """The decoder's own pass [B, S, hidden] -> [B, S, hidden]; `kept` is given what features are made of it."""
+        if not self.keeps_features or not self.reads:
+            left = self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape)
+            if self.keeps_features:
+                kept.append(left)
+            return left
+        if not isinstance(self.decoder, LlamaDecoder):
+            raise TypeError("what enters a layer is told by a Llama alone")
+        inside = _Chosen(self.reads)
+        left = self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape, inputs=inside)
+        inside.append(left)
+        kept.append(torch.cat(inside.states, dim=-1))
+        return left
 
     def keep_path(self, size: int, path: Sequence[int]) -> None:
         """Of the last `size` positions leaves those of `path`, in its order, as if nothing else had been fed."""
@@ -162,6 +190,21 @@ class CachedModel:
         """Writes the cache's length (or the given one) into the records."""
         count = self.length if length is None else length
         answer.note_cache(self.role, count, count * self.bytes_per_position)
+
+
+class _Chosen:
+    """Of what enters layer after layer those that are asked for; the rest is let go."""
+
+    def __init__(self, layers: Sequence[int]) -> None:
+        self.states: list[torch.Tensor] = []
+        self._layers = frozenset(layers)
+        self._next = 0
+
+    def append(self, hidden: torch.Tensor, /) -> None:
+        """The next layer's."""
+        if self._next in self._layers:
+            self.states.append(hidden)
+        self._next += 1
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,13 @@ Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 _LENGTH_DEPENDENT = ("dynamic", "longrope")
 
 
+class TakesStates(Protocol):
+    """What is given the states that enter a decoder's layers, in order, such as a list."""
+
+    def append(self, hidden: torch.Tensor, /) -> None:
+        """Takes those of the next layer, [B, S, hidden]."""
+
+
 class CacheLike(Protocol):
     """What the forward pass needs of a cache; see `engines.decoder.kv_cache.KvCache`."""
 
@@ -214,7 +221,7 @@ class LlamaDecoder(nn.Module):
         *,
         stop: StopFlag | None = None,
         shape: BlockShape | None = None,
-        inputs: list[torch.Tensor] | None = None,
+        inputs: TakesStates | None = None,
     ) -> torch.Tensor:
         """All layers and no head: [B, S, hidden] -> [B, S, hidden] before the last norm; the cache grows by S.
 
@@ -255,7 +262,7 @@ class LlamaDecoder(nn.Module):
         *,
         first: int = 0,
         last: int | None = None,
-        inputs: list[torch.Tensor] | None = None,
+        inputs: TakesStates | None = None,
     ) -> torch.Tensor:
         """Layers `first` up to `last`, by default all: [B, S, hidden] -> [B, S, hidden].
 

@@ -174,6 +174,11 @@ class DecodeSteps:
         return [("captured", lambda: GraphStep(decoder, body=LayerwiseBody(), kind=COMPILED)), *plain]
 
 
+def no_step(switches: Switches, reason: str) -> ChosenStep:
+    """The decoder's own pass, with a sentence where something else was asked for."""
+    return ChosenStep(None, sentence=_because(switches.step, reason))
+
+
 def is_on_cuda(decoder: LlamaDecoder) -> bool:
     """Whether graphs can hold its steps."""
     return decoder.device.type == "cuda"

@@ -17,7 +17,7 @@ def make_drafter(settings: GenerationSettings, side: DraftSide) -> tuple[Drafter
     """The drafter of a run and what is told about it. Raises UserError for one that does not fit these models."""
     asked, kind = settings.speculation, DRAFTERS[settings.speculation.drafter]
     info = read_adapter(asked.adapter or "") if kind.is_trained else None
-    side = replace(side, adapter=info, widths=asked.widths)
+    side = replace(side, adapter=info, widths=asked.widths, dynamic=asked.dynamic)
     drafter: Drafter = import_module(f"engines.drafters.{kind.key}_drafter").make(side)
     facts = SpeculationFacts(
         drafter.name,

@@ -12,6 +12,7 @@ from engines.decoder.decoding import CachedModel
 from engines.decoder.sampling import Law
 from engines.stages.model import VisionLanguageModel
 from engines.tokens.vocabulary_alignment import Alignment, align
+from evprof.core.vocabulary.speculation import DynamicTree
 from evprof.loaders.adapters import AdapterInfo
 
 
@@ -20,7 +21,8 @@ class DraftSide:
     """The target with its cache, and the draft with its own where one takes part.
 
     `law` and `generator` are there when tokens are drawn, `adapter` where the drafter is trained; `widths` are those of
-    the tree asked for. `about` tells questions apart, for drafters that remember earlier answers.
+    the static tree asked for, `dynamic` the limits of a dynamic one. `about` tells questions apart, for drafters that
+    remember earlier answers.
     """
 
     target: VisionLanguageModel
@@ -32,6 +34,7 @@ class DraftSide:
     generator: torch.Generator | None = None
     adapter: AdapterInfo | None = None
     widths: tuple[int, ...] = ()
+    dynamic: DynamicTree | None = None
     about: Hashable = None
 
     @property
@@ -58,6 +61,11 @@ class DraftSide:
     def drawn(self) -> dict[str, Any]:
         """How a model's own tokens are chosen, as `ModelDrafter` takes it."""
         return {"law": self.law, "generator": self.generator, "target_rows": self.cached_target.vocabulary_size}
+
+    @property
+    def shaped(self) -> dict[str, Any]:
+        """How a head's drafts are shaped and its tokens chosen."""
+        return {"widths": self.widths, "dynamic": self.dynamic, "law": self.law, "generator": self.generator}
 
     @property
     def draft_name(self) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from engines.tokens.answer import Answer
+from engines.tokens.prompts import SLOT
 from engines.tokens.uploads import moved
 from evprof.core.records import TARGET
 
@@ -67,12 +68,24 @@ class PromptContext:
 
     `embeddings` and `features` [1, S, hidden] are the prompt as the target's decoder got it and its last hidden states
     before the last norm; None unless the drafter `wants_features`. `visual` [V, hidden] are its visual embeddings.
+    `slots` tells, for each group of visual embeddings, how many of the text ids stand before it.
     """
 
     text_ids: Sequence[int] = ()
     embeddings: torch.Tensor | None = None
     features: torch.Tensor | None = None
     visual: torch.Tensor | None = None
+    slots: Sequence[int] = ()
+
+    def places(self, length: int) -> list[int]:
+        """For each of `length` positions the text id there, SLOT where a visual embedding stands."""
+        share = (length - len(self.text_ids)) // max(1, len(self.slots))
+        found: list[int] = []
+        last = 0
+        for before in self.slots:
+            found += [*self.text_ids[last:before], *[SLOT] * share]
+            last = before
+        return [*found, *self.text_ids[last:]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +107,13 @@ class Drafter(ABC):
     """Proposes tokens. Used by one thread; made anew for each run.
 
     `role` is whose work its spans are: "draft" for a model of its own, "target" for what belongs to the target.
-    `wants_features`: the target then keeps its hidden states for it. What keeps nothing between rounds proposes, and
-    no more.
+    `wants_features`: the target then keeps its hidden states for it, or those that enter the layers of `reads` side by
+    side. What keeps nothing between rounds proposes, and no more.
     """
 
     role = TARGET
     wants_features = False
+    reads: tuple[int, ...] = ()
 
     def __init__(self, name: str, device: torch.device) -> None:
         self.name, self.device = name, device
@@ -112,7 +126,7 @@ class Drafter(ABC):
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """At most `count` (at least 1) tokens to follow the answer `ids`, fewer where nothing promises more.
 
-        Never waits for a GPU. Raises Cancelled when `is_stopped` between two of its steps.
+        Never waits for a GPU, but for a dynamic tree's shape. Raises Cancelled when `is_stopped` between two steps.
         """
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:

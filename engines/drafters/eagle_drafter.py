@@ -1,4 +1,4 @@
-"""An EAGLE-style head as drafter: it follows the target's own hidden states, and drafts a chain or a static tree.
+"""An EAGLE-style head as drafter: it follows the target's own hidden states, and drafts a chain or a tree.
 
 In each round the first pass also takes in what the last verification made certain, with the target's true hidden
 states in place of what was guessed there; so a round costs as many passes as levels are drafted.
@@ -7,26 +7,33 @@ states in place of what was guessed there; so a round costs as many passes as le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 
-from engines.adapters.eagle import EagleHead, EaglePass
+from engines.adapters.following import FollowingHead
+from engines.adapters.head_pass import HeadPass
 from engines.adapters.kept import kept
+from engines.adapters.published import load_head
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import Law, draw
 from engines.drafters.draft_side import DraftSide
+from engines.drafters.draft_tree import StaticTree
 from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
-from engines.tokens.uploads import moved, upload
+from engines.drafters.dynamic_tree import grow
+from engines.tokens.prompts import SLOT
+from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
+from evprof.core.vocabulary.speculation import DynamicTree
 
 _ROOM = 256
 """Places set aside for an answer; more are found when they are needed."""
 
 
 class EagleDrafter(Drafter):
-    """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths`, is certain.
+    """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths` or `dynamic`
+    limits, is certain.
 
     `target` is the model whose last hidden states it follows.
     """
@@ -36,11 +43,12 @@ class EagleDrafter(Drafter):
     def __init__(
         self,
         name: str,
-        head: EagleHead,
+        head: FollowingHead,
         target: CachedModel,
         eos_ids: frozenset[int],
         *,
         widths: Sequence[int] = (),
+        dynamic: DynamicTree | None = None,
         law: Law | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -48,16 +56,17 @@ class EagleDrafter(Drafter):
             raise TypeError("a head follows a Llama's hidden states")
         super().__init__(name, target.device)
         self._head, self._decoder = head, target.decoder
+        self.reads = head.reads
         self._eos_ids = eos_ids
-        self._widths = tuple(min(width, target.decoder.rows) for width in widths)
-        self._law, self._generator = law, generator
-        self._trees: dict[int, _Tree] = {}
-        self._pass: EaglePass | None = None
+        self._widths = tuple(min(width, head.choices or target.decoder.rows) for width in widths)
+        self._dynamic, self._law, self._generator = dynamic, law, generator
+        self._trees: dict[int, StaticTree] = {}
+        self._pass: HeadPass | None = None
         self._known = 0
         self._waiting: torch.Tensor | None = None
 
     @property
-    def head_pass(self) -> EaglePass:
+    def head_pass(self) -> HeadPass:
         """The head with its cache. Raises RuntimeError before `start`."""
         if self._pass is None:
             raise RuntimeError("a drafter is started before it drafts")
@@ -69,15 +78,30 @@ class EagleDrafter(Drafter):
             raise RuntimeError("a head drafts from the target's hidden states")
         features, embeddings = context.features[0], context.embeddings[0]
         last = features.shape[0] - 1
-        first = max(0, last - self._head.shape.window)
-        self._pass = EaglePass(self._head, self._decoder, last - first + _ROOM)
-        self._pass.look_back(features[first:last], embeddings[first + 1 :])
+        first = 0 if self._head.window is None else max(0, last - self._head.window)
+        states = self._head.taken(features[first:], self._decoder)
+        self._pass = HeadPass(self._head, self._decoder, last - first + _ROOM)
+        self._pass.look_back(states[:-1], *self._seen_places(context, embeddings, first + 1))
         self._known = self._pass.length
-        self._waiting = features[last:]
+        self._waiting = states[-1:]
+
+    def _seen_places(
+        self, context: PromptContext, embeddings: torch.Tensor, first: int
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The prompt's embeddings from place `first` on, in the head's own where it has some, and which are visual."""
+        seen = embeddings[first:]
+        if self._head.embedding is None and not self._head.sees_pictures:
+            return seen, None
+        ids = upload(context.places(embeddings.shape[0])[first:], self.device)
+        pictures = ids == SLOT
+        return torch.where(pictures[:, None], seen, self._head.embed(ids.clamp(min=0), self._decoder)), pictures
 
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """A chain of `count` tokens, or a tree's first `count` levels at most."""
         guess = self._catch_up(ids)
+        if self._dynamic is not None:
+            limits = replace(self._dynamic, depth=min(count, self._dynamic.depth))
+            return self._grow_freely(guess, limits, is_stopped)
         if self._widths:
             return self._grow(guess, self._tree(min(count, len(self._widths))), is_stopped)
         return self._chain(guess, count, is_stopped)
@@ -90,6 +114,7 @@ class EagleDrafter(Drafter):
         path, states = verified.path, verified.features[0]
         is_chain = path[-1] == len(path) - 1
         true = states[: len(path)] if is_chain else states.index_select(0, upload(path, states.device))
+        true = self._head.taken(true, self._decoder)
         # A round that drafted nothing has left what it knew before.
         self._waiting = true if self._waiting is None else torch.cat([self._waiting, true])
 
@@ -125,7 +150,7 @@ class EagleDrafter(Drafter):
             guess = head.follow(guess, token)
         return Proposal(torch.cat(chosen), torch.cat(laws) if laws else None, logits=seen)
 
-    def _grow(self, guess: torch.Tensor, tree: _Tree, is_stopped: Callable[[], bool]) -> Proposal:
+    def _grow(self, guess: torch.Tensor, tree: StaticTree, is_stopped: Callable[[], bool]) -> Proposal:
         """Level by level: each node's likeliest children, one pass of the head for all nodes of a level."""
         head, base = self.head_pass, self._known
         chosen: list[torch.Tensor] = []
@@ -143,62 +168,38 @@ class EagleDrafter(Drafter):
             seen += [rows[node // level.width] for node in range(level.nodes)]
         return Proposal(torch.cat(chosen), parents=tree.parents, logits=seen)
 
-    def _tree(self, depth: int) -> _Tree:
+    def _grow_freely(self, guess: torch.Tensor, limits: DynamicTree, is_stopped: Callable[[], bool]) -> Proposal:
+        """Where the head is sure; of a level all nodes looked below go through it in one pass."""
+        head, base = self.head_pass, self._known
+        states, seen = guess, torch.empty(1, 0, dtype=torch.bool, device=self.device)
+
+        def expand(ids: torch.Tensor, rows: torch.Tensor, level: int) -> torch.Tensor:
+            nonlocal states, seen
+            # What a parent sees, and oneself.
+            own = torch.eye(ids.shape[0], dtype=torch.bool, device=self.device)
+            seen = torch.cat([seen.index_select(0, rows), own], dim=1)
+            mask = torch.cat([seen.new_ones(ids.shape[0], base), seen], dim=1)
+            states = head.spread(states.index_select(0, rows), ids, base + level - 1, mask)
+            return head.logits(states)
+
+        choices = self._head.choices or self._decoder.rows
+        return grow(head.logits(guess), expand, limits, choices=choices, is_stopped=is_stopped)
+
+    def _tree(self, depth: int) -> StaticTree:
         found = self._trees.get(depth)
         if found is None:
-            found = self._trees[depth] = _Tree(self._widths[:depth])
+            found = self._trees[depth] = StaticTree(self._widths[:depth])
         return found
-
-
-@dataclass(frozen=True)
-class _Level:
-    """`width` children for each node above, `nodes` in all."""
-
-    width: int
-    nodes: int
-
-
-class _Tree:
-    """What is the same for every tree of these widths: nodes level by level, siblings side by side."""
-
-    def __init__(self, widths: Sequence[int]) -> None:
-        self.levels: list[_Level] = []
-        parents: list[int] = []
-        above, nodes = [-1], 0
-        for width in widths:
-            parents += [parent for parent in above for _ in range(width)]
-            above = list(range(nodes, nodes + len(above) * width))
-            nodes += len(above)
-            self.levels.append(_Level(width, len(above)))
-        self.parents = tuple(parents)
-        self._seen = torch.eye(nodes, dtype=torch.bool)
-        for node, parent in enumerate(parents):
-            if parent >= 0:
-                self._seen[node] |= self._seen[parent]
-        self._masks: dict[int, torch.Tensor] = {}
-
-    def mask(self, depth: int, base: int, device: torch.device) -> torch.Tensor | None:
-        """What the nodes of level `depth` - 1 may see, [nodes, base + all nodes so far]: their own branch."""
-        level = self.levels[depth - 1]
-        end = sum(each.nodes for each in self.levels[:depth])
-        if end == depth:
-            return None  # one branch so far
-        own = self._masks.get(depth)
-        if own is None:
-            own = self._masks[depth] = moved(self._seen[end - level.nodes : end, :end], device)
-        return torch.cat([own.new_ones(level.nodes, base), own], dim=1)
 
 
 def make(side: DraftSide) -> EagleDrafter:
     """With a head of this target."""
     info, target = side.trained, side.target.language_model
-    head = kept(info, target, lambda: EagleHead.load(info, target, side.target.facts.name))
+    head = kept(info, target, lambda: load_head(info, target, side.target.facts.name))
     return EagleDrafter(
         info.name,
         head,
         side.cached_target,
         side.eos_ids,
-        widths=side.widths,
-        law=side.law,
-        generator=side.generator,
+        **side.shaped,
     )

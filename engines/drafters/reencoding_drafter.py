@@ -17,6 +17,7 @@ from engines.drafters.lookup_drafter import certain
 from engines.tokens.answer import Answer
 from engines.tokens.tokenization import Vocabulary
 from engines.tokens.uploads import upload
+from engines.tokens.vocabulary_alignment import ends_of
 from evprof.core.errors import Cancelled
 
 _BROKEN = "\ufffd"
@@ -62,7 +63,7 @@ class ReencodingDrafter(Drafter):
         dropped = text.removeprefix(before) if text.rstrip() == before else ""
         found = self._behind(ids, text, after[len(before) :].removeprefix(dropped))
         if found is not None and ending is not None and self._target.eos_ids:
-            found = [*found, min(self._target.eos_ids)]
+            found = [*found, ends_of(self._target)[0]]
         return certain((found or [])[:count], self.model.device)
 
     def observe(self, ids: Sequence[int], verified: Verified) -> None:

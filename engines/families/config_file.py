@@ -24,9 +24,9 @@ def read_config(folder: Path, clip: str | None = None, *, stored: Collection[str
     path = folder / "config.json"
     values = read_json(path)
     model_type = values.get("model_type")
-    key = next((family.key for family in FAMILIES.values() if family.model_type == str(model_type)), None)
+    key = next((family.key for family in FAMILIES.values() if str(model_type) in family.model_types), None)
     if key is None:
-        known = ", ".join(family.model_type for family in FAMILIES.values())
+        known = ", ".join(name for family in FAMILIES.values() for name in family.model_types)
         named = f"names model_type '{model_type}'" if model_type is not None else "names no model_type"
         raise UserError(f"{path} {named}; evprof knows {known}: choose a checkpoint of one of these.")
     family = engine_family(key)

@@ -11,10 +11,11 @@ from functools import cached_property
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import CLIPVisionModel, LlamaForCausalLM
+from transformers import CLIPVisionModel
 
 from engines.checkpoints.config import ModelConfig
 from engines.families.clip_tower import TowerStates, run_tower
+from engines.families.language_model import make_language_model
 from engines.families.loaded_model import Network
 
 
@@ -30,7 +31,7 @@ class EventGptModel(Network):
             nn.Linear(config.vision.hidden_size, hidden), nn.GELU(), nn.Linear(hidden, hidden)
         )
         self.feature_adaptor = nn.Linear(hidden, hidden) if config.has_adaptor else None
-        self.language_model = LlamaForCausalLM(config.text)
+        self.language_model = make_language_model(config.text)
 
     def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """[T, 3, H, W] -> [T, N, width]: the last layer's output for all tokens, before the final layer norm."""

@@ -54,6 +54,10 @@ class ModelFamily(ABC):
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
         """The configuration of a model with random weights of these sizes."""
 
+    def layout(self, config: ModelConfig) -> PromptTemplate:
+        """The prompt's layout, which may depend on the language model."""
+        return self.template
+
     def check(self, config: Any) -> None:
         """Raises ValueError for a configuration that makes no model of this family."""
         return

@@ -11,15 +11,18 @@ from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig, text_config, vision_config
 from engines.checkpoints.naming import Naming
+from engines.checkpoints.qwen2_text import QWEN2, is_qwen2, qwen2_text
 from engines.families.family import ModelFamily
 from engines.families.llava_network import LlavaConfig, LlavaModel
 from engines.families.video_model import VideoLanguageModel
-from engines.tokens.prompts import PromptTemplate
+from engines.tokens.prompts import PromptTemplate, chatml
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
 
 _LATER_TOWER = re.compile(r"^(?P<tower>(?:image|video|vision)_tower\.)(?!vision_model\.)")
 _HEAD = "lm_head."
+LLAMA = "llama"
+"""What config.json calls the language model."""
 _PUBLISHED_ROWS = 32_064
 """Rows of the published vocabularies: 32,000 shared, a few own tokens, padding."""
 
@@ -53,16 +56,12 @@ class LlavaFamily(ModelFamily):
         """All of it stands in config.json."""
         text, seen = dict(values.get("text_config") or {}), dict(values.get("vision_config") or {})
         _check_parts(folder / "config.json", text, seen)
-        # Published files keep only what differs from Llama's defaults of their day; the rest is Vicuna-7B's.
-        filled = {**VICUNA_7B, **text}
-        if "num_attention_heads" in text and "num_key_value_heads" not in text:
-            filled["num_key_value_heads"] = text["num_attention_heads"]
         layer = values.get("vision_feature_layer", -2)
         if not isinstance(layer, int):
             raise ValueError(f"vision_feature_layer {layer!r}: one layer is supported")
         return LlavaConfig(
             vision_config({**CLIP_L14, "image_size": self.record.image_size, **seen}),
-            text_config(filled),
+            _language(folder / "config.json", values, text),
             family=self.key,
             slot_id=self.token_id(self.template.slot, values),
             feature_layer=layer,
@@ -83,6 +82,13 @@ class LlavaFamily(ModelFamily):
             **self.of_its_own({}),
         )
 
+    def layout(self, config: ModelConfig) -> PromptTemplate:
+        """Qwen2 is asked in ChatML."""
+        own = self.template
+        if not is_qwen2(config.text):
+            return own
+        return chatml(f"{own.name}_chatml", own.slot, between=own.between)
+
     def canonical(self, stored_name: str) -> str:
         """From transformers 4.52 on models are saved as `model.language_model.*` and `lm_head.*`, from 5.17 on towers
         without `vision_model.`; names already in the published form come back unchanged."""
@@ -96,11 +102,24 @@ class LlavaFamily(ModelFamily):
         return _LATER_TOWER.sub(r"\g<tower>vision_model.", name)
 
 
+def _language(path: Path, values: Mapping[str, Any], text: dict[str, Any]) -> LlamaConfig:
+    """The language model. Published files keep only what differs from the defaults of their day: Qwen2's, or for a
+    Llama those of Vicuna-7B."""
+    if text.get("model_type") == QWEN2:
+        return qwen2_text({"tie_word_embeddings": values.get("tie_word_embeddings", False), **text}, path)
+    filled = {**VICUNA_7B, **text}
+    if "num_attention_heads" in text and "num_key_value_heads" not in text:
+        filled["num_key_value_heads"] = text["num_attention_heads"]
+    return text_config(filled)
+
+
 def _check_parts(path: Path, text: dict[str, Any], vision: dict[str, Any]) -> None:
-    """Families are built of other parts, too (Mistral, Qwen, SigLIP), which are no damage but nothing we can run."""
-    language, tower = text.get("model_type", "llama"), vision.get("model_type", "clip_vision_model")
-    if language != "llama":
-        raise UserError(f"{path}: the language model is of type '{language}'; evprof runs those with a Llama inside.")
+    """Families are built of other parts, too (Mistral, SigLIP), which are no damage but nothing we can run."""
+    language, tower = text.get("model_type", LLAMA), vision.get("model_type", "clip_vision_model")
+    if language not in (LLAMA, QWEN2):
+        raise UserError(
+            f"{path}: the language model is of type '{language}'; evprof runs those with a Llama or a Qwen2 inside."
+        )
     if tower not in ("clip_vision_model", "clip"):
         raise UserError(f"{path}: the vision tower is of type '{tower}'; evprof runs those with a CLIP tower.")
 

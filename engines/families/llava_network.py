@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import CLIPVisionModel, LlamaForCausalLM
+from transformers import CLIPVisionModel
 from transformers.activations import ACT2FN
 
 from engines.checkpoints.config import ModelConfig, edge, number, patches
 from engines.families.clip_tower import TowerStates, run_tower
+from engines.families.language_model import make_language_model
 from engines.families.loaded_model import Network
 
 
@@ -75,7 +76,7 @@ class LlavaModel(Network):
         self.config = config
         self._build_towers()
         self.multi_modal_projector = Projector(config)
-        self.language_model = LlamaForCausalLM(config.text)
+        self.language_model = make_language_model(config.text)
 
     def _build_towers(self) -> None:
         self.vision_tower = CLIPVisionModel(self.config.vision)

@@ -28,6 +28,11 @@ class VideoLanguageModel(LoadedModel):
 
     network: LlavaModel
 
+    @property
+    def cut_at(self) -> int | None:
+        """Positions the family's own program cuts every prompt off at, if it does."""
+        return None
+
     def spelled(self) -> str:
         """All that decides what the tower's output becomes."""
         config = self.network.config
@@ -43,15 +48,13 @@ class VideoLanguageModel(LoadedModel):
         )
 
     def template_of(self, settings: GenerationSettings) -> PromptTemplate:
-        """The family's one layout."""
-        return engine_family(self.record.key).template
+        """The layout of the family and its language model."""
+        return engine_family(self.record.key).layout(self.network.config)
 
     def preprocess(self, host: HostInputs, prompt: str, settings: GenerationSettings, spans: StageClock) -> ModelInputs:
         """Stage 2: renders event frames where events are shown, tiles them for a grid, then CLIP's preparation and the
         prompt."""
-        shown = draw_event_frames(host, settings.frames or self.record.frames, settings.input.canvas_size, spans)
-        if self.record.takes_images and settings.input.image_layout == "grid":
-            shown = self._tile(shown, spans)
+        shown = self.shown(host, settings, spans)
         frames = len(shown.pictures)
         return prepare(
             self,
@@ -63,9 +66,17 @@ class VideoLanguageModel(LoadedModel):
                 self.template_of(settings),
                 frames if self.record.takes_images else 1,
                 framewise_counts(frames, self.visual_tokens_per_frame, settings.switches.visual_keep),
+                self.cut_at,
             ),
             recipe=self.recipe_of(settings),
         )
+
+    def shown(self, host: HostInputs, settings: GenerationSettings, spans: StageClock) -> HostInputs:
+        """The pictures the tower is to see: events as drawn frames; frames that are images as tiles of one if set."""
+        drawn = draw_event_frames(host, settings.frames or self.record.frames, settings.input.canvas_size, spans)
+        if self.record.takes_images and settings.input.image_layout == "grid":
+            return self._tile(drawn, spans)
+        return drawn
 
     def _tile(self, host: HostInputs, spans: StageClock) -> HostInputs:
         with spans.child("tile") as span:
@@ -83,26 +94,27 @@ class VideoLanguageModel(LoadedModel):
             features = self.network.read_tokens(states.last)
             span.output("features", features)
         if self.network.pools:
-            features = self._pool(features, spans)
+            features = self.pool(features, spans)
         if inputs.recipe.keep < 1:
-            features = self._prune(features, states, inputs.recipe, spans)
+            features = self.prune(features, states, inputs.recipe, spans)
         with spans.child("projector") as span:
             span.input("features", features)
             projected = self.network.project(features).flatten(0, 1)
             span.output("visual embeddings", projected)
         return projected
 
-    def _pool(self, features: torch.Tensor, spans: StageClock) -> torch.Tensor:
+    def pool(self, features: torch.Tensor, spans: StageClock) -> torch.Tensor:
+        """[T, P, width] -> [T, N, width]."""
         with spans.child("pooling") as span:
             span.input("features", features)
             pooled = self.network.pool_patches(features)
             span.output("features", pooled)
         return pooled
 
-    def _prune(
+    def prune(
         self, features: torch.Tensor, states: TowerStates, recipe: VisionRecipe, spans: StageClock
     ) -> torch.Tensor:
-        """[T, N, width] -> [T, K, width], before the projector; a class token that is read always stays."""
+        """[T, N, width] -> [T, K, width]; a class token that is read always stays."""
         keeps_cls = self.network.config.keeps_cls
         with spans.child("pruning") as span:
             span.input("features", features)

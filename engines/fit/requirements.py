@@ -30,7 +30,7 @@ from evprof.metrics.limits.memory_need import (
 from evprof.metrics.limits.packed_sizes import weight_bytes
 
 TEMPLATE_POSITIONS = 64
-"""Positions granted to a template's own words: the published ones take 20 to 50."""
+"""Positions granted to a template's own words: the published ones take 20 to 60."""
 
 QUESTION_POSITIONS = 16
 """Positions of a question nobody has asked yet."""
@@ -187,10 +187,10 @@ def stored_weights(shape: ModelShape, quantization: str | None, itemsize: int) -
 
 
 def frame_count(config: ModelConfig, settings: GenerationSettings) -> int:
-    """Frames a run with these settings shows the model."""
+    """Frames a run with these settings shows the model, at most where the recording's length decides."""
     family = FAMILIES[config.family]
     asked: int | None = getattr(settings, family.frames_setting)
-    return asked or family.frames
+    return asked or family.most_frames
 
 
 def picture_count(config: ModelConfig, settings: GenerationSettings) -> int:

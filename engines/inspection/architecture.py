@@ -10,6 +10,7 @@ from typing import Any
 from transformers import CLIPVisionConfig
 
 from engines.checkpoints.config import ModelConfig, edge, number
+from engines.checkpoints.qwen2_text import is_qwen2
 from engines.fit.requirements import picture_count, visual_positions
 from engines.loading.shapes import text_shape, vision_shape
 from evprof.core.vocabulary.families import FAMILIES
@@ -27,7 +28,7 @@ def describe_model(config: ModelConfig, settings: GenerationSettings) -> dict[st
     vision = asdict(replace(vision_shape(config), frames=1))
     return {
         "architecture": {
-            "backbone": backbone_name(text_shape(config.text)),
+            "backbone": backbone_name(text_shape(config.text), "Qwen2" if is_qwen2(config.text) else "Llama"),
             "vision_tower": tower_name(config.vision),
             "projector": projector_name(config),
             "image_size": edge(config.vision),
@@ -40,11 +41,11 @@ def describe_model(config: ModelConfig, settings: GenerationSettings) -> dict[st
     }
 
 
-def backbone_name(text: TextShape) -> str:
+def backbone_name(text: TextShape, kind: str = "Llama") -> str:
     """`Llama, Vicuna-7B's shape` for the published shape, whatever its vocabulary; else the number of parameters."""
     if replace(text, vocabulary=VICUNA_7B.vocabulary) == VICUNA_7B:
         return "Llama, Vicuna-7B's shape"
-    return f"Llama, {text.parameters / 1e6:,.1f} million parameters"
+    return f"{kind}, {text.parameters / 1e6:,.1f} million parameters"
 
 
 def tower_name(vision: CLIPVisionConfig) -> str:
@@ -62,7 +63,7 @@ def projector_name(config: ModelConfig) -> str:
     if config.has_adaptor:
         parts.append(f"adaptor {hidden}→{hidden}")
     if config.patch_pooling:
-        parts.insert(0, config.patch_pooling)
+        parts.insert(len(parts) if FAMILIES[config.family].pools_projected else 0, config.patch_pooling)
     if FAMILIES[config.family].pools_frames:
         parts.append("mean pooling")
     return ", ".join(parts)

@@ -19,8 +19,9 @@ from engines.inspection.architecture import describe_model
 from engines.loading.random_weights import random_vocabulary
 from engines.loading.tensor_plan import plan_problems, plan_tensors
 from engines.loading.weights import Checkpoint, find_checkpoint, preprocessing_file, preprocessing_of, rows_sentence
-from engines.tokens.tokenization import Vocabulary, read_vocabulary, vocabulary_file
+from engines.tokens.tokenization import Vocabulary
 from engines.tokens.vocabulary_alignment import vocabulary_facts
+from engines.tokens.vocabulary_files import read_vocabulary, vocabulary_file
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 

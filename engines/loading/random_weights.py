@@ -15,6 +15,7 @@ from transformers import CLIPVisionConfig, LlamaConfig
 from engines import CATALOGUE
 from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig
 from engines.checkpoints.layer_drop import source_name
+from engines.checkpoints.qwen2_text import QWEN2_1_5B
 from engines.families.family import engine_family
 from engines.families.loaded_model import Network
 from engines.families.networks import build_empty, finish, parameter_shapes, put_parameter
@@ -48,6 +49,7 @@ _GAINS = {"q_proj": 4.0, "k_proj": 4.0, "o_proj": 2.0}
 
 _SIZES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "160m": (_SMALL_CLIP, _LLAMA_160M),
+    "1.5b": (CLIP_L14, QWEN2_1_5B),
     "7b": (CLIP_L14, VICUNA_7B),
 }
 """Tower and language model by the size in a name; a tower that names no `image_size` has the family's."""
@@ -111,13 +113,14 @@ def _fill(name: str, tensor: torch.Tensor, generator: torch.Generator, text: Lla
     if tensor.dim() == 1 and not name.endswith("class_embedding"):
         tensor.fill_(1.0 if name.endswith("weight") else 0.0)
         return
-    if name.endswith("embed_tokens.weight"):
+    if name.endswith("embed_tokens.weight") and not text.tie_word_embeddings:
         tensor.normal_(0.0, 1.0, generator=generator)
         return
     fan_in = tensor[0].numel() if tensor.dim() > 1 else tensor.numel()
     gain = next((gain for part, gain in _GAINS.items() if name.startswith("language_model.") and part in name), 1.0)
     tensor.normal_(0.0, gain * fan_in**-0.5, generator=generator)
-    if name.endswith("lm_head.weight"):
+    # Embeddings that are the head as well are as small as a head: larger, each word would be followed by itself.
+    if name.endswith(("lm_head.weight", "embed_tokens.weight")):
         _silence(tensor, text)
 
 

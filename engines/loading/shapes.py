@@ -13,6 +13,7 @@ from transformers import CLIPVisionConfig, LlamaConfig, LlamaForCausalLM
 
 from engines.checkpoints.config import ModelConfig, edge, number, patches
 from engines.families.family import engine_family
+from engines.families.language_model import make_language_model
 from engines.families.llava_network import LlavaConfig
 from engines.loading.random_weights import random_config
 from evprof.core.errors import USAGE, UserError
@@ -57,6 +58,7 @@ _LLAMA_1B: dict[str, Any] = {
 _NETWORKS = {
     "160m": "random:160m-video-llava",
     "1b": "random:160m-video-llava",
+    "1.5b-eventgpt-plus": "random:1.5b-eventgpt-plus",
     "7b-eventgpt": "random:7b-eventgpt",
     "7b-llava": "random:7b-llava",
     "7b-video-llava": "random:7b-video-llava",
@@ -121,8 +123,10 @@ def build_language_model(config: LlamaConfig) -> LlamaForCausalLM:
     """The model with random weights, the same ones each time, in float32 on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        model: LlamaForCausalLM = LlamaForCausalLM(config).eval()
-    return model.requires_grad_(False)
+        model = make_language_model(config)
+    model.eval()
+    model.requires_grad_(False)
+    return model
 
 
 def text_shape(config: LlamaConfig) -> TextShape:
@@ -157,6 +161,7 @@ def vision_shape(config: ModelConfig) -> VisionShape:
         patch=number(vision.patch_size),
         patches=patches(vision),
         kept=config.tokens_per_frame,
+        projected=config.projected_tokens if config.projected_tokens != config.tokens_per_frame else None,
         projections=(*projections, (hidden, hidden)) if config.has_adaptor else projections,
         channels=number(vision.num_channels),
     )

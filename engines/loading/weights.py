@@ -33,7 +33,8 @@ from engines.stages.model import VisionLanguageModel
 from engines.stages.pixel_values import ClipTransform
 from engines.stages.reading import import_readers
 from engines.stages.vision_cache import checkpoint_identity
-from engines.tokens.tokenization import Vocabulary, read_vocabulary
+from engines.tokens.tokenization import Vocabulary
+from engines.tokens.vocabulary_files import read_vocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.run_info import ModelFacts
@@ -45,7 +46,7 @@ Progress = Callable[[int, int], None]
 """Told bytes done of bytes in all."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
-_SMALL_FILES = ["*.json", "tokenizer.model"]
+_SMALL_FILES = ["*.json", "tokenizer.model", "merges.txt"]
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 """What is fetched from the hub: beside the small files the first of these that are there."""
 
@@ -283,7 +284,7 @@ def model_facts(checkpoint: Checkpoint, network: Network, device: torch.device, 
         context_limit=text.max_position_embeddings,
         attention="sdpa",
         cache=STATIC,
-        prompt_template=engine_family(config.family).template.name,
+        prompt_template=engine_family(config.family).layout(config).name,
         text=text_shape(text),
         vision=replace(vision_shape(config), frames=1),
         content=None if checkpoint.folder is None else folder_content(checkpoint.folder, config.kept_layers),

@@ -20,7 +20,7 @@ from engines.decoder.kernels_taken import kernels_taken
 from engines.decoder.kv_cache import weigh
 from engines.decoder.quantized_kv import check_cache
 from engines.decoder.sampling import make_sampler
-from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt
+from engines.decoder.step_choice import ChosenStep, DecodeSteps, StepPlan, expected_prompt, no_step
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch
 from engines.hardware.threads import use_threads
@@ -31,7 +31,7 @@ from engines.modes.concurrency import SharedSink
 from engines.modes.lost_gpu import is_lost_gpu, lost_sentence
 from engines.modes.memory_failure import give_back, is_memory_failure, memory_sentence
 from engines.modes.plain_run import Course, PlainRun
-from engines.modes.run_plan import RunPlan, RunTools, block_sizes, resolved, taken_facts, way_of
+from engines.modes.run_plan import RunPlan, RunTools, block_sizes, reads_inside, resolved, taken_facts, way_of
 from engines.modes.strategy import strategy_of
 from engines.stages.model import EVENTS, VisionLanguageModel
 from engines.stages.pipeline import ModelPass, Tell, capacity_of
@@ -221,7 +221,12 @@ class MeasuredRun:
             taken.cache,
         )
         self._doing = f"while the decode step of the {role} was made"
-        chosen = ChosenStep(None) if self._ends_in_other_head(role) else warm.steps.choose(self._switches(role), plan)
+        if self._ends_in_other_head(role):
+            chosen = ChosenStep(None)
+        elif role == TARGET and reads_inside(self._request):
+            chosen = no_step(self._switches(role), "the head that drafts reads what enters the target's layers")
+        else:
+            chosen = warm.steps.choose(self._switches(role), plan)
         setup = replace(warm.setup, compile_ms=chosen.compile_ms)
         self._taken[role] = replace(taken, step=chosen.kind)
         self._describe({"models": {role: self._taken[role]}, "setup": {role: setup}})

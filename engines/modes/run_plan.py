@@ -20,8 +20,11 @@ from engines.stages.pipeline import taken_cache
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, input_of, roles_of
 from evprof.core.run_info import ModelFacts
+from evprof.core.vocabulary.drafters import EAGLE
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of
+from evprof.loaders.adapters import read_adapter
+from evprof.loaders.heads import LAYERS
 
 ClockMaker = Callable[..., StageClock]
 """Makes a run's clock: StageClock itself, or a trace's."""
@@ -100,6 +103,15 @@ def block_sizes(role: str, settings: GenerationSettings, *, is_speculative: bool
         return (1, 2)
     longest = draft_length(settings.speculation.length, settings.gamma).most
     return tuple(sorted({1, settings.gamma + 1, longest + 1, settings.speculation.nodes + 1}))
+
+
+def reads_inside(request: RunRequest) -> bool:
+    """Whether what drafts reads the target's inner layers, which only the decoder's own pass tells."""
+    asked = request.settings.speculation
+    if not mode_of(request.mode).drafts or asked.drafter != EAGLE or asked.adapter is None:
+        return False
+    layout = read_adapter(asked.adapter).layout
+    return layout is not None and layout.reads == LAYERS
 
 
 def taken_facts(model: VisionLanguageModel, settings: GenerationSettings) -> ModelFacts:

@@ -50,7 +50,7 @@ class SpeculativeRun(PlainRun):
             about=course.sample,
         )
         self.drafter, self._facts = make_drafter(settings, side)
-        target.cached.keeps_features = self.drafter.wants_features
+        target.cached.keeps_features, target.cached.reads = self.drafter.wants_features, self.drafter.reads
         # A captured step leaves its logits where the next one overwrites them.
         self.log = JudgementLog(law, clones=target.cached.own_step is not None) if settings.speculation.judges else None
 
@@ -73,7 +73,7 @@ class SpeculativeRun(PlainRun):
         cached, inputs = target.cached, target.inputs
         text = () if inputs is None else tuple(token for token in inputs.token_ids if token != SLOT)
         # A tree's levels are its length; the answer's limit alone makes it shorter.
-        gamma = len(settings.speculation.widths) or settings.gamma
+        gamma = settings.speculation.levels or settings.gamma
         return Rounds(
             cached,
             self.drafter,
@@ -83,7 +83,13 @@ class SpeculativeRun(PlainRun):
             verifier=self.verifier,
             clock=self.course.clock,
             stop=stop,
-            context=PromptContext(text, cached.prompt_embeddings, cached.features, target.visual),
+            context=PromptContext(
+                text,
+                cached.prompt_embeddings,
+                cached.features,
+                target.visual,
+                () if inputs is None else inputs.slots,
+            ),
             log=self.log,
             alternatives=self.course.alternatives,
         )

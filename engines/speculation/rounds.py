@@ -24,6 +24,9 @@ from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
 
+_MOST_SHAPES = 64
+"""Of trees kept for when they come again; a dynamic tree seldom does."""
+
 
 class Rounds:
     """The rounds of one answer. What lasts from round to round is in the caches' lengths and the answer.
@@ -180,6 +183,8 @@ class Rounds:
         """The block's shape: drafted trees hang below the answer's last token."""
         found = self._shapes.get(parents)
         if found is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
             above = (-1, *(parent + 1 for parent in parents))
             found = self._shapes[parents] = BlockShape(above, self._target.device)
         return found

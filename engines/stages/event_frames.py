@@ -1,4 +1,4 @@
-"""Event frames of a recording, drawn as EventGPT draws them, as a measured part of stage preprocess."""
+"""Event frames of a recording, drawn as EventGPT or EventGPT-Plus draw them: a measured part of stage preprocess."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from engines.measuring.timing import StageClock
 from engines.stages.model import HostInputs
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.core.vocabulary.families import Family
 
 Canvas = tuple[int, int]
 """(width, height) in pixels."""
@@ -39,6 +40,38 @@ def draw_event_frames(host: HostInputs, count: int, canvas: Canvas | None, spans
         pictures=pictures,
         times_us=tuple((time.start_us, time.end_us) for time in times),
         labels=tuple(f"event frame {index + 1}: {time.label}" for index, time in enumerate(times)),
+    )
+
+
+def draw_event_bins(
+    host: HostInputs, count: int | None, family: Family, canvas: Canvas | None, spans: StageClock
+) -> HostInputs:
+    """The inputs with a drawn picture for each of EventGPT-Plus' bins in place of their events, all of one size.
+
+    `count` None: as many as the family shows of a recording of that length. Raises UserError when events lie outside
+    the canvas, and when all have one time.
+    """
+    events = host.events
+    if events is None:
+        return host
+    if canvas is not None:
+        _check_canvas(host.path, events, canvas)
+    from evprof.loaders.pictures.event_bins import draw_bin, event_bins
+    from evprof.loaders.pictures.representations import canvas_size
+
+    with spans.child("render") as span:
+        span.input("t_us", events.t_us)
+        width, height = canvas_size(events, *(canvas or (None, None)))
+        bins = event_bins(events, count or family.frames_for(events.duration_us or 0))
+        pictures = tuple(draw_bin(each.events, width=width, height=height) for each in bins)
+        for index, picture in enumerate(pictures):
+            span.output(f"event frame {index + 1}", picture)
+    return replace(
+        host,
+        events=None,
+        pictures=pictures,
+        times_us=tuple((each.time.start_us, each.time.end_us) for each in bins),
+        labels=tuple(f"bin {index + 1}: {each.time.label}" for index, each in enumerate(bins)),
     )
 
 

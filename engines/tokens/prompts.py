@@ -36,6 +36,13 @@ class PromptTemplate:
         return [self.before, *[self.between] * (slots - 1), self.after.format(question=question)]
 
 
+def chatml(name: str, slot: str, system: str = "You are a helpful assistant.", *, between: str = "") -> PromptTemplate:
+    """Qwen2's layout: turns between `<|im_start|>` and `<|im_end|>`, by default with Qwen's words for the system."""
+    opening = f"<|im_start|>system\n{system}<|im_end|>\n"
+    asked = "\n{question}<|im_end|>\n<|im_start|>assistant\n"
+    return PromptTemplate(name, slot, f"{opening}<|im_start|>user\n", asked, system=opening, between=between)
+
+
 @dataclass(frozen=True)
 class PromptIds:
     """Token ids with SLOT where visual embeddings go; `system` counts the leading ids that are no part of the turn."""
@@ -45,7 +52,7 @@ class PromptIds:
 
 
 def prompt_ids(vocabulary: Vocabulary, template: PromptTemplate, question: str, slots: int = 1) -> PromptIds:
-    """The ids of a whole prompt: one beginning-of-sentence, the text stretches, SLOT between them.
+    """The ids of a whole prompt: one beginning-of-sentence if there is such a token, the text stretches, SLOT between.
 
     Each stretch is tokenized by itself, as the slow Llama tokenizer does; a tokenizer.json that has the slot as a
     token of its own is given the whole text, because only it knows what it puts after a special token.
@@ -63,4 +70,5 @@ def prompt_ids(vocabulary: Vocabulary, template: PromptTemplate, question: str, 
     same = 0
     while same < len(system_ids) and body[same] == system_ids[same]:
         same += 1
-    return PromptIds((vocabulary.bos_id, *body), 1 + same)
+    begin = () if vocabulary.bos_id is None else (vocabulary.bos_id,)
+    return PromptIds((*begin, *body), len(begin) + same)

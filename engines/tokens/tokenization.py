@@ -9,30 +9,28 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from engines.checkpoints.json_file import read_json
-from engines.tokens.sentencepiece_file import MOST_BYTES as MOST_MODEL_BYTES
+from engines.tokens.byte_level import CHATML_ENDS, byte_level_text
 from engines.tokens.sentencepiece_file import check_sentencepiece
-from engines.tokens.tokenizer_file import MOST_BYTES as MOST_JSON_BYTES
 from engines.tokens.tokenizer_file import checked_tokenizer
 from evprof.core.errors import UserError
-from evprof.core.files.regular_file import regular_file
 from evprof.core.safe_text import one_line
 from evprof.core.text import UNKNOWN, is_byte, join_pieces
 
 SPACE = "▁"
 """How sentencepiece writes a space."""
 
+_BEGIN, _END = "<s>", "</s>"
+
 
 class Vocabulary(Protocol):
     """A model's tokens. `pieces[i]` is the display text of id i: spaces as spaces, raw bytes as `<0xE2>`, "" for none.
 
-    `size` is the number of ids the vocabulary itself has; a model may have more rows.
+    `size` is the number of ids the vocabulary itself has; a model may have more rows. Not every one has a begin.
     """
 
-    bos_id: int
+    bos_id: int | None
     eos_ids: frozenset[int]
 
     @property
@@ -44,7 +42,7 @@ class Vocabulary(Protocol):
         """Display text by id."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a stretch of text by itself, without any special token; a space is put before it, as Llama does."""
+        """Ids of a stretch of text by itself, without any special token; Llama's put a space before it."""
 
     def token_id(self, piece: str) -> int | None:
         """The id of a special token by its own spelling, or None."""
@@ -69,9 +67,9 @@ class SentencePieceVocabulary:
         except (RuntimeError, ValueError) as error:
             problem = one_line(str(error), 200)
             raise UserError(f"{source} is no sentencepiece vocabulary ({problem}); download it again.") from None
-        self.bos_id = int(self._processor.bos_id())
+        self.bos_id: int | None = int(self._processor.bos_id())
         self.eos_ids = frozenset({int(self._processor.eos_id())})
-        if self.bos_id < 0 or min(self.eos_ids) < 0:
+        if int(self._processor.bos_id()) < 0 or min(self.eos_ids) < 0:
             raise UserError(f"{source} has no beginning or no end of a sentence; a Llama vocabulary is needed.")
         self._own = int(self._processor.get_piece_size())
         self._added = dict(added or {})
@@ -89,7 +87,7 @@ class SentencePieceVocabulary:
             raise UserError(f"{self._source} spells token {index} in no text; download it again.") from None
 
     def _special_ids(self) -> set[int]:
-        return {self.bos_id, *self.eos_ids, int(self._processor.unk_id())} - {-1}
+        return {int(self._processor.bos_id()), *self.eos_ids, int(self._processor.unk_id())} - {-1}
 
     @property
     def size(self) -> int:
@@ -101,7 +99,7 @@ class SentencePieceVocabulary:
         """Display text by id."""
         processor = self._processor
         own = [
-            _display(self._piece(index), processor.is_control(index), processor.is_unknown(index))
+            display_text(self._piece(index), processor.is_control(index), processor.is_unknown(index))
             for index in range(self._own)
         ]
         return own + [""] * (self.size - self._own)
@@ -129,9 +127,11 @@ class SentencePieceVocabulary:
 
 
 class FileVocabulary:
-    """A `tokenizer.json` file, read by the tokenizers library."""
+    """A `tokenizer.json` file, read by the tokenizers library: Llama's pieces, or Qwen2's, which are bytes."""
 
-    def __init__(self, content: bytes, source: str = "tokenizer.json", bos: str = "<s>", eos: str = "</s>") -> None:
+    bos_id: int | None
+
+    def __init__(self, content: bytes, source: str = "tokenizer.json") -> None:
         from tokenizers import Tokenizer
 
         text = checked_tokenizer(content, source)
@@ -139,10 +139,21 @@ class FileVocabulary:
             self._tokenizer = Tokenizer.from_str(text)
         except Exception as error:  # noqa: BLE001 - tokenizers raises bare Exception for whatever it cannot read
             raise UserError(f"{source} is no tokenizer file ({str(error)[:200]}); download it again.") from None
-        bos_id, eos_id = self._tokenizer.token_to_id(bos), self._tokenizer.token_to_id(eos)
-        if bos_id is None or eos_id is None:
-            raise UserError(f"{source} has no {bos} or no {eos}; a Llama vocabulary is needed.")
-        self.bos_id, self.eos_ids = int(bos_id), frozenset({int(eos_id)})
+        splitter: Any = self._tokenizer.pre_tokenizer
+        self._is_bytes = splitter is not None and b'"ByteLevel"' in splitter.__getstate__()
+        self.bos_id, self.eos_ids = self._begin_and_ends(source)
+
+    def _begin_and_ends(self, source: str) -> tuple[int | None, frozenset[int]]:
+        """The ids of the tokens that begin and end a text. Raises UserError for a file without."""
+        begin, end = self.token_id(_BEGIN), self.token_id(_END)
+        if begin is not None and end is not None:
+            return begin, frozenset({end})
+        ends = frozenset(found for token in CHATML_ENDS if (found := self.token_id(token)) is not None)
+        if not self._is_bytes:
+            raise UserError(f"{source} has no {_BEGIN} or no {_END}; a Llama vocabulary is needed.")
+        if not ends:
+            raise UserError(f"{source} has no {' and no '.join(CHATML_ENDS)}; Qwen2's vocabulary is needed.")
+        return None, ends
 
     @property
     def size(self) -> int:
@@ -157,7 +168,10 @@ class FileVocabulary:
         for index in range(self.size):
             piece = self._tokenizer.id_to_token(index) or ""
             special = index in added and added[index].special
-            shown.append(_display(piece, special and piece != "<unk>", piece == "<unk>"))
+            if self._is_bytes:
+                shown.append("" if special else byte_level_text(piece))
+                continue
+            shown.append(display_text(piece, special and piece != "<unk>", piece == "<unk>"))
         return shown
 
     def encode(self, text: str) -> list[int]:
@@ -170,8 +184,9 @@ class FileVocabulary:
         return None if index is None else int(index)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, as sentencepiece gives it for the same pieces."""
-        return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
+        """Text of ids, as sentencepiece gives it for the same pieces; with pieces of bytes no space goes lost."""
+        pieces = [self.pieces[index] for index in ids if 0 <= index < self.size]
+        return join_pieces(["x", *pieces])[1:] if self._is_bytes else join_pieces(pieces)
 
 
 class SyntheticVocabulary:
@@ -185,7 +200,8 @@ class SyntheticVocabulary:
     SHARED = 32_000
 
     def __init__(self, extra: Sequence[str] = ()) -> None:
-        self.bos_id, self.eos_ids = 1, frozenset({2})
+        self.bos_id: int | None = 1
+        self.eos_ids = frozenset({2})
         self._extra = {name: self.SHARED + index for index, name in enumerate(extra)}
         bytes_ = [f"<0x{value:02X}>" for value in range(256)]
         words = [" ", *(f" {word}" for word in _words(self.SHARED - 4 - len(bytes_)))]
@@ -218,40 +234,8 @@ class SyntheticVocabulary:
         return join_pieces(self.pieces[index] for index in ids if 0 <= index < self.size)
 
 
-def read_vocabulary(folder: Path, *, prefer_file: bool, rows: int | None = None) -> Vocabulary:
-    """The vocabulary of a checkpoint: `tokenizer.json` first when `prefer_file`, else `tokenizer.model` first.
-
-    Tokens of an added_tokens.json join a `tokenizer.model` as far as the model has `rows` for them. Raises UserError
-    when the folder has neither file.
-    """
-    file = vocabulary_file(folder, prefer_file=prefer_file)
-    if file is None:
-        raise UserError(f"{folder} has neither tokenizer.model nor tokenizer.json; download the checkpoint again.")
-    size = regular_file(file, "download the checkpoint again").stat().st_size
-    if size > (MOST_JSON_BYTES if file.suffix == ".json" else MOST_MODEL_BYTES):
-        raise UserError(f"{file} is {size} bytes long, far too long for a vocabulary.")
-    if file.suffix == ".json":
-        return FileVocabulary(file.read_bytes(), str(file))
-    plain = SentencePieceVocabulary(file.read_bytes(), str(file))
-    added = _added_tokens(folder / "added_tokens.json", plain.size, rows)
-    return SentencePieceVocabulary(file.read_bytes(), str(file), added) if added else plain
-
-
-def vocabulary_file(folder: Path, *, prefer_file: bool) -> Path | None:
-    """The file `read_vocabulary` reads, or None when there is none."""
-    model, file = folder / "tokenizer.model", folder / "tokenizer.json"
-    order = (file, model) if prefer_file else (model, file)
-    return next((path for path in order if path.exists()), None)
-
-
-def _added_tokens(path: Path, size: int, rows: int | None) -> dict[str, int]:
-    if rows is None or not path.is_file():
-        return {}
-    listed = read_json(path)
-    return {name: index for name, index in listed.items() if name and isinstance(index, int) and size <= index < rows}
-
-
-def _display(piece: str, is_special: bool, is_unknown: bool) -> str:
+def display_text(piece: str, is_special: bool, is_unknown: bool) -> str:
+    """What is shown of a sentencepiece's piece."""
     if is_special:
         return ""
     if is_unknown:

@@ -1,7 +1,8 @@
-"""What of a `tokenizer.json` is handed to the tokenizers library: the parts a Llama vocabulary is made of, checked.
+"""What of a `tokenizer.json` is handed to the tokenizers library: the parts Llama's and Qwen2's are made of, checked.
 
 The format can also hold regular expressions that take for ever, replacements that make a sentence into gigabytes, and
-paddings of any length. Vocabularies of the supported families need none of them; a file that does is refused.
+paddings of any length. Vocabularies of the supported families need none of them, but for one expression that is known;
+a file that does is refused.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ _MODEL_KEYS = frozenset(
 )
 _HARMLESS = frozenset({"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip"})
 _SPLITTERS = frozenset({"Metaspace", "ByteLevel", "Whitespace", "WhitespaceSplit", "Digits"})
+
+QWEN2_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""The expression Qwen2's vocabulary cuts a text by: the only one that is let through."""
 
 
 def checked_tokenizer(content: bytes, source: str) -> str:
@@ -116,8 +122,14 @@ def _splitter_problem(splitter: Any) -> str | None:
     steps = _steps(splitter, "pretokenizers")
     if steps is None:
         return "splits texts in too many steps"
-    odd = [step for step in steps if step.get("type") not in _SPLITTERS or _is_long(step.get("replacement"), 4)]
+    odd = [step for step in steps if not _is_known_splitter(step) or _is_long(step.get("replacement"), 4)]
     return f"splits texts by {_named(odd[0])}" if odd else None
+
+
+def _is_known_splitter(step: dict[str, Any]) -> bool:
+    return step.get("type") in _SPLITTERS or (
+        step.get("type") == "Split" and step.get("pattern") == {"Regex": QWEN2_WORDS}
+    )
 
 
 def _steps(value: Any, inner: str) -> list[dict[str, Any]] | None:

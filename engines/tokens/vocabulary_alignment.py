@@ -106,9 +106,10 @@ def first_shared(count: int) -> Alignment:
 def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
     """Ids that spell the same piece meet; of several of one vocabulary the first, which is what text is encoded to.
 
-    Special tokens meet by role: begin and end of sequence.
+    Special tokens meet by role: begin and ends of a sequence.
     """
-    mine, theirs = _by_content(draft), _by_content(target)
+    spelled, others = _contents(draft), _contents(target)
+    mine, theirs = _by_content(spelled), _by_content(others)
     to_target = [LACKING] * draft.size
     to_draft = [UNKNOWN_ID] * target.size
     count = with_text = 0
@@ -120,8 +121,18 @@ def align(draft: Vocabulary, target: Vocabulary) -> Alignment:
             with_text += _is_text(content)
     spoken = sum(map(_is_text, mine))
     # After them either may have ids of its own: published vocabularies add theirs above the 32,000 shared ones.
-    is_prefix = all(to_target[index] == index for index in range(count))
+    # Special tokens without a role may stand among them, as ChatML's beginning of a turn does.
+    first = max((own for own, other in enumerate(to_target) if other != LACKING), default=-1) + 1
+    is_prefix = spelled[:first] == others[:first]
+    if is_prefix:
+        to_target[:first] = to_draft[:first] = range(first)
+        count = first
     return Alignment(to_draft, to_target, count, is_prefix, with_text / spoken if spoken else 1.0)
+
+
+def ends_of(vocabulary: Vocabulary) -> list[int]:
+    """Its ends of a sequence, first the one that answers end in: of ChatML's two that with the higher number."""
+    return sorted(vocabulary.eos_ids, reverse=True)
 
 
 def vocabulary_facts(draft: Vocabulary, target: Vocabulary) -> dict[str, Any]:
@@ -151,38 +162,42 @@ def vocabulary_facts(draft: Vocabulary, target: Vocabulary) -> dict[str, Any]:
     }
 
 
-_BEGIN, _END = "\0begin", "\0end"
-_ROLES = (_BEGIN, _END)
-"""Stand for special tokens among contents; no piece is spelled so."""
+_ROLE = "\0"
+_BEGIN, _END = f"{_ROLE}begin", f"{_ROLE}end"
+"""Stand for special tokens among contents, ends with their number; no piece is spelled so."""
 
-_ROLE_NAMES = {_BEGIN: "<begin of sequence>", _END: "<end of sequence>", "": "<special>"}
+_ROLE_NAMES = {_BEGIN: "<begin of sequence>", "": "<special>"}
 
 
-def _by_content(vocabulary: Vocabulary) -> dict[str, int]:
+def _by_content(contents: Sequence[str]) -> dict[str, int]:
     """What a piece is known by -> its id."""
     found: dict[str, int] = {}
-    for index, content in enumerate(_contents(vocabulary)):
+    for index, content in enumerate(contents):
         if content:
             found.setdefault(content, index)
     return found
 
 
 def _is_text(content: str) -> bool:
-    return content not in _ROLES and not is_byte(content)
+    return not content.startswith(_ROLE) and not is_byte(content)
 
 
 def _contents(vocabulary: Vocabulary) -> list[str]:
     """By id what it is known by: its piece, or its role; "" for other special tokens."""
     contents = list(vocabulary.pieces)
-    for index in vocabulary.eos_ids:
-        contents[index] = _END
-    contents[vocabulary.bos_id] = _BEGIN
+    for number, index in enumerate(ends_of(vocabulary)):
+        contents[index] = f"{_END}{number}"
+    if vocabulary.bos_id is not None:
+        contents[vocabulary.bos_id] = _BEGIN
     return contents
 
 
 def _spelled(vocabulary: Vocabulary) -> list[str]:
     """The same for people."""
-    return [_ROLE_NAMES.get(content, content) for content in _contents(vocabulary)]
+    return [
+        "<end of sequence>" if content.startswith(_END) else _ROLE_NAMES.get(content, content)
+        for content in _contents(vocabulary)
+    ]
 
 
 def _told(ids: Sequence[int], vocabulary: Vocabulary) -> list[dict[str, Any]]:

@@ -17,10 +17,12 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.eagle import EagleHead, EagleShape, unit
+from engines.adapters.published import Eagle1Head, eagle1_state, eagle1_tensors
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.trainee import Figures, ModuleTrainee, TraineeSide
 from evprof.core.errors import UserError
+from evprof.loaders.heads import LAYOUT
 
 NOISE = 0.1
 """Of true hidden states of mean square 1, standard deviation: no draft starts from exactly what was trained on."""
@@ -32,15 +34,23 @@ _FEATURE_WEIGHT = 1.0
 
 
 class EagleTrainee(ModuleTrainee):
-    """A head for `target`, drawn from `seed`; `steps` is how far it is led to draft while it learns."""
+    """A head for `target`, drawn from `seed`; `steps` is how far it is led to draft while it learns.
 
-    def __init__(self, target: LlamaDecoder, *, window: int = 16, steps: int = 3, seed: int = 0) -> None:
+    A `published` one has EAGLE-1's arithmetic and is stored as such, so that other programs load it.
+    """
+
+    def __init__(
+        self, target: LlamaDecoder, *, window: int = 16, steps: int = 3, seed: int = 0, published: bool = False
+    ) -> None:
         self._target = target
         self._steps = steps
         shape = EagleShape.like(target.config, window=window)
+        self._shape, self._is_published = shape, published
+        self.head: EagleHead | Eagle1Head
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = EagleHead(shape, device=torch.device("cpu")).to(target.device)
+            self.head = _eagle1(target, shape) if published else EagleHead(shape, device=torch.device("cpu"))
+            self.head.to(target.device)
         super().__init__(self.head)
         for name, weight in self.head.named_parameters():
             weight.requires_grad_(True)
@@ -48,12 +58,13 @@ class EagleTrainee(ModuleTrainee):
                 nn.init.zeros_(weight)
         with torch.no_grad():
             # The guess begins as the state before it, and what the layer adds is learned.
-            self.head.feature.weight.copy_(torch.eye(shape.hidden))
+            feature = self.head.feature if isinstance(self.head, EagleHead) else _joining(self.head).feature
+            feature.weight.copy_(torch.eye(shape.hidden))
         self._noise = torch.Generator(device=target.device).manual_seed(seed)
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
         """Over all steps: smooth L1 to the true state, and cross-entropy to the target's law there and its token."""
-        batch = _Batch.of(examples, self._target, self.head.shape.window)
+        batch = _Batch.of(examples, self._target, self._shape.window)
         total = batch.features.new_zeros(())
         weight = 1.0
         for step, guesses in enumerate(self._drafts(batch, self._steps, noise=NOISE)):
@@ -64,40 +75,58 @@ class EagleTrainee(ModuleTrainee):
     def figures(self, examples: Sequence[Example]) -> Figures:
         """Of the first step alone, from true hidden states."""
         with torch.no_grad():
-            batch = _Batch.of(examples, self._target, self.head.shape.window)
+            batch = _Batch.of(examples, self._target, self._shape.window)
             (guesses,) = self._drafts(batch, 1)
             counts = batch.counts(0)
             if not counts.any():
                 raise UserError("The examples held back have no token after their first; collect longer answers.")
-            right = (self._target.head(guesses).argmax(-1) == batch.tokens) & counts
-            cosine = F.cosine_similarity(guesses, batch.following, dim=-1)[counts].mean()
+            right = (self.head.logits(guesses, self._target).argmax(-1) == batch.tokens) & counts
+            cosine = F.cosine_similarity(guesses, self._seen(batch.following), dim=-1)[counts].mean()
             match = right.sum() / counts.sum()
             return Figures(float(self._step_loss(batch, guesses, 0)), float(match), float(cosine))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The weights in half precision."""
-        return {name: tensor.detach().half() for name, tensor in self.head.state_dict().items()}
+        weights = {name: tensor.detach() for name, tensor in self.head.state_dict().items()}
+        if isinstance(self.head, Eagle1Head):
+            joined = _joining(self.head).weight.detach()
+            weights = eagle1_tensors({**weights, "fc.weight": joined}, self.head.llama)
+        return {name: tensor.half() for name, tensor in weights.items()}
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
         """Takes them back."""
-        self.head.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
+        weights = {name: tensor.float() for name, tensor in tensors.items()}
+        if isinstance(self.head, Eagle1Head):
+            weights = eagle1_state(weights)
+            weights |= _joining(self.head).parts(weights.pop("fc.weight"))
+        self.head.load_state_dict(weights)
 
     def config(self) -> dict[str, Any]:
-        """The head's sizes, and how far it was led."""
-        return {**self.head.shape.config(), "trained_steps": self._steps}
+        """The head's sizes, how far it was led, and its layout where it has a published one."""
+        sizes = {**self._shape.config(), "trained_steps": self._steps}
+        if not self._is_published:
+            return sizes
+        llama = self.head.llama
+        rope = {"rope_theta": (llama.rope_parameters or {}).get("rope_theta", 10_000.0)}
+        positions = self._target.config.max_position_embeddings
+        return {**sizes, LAYOUT: "eagle", "eps": llama.rms_norm_eps, "positions": positions, "rope": rope}
+
+    def _seen(self, features: torch.Tensor) -> torch.Tensor:
+        """Of the target's last hidden states what the head goes on from."""
+        return unit(features) if isinstance(self.head, EagleHead) else self.head.taken(features, self._target)
 
     def _step_loss(self, batch: _Batch, guesses: torch.Tensor, step: int) -> torch.Tensor:
         counts = batch.counts(step)
-        logits = self._target.head(guesses)[counts]
+        logits = self.head.logits(guesses, self._target)[counts]
         law = batch.laws[counts]
         told = F.cross_entropy(logits, batch.tokens[counts]) + F.cross_entropy(logits, law)
-        apart = F.smooth_l1_loss(unit(guesses)[counts], unit(batch.following)[counts], beta=1.0)
+        apart = F.smooth_l1_loss(unit(guesses)[counts], unit(self._seen(batch.following))[counts], beta=1.0)
         return 0.5 * told + _FEATURE_WEIGHT * apart
 
     def _drafts(self, batch: _Batch, steps: int, *, noise: float = 0.0) -> list[torch.Tensor]:
         """Guesses [B, M, H] of each draft step at every place of the answers; those of step s count from place s on."""
         head, width = self.head, batch.width
-        features = unit(batch.features)
+        features = self._seen(batch.features)
         if noise:
             drawn = torch.empty_like(features).normal_(0.0, noise, generator=self._noise)
             features = features + drawn
@@ -115,6 +144,46 @@ class EagleTrainee(ModuleTrainee):
             # Each place goes on from what was guessed at the place before; the first has none and counts no more.
             guesses = made[-1].roll(1, 1)
         return made
+
+
+class _Joining(nn.Module):
+    """EAGLE-1's joining product while it is taught: embeddings are small, and are taken `scale` times as large, so that
+    both halves learn alike."""
+
+    def __init__(self, width: int, scale: float) -> None:
+        super().__init__()
+        self.token, self.feature = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self._scale = scale
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """Of one product [H, 2H], the token's half first."""
+        return torch.cat([self.token.weight * self._scale, self.feature.weight], dim=1)
+
+    def parts(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The same back, by the head's names."""
+        token, feature = weight.chunk(2, dim=1)
+        return {"fc.token.weight": token / self._scale, "fc.feature.weight": feature}
+
+    def forward(self, joined: torch.Tensor) -> torch.Tensor:
+        """[..., 2H] -> [..., H]."""
+        token, feature = joined.chunk(2, dim=-1)
+        made: torch.Tensor = self.token(token * self._scale) + self.feature(feature)
+        return made
+
+
+def _eagle1(target: LlamaDecoder, shape: EagleShape) -> Eagle1Head:
+    head = Eagle1Head(shape.llama(), bias=False)
+    size = float(target.embed_tokens.weight.detach().float().pow(2).mean().sqrt())
+    head.fc = _Joining(shape.hidden, 1.0 / max(size, 1e-6))
+    head.window = shape.window
+    return head
+
+
+def _joining(head: Eagle1Head) -> _Joining:
+    if not isinstance(head.fc, _Joining):
+        raise TypeError("a head that is taught joins its halves apart")
+    return head.fc
 
 
 class _Rows:
@@ -215,5 +284,9 @@ class _Batch:
 def make(side: TraineeSide) -> EagleTrainee:
     """Under the target alone."""
     return EagleTrainee(
-        side.target.language_model, window=side.size("window", 16), steps=side.size("steps", 3), seed=side.seed
+        side.target.language_model,
+        window=side.size("window", 16),
+        steps=side.size("steps", 3),
+        seed=side.seed,
+        published=bool(side.size("published", 0)),
     )

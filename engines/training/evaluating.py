@@ -105,6 +105,8 @@ def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Tr
     """The trainee as it was when its state was stored. Raises UserError where tensors and sizes do not fit."""
     known = KINDS[adapter.kind].sizes
     told = {name: value for name in known if type(value := adapter.config.get(_OTHER_NAMES.get(name, name))) is int}
+    if "published" in known:
+        told["published"] = int(adapter.layout is not None)
     trainee = make_trainee(adapter.kind, TraineeSide(models[TARGET], models.get(DRAFT), told))
     try:
         trainee.load(load_tensors(adapter))

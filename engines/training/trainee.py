@@ -17,7 +17,7 @@ from torch import nn
 from engines.stages.model import VisionLanguageModel
 from engines.training.example import Example
 from evprof.core.errors import USAGE, UserError
-from evprof.core.vocabulary.drafters import ADAPTER_KINDS, KINDS
+from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class TraineeSide:
 
 def make_trainee(kind: str, side: TraineeSide) -> Trainee:
     """An untrained adapter. Raises UserError for sizes the kind does not have, and for models that do not suit it."""
-    if kind not in ADAPTER_KINDS:
-        raise UserError(f"--kind must be one of {', '.join(ADAPTER_KINDS)}, not {kind}.", exit_code=USAGE)
+    if kind not in TAUGHT_KINDS:
+        raise UserError(f"--kind must be one of {', '.join(TAUGHT_KINDS)}, not {kind}.", exit_code=USAGE)
     known = KINDS[kind].sizes
     for name, value in side.sizes.items():
         if name not in known:

@@ -129,6 +129,15 @@ def _paint_window(words: list[str]) -> int:
         return paint_once(*words)
 
 
+def _measure_window_effect(words: list[str]) -> int:
+    from evprof.cli.terminal.program import engine_argv, leave_to_window_program
+
+    leave_to_window_program()
+    from ui.bench.engine_effect import tell_engine_effect
+
+    return tell_engine_effect(engine_argv(), int(words[0]))
+
+
 def _list_runs(words: list[str]) -> int:
     from ui.bench.many_runs import measure_listing
 
@@ -168,6 +177,7 @@ _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_paint": _paint_window,
     "_read-events": _read_events,
     "_video": _decode_videos,
+    "_window-effect": _measure_window_effect,
     "_work": _do_long_work,
     "_tensorboard": _serve_tensorboard,
 }

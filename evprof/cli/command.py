@@ -67,19 +67,23 @@ def add_sessions_option(group: argparse._ActionsContainer, usual: int = 1) -> No
     )
 
 
-def add_ray_options(group: argparse._ActionsContainer) -> None:
+def add_ray_options(
+    group: argparse._ActionsContainer,
+    work: str = "measure on all GPUs",
+    share: str = "without GPUs: an engine for every N CPU threads of a machine (default: one with all of them)",
+) -> None:
     """Adds where a list is worked on: many GPUs and machines at once, by Ray; None without the options."""
     group.add_argument(
         "--ray",
         metavar="auto|local|ADDRESS",
-        help="measure on all GPUs of this machine (local) or of a cluster of Ray, by its head's address; auto: of the "
-        "cluster that runs, else of this machine; needs evprof[ray]",
+        help=f"{work} of this machine (local) or of a cluster of Ray, by its head's address; auto: of the cluster that "
+        "runs, else of this machine; needs evprof[ray]",
     )
     group.add_argument(
         "--ray-threads",
         type=_count,
         metavar="N",
-        help="without GPUs: an engine for every N CPU threads of a machine (default: one with all of them)",
+        help=share,
     )
 
 

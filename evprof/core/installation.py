@@ -11,7 +11,19 @@ from pathlib import Path
 
 CONSOLE, WINDOW = "evprof", "evprof-window"
 
-NOT_IN_BUNDLES = ("evprof[quant]", "evprof[parquet]", "evprof[ray]", "evprof[rerun]", "pandas")
+EXTRAS = {
+    "quant": ("bitsandbytes", "hqq"),
+    "rosbag": ("lz4",),
+    "parquet": ("pyarrow",),
+    "ray": ("ray", "opentelemetry-api"),
+    "rerun": ("rerun-sdk",),
+}
+"""The extras of the installation and what each brings."""
+
+IN_BUNDLES = ("rosbag",)
+"""Extras that bundles hold."""
+
+NOT_IN_BUNDLES = (*(f"evprof[{extra}]" for extra in EXTRAS if extra not in IN_BUNDLES), "pandas")
 """What can be installed by pip only."""
 
 

@@ -6,10 +6,11 @@ The window, the metrics and the exports all read it; it knows no toolkit, file o
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from evprof.core.recording import Stream
 from evprof.core.records import (
@@ -66,6 +67,7 @@ class RunLog:
         self.info = info
         self.version = 0
         self._blocks: dict[str, list[RowBlock]] = {}
+        self._counts: dict[str, int] = {}
         self._own: dict[str, Stream] = {}
         """Rows that were handed over one by one."""
         self._taken: dict[str, int] = {}
@@ -188,9 +190,30 @@ class RunLog:
                 since -= block.size
         return found
 
+    def answer_column(self, name: str) -> Ints:
+        """One column of numbers of the answer's tokens, in the order in which they came, without an object for each."""
+        found = [block.column(name)[is_answer] for block, is_answer in self._answer_parts()]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    def count_of_origin(self, origin: str) -> int:
+        """How many tokens of the answer have an origin."""
+        counts = [0]
+        for block, is_answer in self._answer_parts():
+            texts = block.texts("origin")
+            if origin in texts.words:
+                counts.append(int(np.count_nonzero((texts.codes == texts.words.index(origin)) & is_answer)))
+        return sum(counts)
+
+    def _answer_parts(self) -> Iterator[tuple[RowBlock, npt.NDArray[np.bool_]]]:
+        """The blocks of tokens, and which of their rows are of the answer."""
+        for block in self.blocks("tokens"):
+            texts = block.texts("origin")
+            rejected = texts.words.index(ORIGIN_REJECTED) if ORIGIN_REJECTED in texts.words else -1
+            yield block, texts.codes != rejected
+
     def count(self, stream: str) -> int:
         """How many rows of a stream this run has."""
-        return sum(block.size for block in self._blocks.get(stream, ()))
+        return self._counts.get(stream, 0)
 
     def has_spans(self) -> bool:
         """Whether anything was measured yet."""
@@ -291,6 +314,7 @@ class RunLog:
                 blocks[-1] = RowBlock(stream, blocks[-1].start, stop)
             else:
                 blocks.append(RowBlock(stream, start, stop))
+            self._counts[stream.name] = self._counts.get(stream.name, 0) + stop - start
             self.version += stop - start
 
     def _drain(self, name: str) -> None:

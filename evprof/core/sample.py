@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.expected_answer import ExpectedAnswer
 from evprof.core.plain import Plain
 
 
@@ -17,7 +18,8 @@ class Sample(Plain):
     `events_path`: any event recording, a folder of PNG event frames, or a set of them in a folder
     (`drive/000001_*.png`); `video_path`: anything FFmpeg opens, or a folder of pictures, whose times may stand in
     `video_times_path`, a text with one time in µs for each. `rectify_path`: a DSEC rectification map for the events.
-    `name` tells samples of one dataset apart; `reference` is the answer a dataset gives, None where it gives none.
+    `name` tells samples of one dataset apart; `reference` is the answer a dataset gives, None where it gives none,
+    and `expected` what else it says of the right answer.
 
     Both halves lie on one clock, the sample's: its zero is the earliest event, without events the first video frame.
     A clip is `duration_us` from `start_us` on; None: from the beginning, to the end. `video_offset_us` is when the
@@ -35,6 +37,7 @@ class Sample(Plain):
     video_offset_us: int = 0
     video_times_path: str | None = None
     rectify_path: str | None = None
+    expected: ExpectedAnswer | None = None
     events_hash: str | None = field(default=None, compare=False)
     video_hash: str | None = field(default=None, compare=False)
 
@@ -77,6 +80,24 @@ class Sample(Plain):
         return f"{seconds_text(start)} to {seconds_text(start + self.duration_us)}"
 
     @property
+    def answers(self) -> tuple[str, ...]:
+        """Every wording that is right, the dataset's first one before the others."""
+        first = () if self.reference is None else (self.reference,)
+        return (*first, *(self.expected.also if self.expected else ()))
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether an answer can be right or wrong: a right wording is known, or which choice is right."""
+        if self.expected and self.expected.choices:
+            return self.expected.right is not None
+        return bool(self.answers)
+
+    @property
+    def task(self) -> str:
+        """What kind of question it is; "" where no list says so."""
+        return self.expected.task if self.expected else ""
+
+    @property
     def whole_name(self) -> str:
         """The name of the whole that a clip was cut of, where the clip is called after it (see `clip_name`)."""
         return self.name.removesuffix(clip_name("", self.start_us or 0)) if self.is_clip else self.name
@@ -107,6 +128,7 @@ class Sample(Plain):
             "prompt": self.prompt,
             "name": self.name,
             "reference": self.reference,
+            "expected": self.expected.to_facts() if self.expected else None,
         }
 
     def imported_facts(self) -> dict[str, Any]:
@@ -139,6 +161,7 @@ class Sample(Plain):
             video_offset_us=offset_us or 0,
             video_times_path=_text(video.get("times")),
             rectify_path=_text(events.get("rectify")),
+            expected=ExpectedAnswer.from_facts(facts.get("expected")),
             events_hash=_text(events.get("content_hash")),
             video_hash=_text(video.get("content_hash")),
         )

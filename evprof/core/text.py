@@ -20,12 +20,13 @@ def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error(_EACH_BYTE, _replace_each_byte)
 
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
+_BYTES = re.compile(r"(?:<0x[0-9A-Fa-f]{2}>)+\Z")
+_DIGITS = re.compile(r"x(..)")
 
 
 def is_byte(piece: str) -> bool:
-    """Whether a piece is one raw byte, as `<0xE2>`."""
-    return _BYTE.match(piece) is not None
+    """Whether a piece is raw bytes, as `<0xE2>` or `<0xE2><0x82>`."""
+    return _BYTES.match(piece) is not None
 
 
 _CONTROL = re.compile(r"</?s>\Z|<pad>\Z|<unk>\Z|<\|[^|]*\|>\Z")
@@ -46,9 +47,8 @@ def join_pieces(pieces: Iterable[str]) -> str:
     parts: list[str] = []
     pending = bytearray()
     for piece in pieces:
-        match = _BYTE.match(piece)
-        if match:
-            pending.append(int(match.group(1), 16))
+        if is_byte(piece):
+            pending += bytes.fromhex("".join(_DIGITS.findall(piece)))
             continue
         if pending:
             parts.append(pending.decode("utf-8", errors=_EACH_BYTE))

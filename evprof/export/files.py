@@ -89,6 +89,10 @@ def _written(  # noqa: PLR0911 - a format a line
             from evprof.export.otlp import write_otlp
 
             return write_otlp(sources, path, tell=tell)
+        case "predictions":
+            from evprof.export.predictions import write_predictions
+
+            return write_predictions(sources, path, many=many, tell=tell)
         case "chrome":
             return [_write_trace(sources, path, many, tell)]
         case "perfetto":

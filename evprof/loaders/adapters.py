@@ -1,4 +1,7 @@
-"""Trained adapters as folders: what their `adapter.json` says, checked; their tensors are the engine's to read."""
+"""Trained adapters as folders: what their `adapter.json` says, checked; their tensors are the engine's to read.
+
+A published head (`evprof.loaders.heads`) is one too, told by its config.json.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import did_you_mean, guess_among
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
 from evprof.core.vocabulary.modes import KV_ADAPTED, SPECULATIVE, mode_of
+from evprof.loaders.heads import CONFIG, LAYOUT, LAYOUTS, HeadLayout, is_head_folder, read_head
 from evprof.loaders.paths import opened_file
 
 FORMAT = 1
 DESCRIPTION, TENSORS, CARD = "adapter.json", "adapter.safetensors", "MODEL_CARD.md"
+PUBLISHED_TENSORS = "model.safetensors"
 
 _MOST_BYTES = 16 << 20
 """Of a description; loss curves of a million steps do not take as much."""
@@ -44,8 +49,19 @@ class AdapterInfo:
 
     @property
     def tensors_path(self) -> Path:
-        """The file of its weights."""
-        return self.folder / TENSORS
+        """The file of its weights; of a head that others published it may be another."""
+        return self.folder / (TENSORS if self.layout is None else PUBLISHED_TENSORS)
+
+    @property
+    def described_in(self) -> Path:
+        """The file that says what it is."""
+        path = self.folder / DESCRIPTION
+        return path if path.is_file() or self.layout is None else self.folder / CONFIG
+
+    @property
+    def layout(self) -> HeadLayout | None:
+        """The layout of a head that others can load, None for what only evprof reads."""
+        return LAYOUTS.get(str(self.config.get(LAYOUT)))
 
 
 def bundled_adapters() -> list[AdapterInfo]:
@@ -66,6 +82,11 @@ def read_adapter(name: str) -> AdapterInfo:
     if not folder.exists() and (bundled := _bundled_root() / name).is_dir() and folder.name == name:
         folder = bundled
     path = folder / DESCRIPTION
+    if not path.is_file() and is_head_folder(folder):
+        head = read_head(folder)
+        name = folder.resolve().name
+        sizes = (head.hidden_size, None, head.vocabulary)
+        return AdapterInfo(folder, head.layout.kind, name, head.target, None, *sizes, head.config)
     if not path.is_file():
         bundled_names = [each.parent.name for each in _bundled_root().glob(f"*/{DESCRIPTION}")]
         guess = did_you_mean(name, bundled_names) or "; train one with evprof adapter train."
@@ -149,4 +170,11 @@ def _checked(folder: Path, path: Path, values: Any) -> AdapterInfo:
     if values["kind"] not in ADAPTER_KINDS:
         raise UserError(f"{path} is of the unknown kind '{values['kind'][:40]}'; known are {', '.join(ADAPTER_KINDS)}.")
     given: dict[str, Any] = {name: values.get(name) for name in kinds}
+    if LAYOUT in values["config"]:
+        # What others load it by is what counts, and is checked there.
+        head = read_head(folder)
+        if head.layout.kind != values["kind"]:
+            raise UserError(f"{folder / CONFIG} describes a head of {head.layout.word}, and {path} another.")
+        given |= {"hidden_size": head.hidden_size, "vocabulary": head.vocabulary}
+        given["config"] = {**values["config"], **head.config}
     return AdapterInfo(folder, **given)

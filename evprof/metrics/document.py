@@ -23,6 +23,7 @@ from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import loading_document
+from evprof.metrics.figures.scores import scores_document
 from evprof.metrics.figures.throttling import is_throttled, throttled_devices
 from evprof.metrics.speculation.document import speculation_document
 from evprof.metrics.speculation.outcome import acceptance
@@ -138,6 +139,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = (), processes: ProcessS
         "draft": _draft(run),
         "speculation": speculation_document(run, others, processes),
         "text": decoding.answer_text(run),
+        "accuracy": scores_document(run),
         "token_ids": [token.token_id for token in named],
         "token_pieces": [token.piece for token in named],
         "token_origin": [token.origin for token in named],

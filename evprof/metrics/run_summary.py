@@ -9,8 +9,9 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.comparison import circumstances, figures
 from evprof.metrics.figures import loading, throttling
 from evprof.metrics.figures.kept import KEPT
+from evprof.metrics.speculation import break_even, failure_modes
 
-OF_MODULES = (circumstances, figures, loading, throttling)
+OF_MODULES = (circumstances, figures, loading, throttling, break_even, failure_modes)
 """Modules that keep figures, with those they import."""
 
 COLUMNS: Mapping[str, str] = {name: entry.kind for name, entry in sorted(KEPT.items())}

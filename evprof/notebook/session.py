@@ -16,7 +16,6 @@ from typing import Any, Self
 
 from evprof.core.errors import UserError
 from evprof.core.records import STREAMS, column_kinds
-from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES
@@ -29,7 +28,7 @@ from evprof.metrics.figures.stages import END_TO_END
 from evprof.notebook.data_table import Column, DataTable
 from evprof.run.kept_repeatability import spread_among
 from evprof.session.batches import read_batches
-from evprof.session.reading import StoredSession, load_session
+from evprof.session.summaries.opened import OpenedSession, open_session
 
 
 class _Measured:
@@ -180,24 +179,23 @@ class Run(_Measured):
 
 
 class Session(_Measured):
-    """A session that was read: a still picture of its file, which is not held open and never written to.
+    """A session that was opened: its runs as they stood then. The file is never written to; the rows of a run are read
+    from it when they are first asked for.
 
     A context manager; closed, it lets go of everything it read.
     """
 
-    def __init__(self, stored: StoredSession, folder: Path | None = None) -> None:
+    def __init__(self, stored: OpenedSession, folder: Path | None = None) -> None:
         """`folder`: a temporary one that holds the file, and goes when the session is closed or forgotten."""
-        book = RunBook(stored.recording)
-        book.update()
-        super().__init__(str(stored.path), (book.runs[run_id] for run_id in sorted(book.runs)))
+        super().__init__(str(stored.path), stored.runs.values())
         self.path = stored.path
-        self._stored: StoredSession | None = stored
+        self._stored: OpenedSession | None = stored
         self._forget = None if folder is None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     @classmethod
     def read(cls, path: Path, folder: Path | None = None) -> Self:
         """The session of a file. Raises UserError when it is missing, foreign, newer or damaged."""
-        return cls(load_session(path), folder)
+        return cls(open_session(path), folder)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -252,6 +250,8 @@ class Session(_Measured):
         for run in self.__dict__.pop("runs", ()):
             run._let_go()
         self._let_go()
+        if self._stored is not None and self._stored.stored is not None:
+            self._stored.stored.store.release()
         self._stored = None
         if self._forget is not None:
             self._forget()
@@ -275,7 +275,7 @@ class Session(_Measured):
         return runs_card(self.path.name, self._logs)
 
     @property
-    def _open(self) -> StoredSession:
+    def _open(self) -> OpenedSession:
         if self._stored is None:
             raise UserError(f"{self._name} is closed; open it again.")
         return self._stored

@@ -51,8 +51,8 @@ def visible_rows(starts: Ints, ends: Ints, scale: Timescale) -> slice:
     """Rows that reach into the visible range, for intervals in order of start that do not overlap."""
     if not len(starts):
         return slice(0, 0)
-    first = int(np.searchsorted(ends, scale.start_ns, side="left"))
-    last = int(np.searchsorted(starts, scale.end_ns, side="right"))
+    first = int(ends.searchsorted(scale.start_ns))
+    last = int(starts.searchsorted(scale.end_ns, side="right"))
     return slice(min(first, last), last)
 
 
@@ -75,8 +75,8 @@ def merged_bars(
     pixel = np.floor(x0)
     is_first = np.ones(len(rows), dtype=bool)
     is_first[1:] = ~(narrow[1:] & narrow[:-1] & (pixel[1:] == pixel[:-1]))
-    groups = np.flatnonzero(is_first)
-    counts = np.diff(np.append(groups, len(rows)))
+    groups = is_first.nonzero()[0]
+    counts = _counts(groups, len(rows))
     tallest = _row_of_largest((ends[window] - starts[window]).astype(np.float64), groups, counts)
     right = np.maximum.reduceat(x1, groups)
     return Bars(x0[groups], right, rows[tallest], rows[groups], counts.astype(np.int64))
@@ -86,11 +86,11 @@ def _bars_of_pixels(starts: Ints, ends: Ints, scale: Timescale, narrow_px: float
     """`merged_bars` of rows in good order: on a pixel begin narrow rows and at most one wide one, the last."""
     window = visible_rows(starts, ends, scale)
     firsts = _first_rows(starts, window, scale, (0.0, scale.width_px))
-    lasts = np.append(firsts[1:], window.stop) - 1
+    lasts = _lasts(firsts, window.stop)
     is_wide = _clipped(ends[lasts], scale) - _clipped(starts[lasts], scale) >= narrow_px
     is_apart = is_wide & (lasts > firsts)
     firsts = np.sort(np.concatenate([firsts, lasts[is_apart]]))
-    counts = np.diff(np.append(firsts, window.stop))
+    counts = _counts(firsts, window.stop)
     x0, x1 = _clipped(starts[firsts], scale), _clipped(ends[firsts + counts - 1], scale)
     return Bars(x0, x1, longest.rows(firsts, counts), firsts, counts)
 
@@ -135,7 +135,9 @@ def joined_bars(bars: Bars, kinds: Ints) -> Bars:
     kind = kinds[bars.rows]
     is_dense = (bars.counts > 1) | (bars.x1 - bars.x0 < 1.0)
     touches = (bars.x0[1:] - bars.x1[:-1] < 1.0) & (kind[1:] == kind[:-1]) & is_dense[1:] & is_dense[:-1]
-    groups = np.flatnonzero(np.concatenate([[True], ~touches]))
+    begins = np.ones(len(kind), dtype=bool)
+    np.logical_not(touches, out=begins[1:])
+    groups = begins.nonzero()[0]
     if len(groups) == len(bars.x0):
         return bars
     return Bars(
@@ -164,11 +166,13 @@ def tallest_stems(
 
     `highest` are peaks of the values: with them many points cost no more than few.
     """
-    first = int(np.searchsorted(times, scale.start_ns - scale.ns_per_px * 8, side="left"))
-    last = int(np.searchsorted(times, scale.end_ns + scale.ns_per_px * 8, side="right"))
+    # Whole numbers: for a fraction all of the moments would become fractions first.
+    beside = scale.ns_per_px * 8
+    first = int(times.searchsorted(math.ceil(scale.start_ns - beside)))
+    last = int(times.searchsorted(math.floor(scale.end_ns + beside), side="right"))
     if highest is not None and last - first > FEW_ROWS:
         groups = _first_rows(times, slice(first, last), scale, (-10.0, scale.width_px + 10.0), per_px)
-        counts = np.diff(np.append(groups, last))
+        counts = _counts(groups, last)
         largest = highest.rows(groups, counts)
         return Stems((times[largest] - scale.start_ns) / scale.ns_per_px, values[largest], largest, counts)
     x = (times[first:last] - scale.start_ns) / scale.ns_per_px
@@ -176,8 +180,10 @@ def tallest_stems(
     if not len(rows):
         return Stems(x.astype(np.float64), values[first:last], rows, rows)
     column = np.floor(x * per_px)
-    groups = np.flatnonzero(np.diff(column, prepend=column[0] - 1) != 0)
-    counts = np.diff(np.append(groups, len(rows)))
+    is_first = np.ones(len(column), dtype=bool)
+    np.not_equal(column[1:], column[:-1], out=is_first[1:])
+    groups = is_first.nonzero()[0]
+    counts = _counts(groups, len(rows))
     largest = _row_of_largest(values[first:last], groups, counts)
     return Stems(x[largest], values[first:last][largest], rows[largest], counts.astype(np.int64))
 
@@ -188,8 +194,8 @@ def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Fl
 
     The level before the first visible row is carried in from the left; nothing is drawn before the first row of all.
     """
-    first = max(0, int(np.searchsorted(times, scale.start_ns, side="left")) - 1)
-    last = min(int(np.searchsorted(times, scale.end_ns, side="right")) + 1, len(times))
+    first = max(0, int(times.searchsorted(scale.start_ns)) - 1)
+    last = min(int(times.searchsorted(scale.end_ns, side="right")) + 1, len(times))
     if last - first > 2 * scale.width_px:
         return _two_per_pixel(times, values, slice(first, last), scale)
     x, level = _clipped(times[first:last], scale), values[first:last]
@@ -210,7 +216,7 @@ def _clipped(times: Ints, scale: Timescale) -> Floats:
 
 def _two_per_pixel(times: Ints, values: Floats, window: slice, scale: Timescale) -> tuple[Floats, Floats]:
     groups = _first_rows(times, window, scale, (0.0, scale.width_px))
-    lasts = np.append(groups[1:], window.stop) - 1
+    lasts = _lasts(groups, window.stop)
     level, places = values[window], groups - window.start
     lowest, highest = np.minimum.reduceat(level, places), np.maximum.reduceat(level, places)
     # Rising pixels go up and falling ones down, so that the line does not zigzag.
@@ -220,12 +226,28 @@ def _two_per_pixel(times: Ints, values: Floats, window: slice, scale: Timescale)
     return np.floor(_clipped(times[groups], scale)).repeat(2), levels.ravel()
 
 
+def _lasts(firsts: Ints, stop: int) -> Ints:
+    """The last row of each stretch, the last of which ends before `stop`."""
+    lasts = np.empty_like(firsts)
+    np.subtract(firsts[1:], 1, out=lasts[:-1])
+    lasts[-1:] = stop - 1
+    return lasts
+
+
+def _counts(firsts: Ints, stop: int) -> Ints:
+    """How many rows each stretch has."""
+    counts = np.empty_like(firsts)
+    np.subtract(firsts[1:], firsts[:-1], out=counts[:-1])
+    counts[-1:] = stop - firsts[-1:]
+    return counts
+
+
 def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:
     """Per group, the index of its (first) largest value."""
     if len(groups) == len(values):
         return groups
     largest = np.repeat(np.maximum.reduceat(values, groups), counts)
-    places = np.flatnonzero(values >= largest)
+    places = (values >= largest).nonzero()[0]
     group_of = np.repeat(np.arange(len(groups)), counts)[places]
     return np.asarray(places[distinct(group_of).firsts], dtype=np.int64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from evprof.core.records import COVERS, DRAFT, STAGES
 from evprof.core.run_log import RunLog
@@ -14,6 +15,7 @@ SHORT_DTYPES = dict(SETTINGS["dtype"].choices)
 """How people write arithmetic."""
 
 
+@lru_cache(maxsize=500)
 def stages_in(name: str) -> tuple[str, ...]:
     """The stages that an interval of that name covers; empty for a name that is no stage's (a part of one)."""
     names = tuple(name.split(COVERS))

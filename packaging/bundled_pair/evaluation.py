@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from bundled_pair.attributes import EVENT_VISIBLE, VALUES, VIDEO_VISIBLE, chance
-from bundled_pair.captions import SPECIFIC_PROMPTS, parse
+from bundled_pair.captions import SPECIFIC_PROMPTS, concise, detailed, parse
 from bundled_pair.dataset import held_out_scenes
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
 from bundled_pair.held_out import Witness, load, write_scenes
+from bundled_pair.openness import GENERAL_QUESTION, Openness, openness_of
 from bundled_pair.scenes import Scene
 from engines.decoder.decoding import CachedModel, Limits
 from engines.drafters.model_drafter import ModelDrafter
@@ -27,12 +28,14 @@ from engines.speculation.verification import Verifier
 from engines.tokens.answer import Round, SilentAnswer
 from engines.tokens.vocabulary_alignment import align
 from evprof.core.records import DRAFT, TARGET
+from evprof.loaders.bundled_evaluation import EVALUATION
 
-GENERAL_QUESTION = "What are the key elements in this scene?"
 GAMMA = 5
 REQUIRED_ACCURACY = 0.90
 CHANCE_TOLERANCE = 0.05
+KEPT = ("scenes", "seed", "accuracy", "openness", "acceptance", "command")
 _DERANGEMENTS = 20
+_RESAMPLED = 2000
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ class Acceptance:
     drafted: int
     accepted: int
     draft_acceptance_rate: float
+    ci95: tuple[float, float]
     mean_acceptance_length: float
+    unique_tokens: int
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class Evaluation:
     scenes: int
     seed: int
     models: dict[str, Scores]
+    openness: dict[str, Openness]
     acceptance: Acceptance
 
     def shortfalls(self) -> list[str]:
@@ -101,13 +107,17 @@ def evaluate(models: Path, scenes: Sequence[Scene], seed: int, workers: int = 2)
         EVENTGPT_NAME: score(draft, scenes, EVENT_VISIBLE, seed),
         VIDEO_LLAVA_NAME: score(target, scenes, VIDEO_VISIBLE, seed),
     }
-    return Evaluation(len(scenes), seed, scores, acceptance(draft, target))
+    openness = {
+        EVENTGPT_NAME: openness_of(draft, concise, seed),
+        VIDEO_LLAVA_NAME: openness_of(target, detailed, seed),
+    }
+    return Evaluation(len(scenes), seed, scores, openness, acceptance(draft, target, seed))
 
 
 def score(witness: Witness, scenes: Sequence[Scene], visible: Sequence[str], seed: int) -> Scores:
     """Question ``witness`` on every scene, once in general and once on each attribute."""
-    captions = [parse(text) for text in witness.answers(GENERAL_QUESTION)]
-    asked = {name: [parse(text) for text in witness.answers(SPECIFIC_PROMPTS[name][0])] for name in VALUES}
+    captions = [parse(said.text) for said in witness.answers(GENERAL_QUESTION)]
+    asked = {name: [parse(said.text) for said in witness.answers(SPECIFIC_PROMPTS[name][0])] for name in VALUES}
     truth = {name: [getattr(scene.attributes, name) for scene in scenes] for name in VALUES}
     said = {name: [caption.get(name) for caption in captions] for name in visible}
     told = {name: [reply.get(name) for reply in asked[name]] for name in VALUES}
@@ -153,9 +163,9 @@ class _Tally(SilentAnswer):
 
 
 @torch.no_grad()
-def acceptance(draft: Witness, target: Witness) -> Acceptance:
-    """Speculative decoding of the general question on every scene both have seen."""
-    rounds = drafted = accepted = 0
+def acceptance(draft: Witness, target: Witness, seed: int) -> Acceptance:
+    """Speculative decoding of the general question on every scene both have seen; the interval draws whole scenes."""
+    tallies: list[_Tally] = []
     alignment = align(draft.model.vocabulary, target.model.vocabulary)
     for scene in range(len(target.visual)):
         tally = _Tally()
@@ -174,20 +184,53 @@ def acceptance(draft: Witness, target: Witness) -> Acceptance:
             clock=NullClock(),
             stop=Event(),
         ).run()
-        rounds, drafted, accepted = rounds + tally.rounds, drafted + tally.drafted, accepted + tally.accepted
-    return Acceptance(GAMMA, rounds, drafted, accepted, accepted / drafted, 1 + accepted / rounds)
+        tallies.append(tally)
+    counts = np.array([(tally.accepted, tally.drafted, tally.rounds) for tally in tallies])
+    chosen = np.random.default_rng((seed, 5)).integers(len(counts), size=(_RESAMPLED, len(counts)))
+    again = counts[chosen].sum(axis=1)
+    low, high = np.quantile(again[:, 0] / again[:, 1], (0.025, 0.975))
+    accepted, drafted, rounds = (int(total) for total in counts.sum(axis=0))
+    unique = sum(len(tally.ids) for tally in tallies)
+    interval = (float(low), float(high))
+    return Acceptance(GAMMA, rounds, drafted, accepted, accepted / drafted, interval, 1 + accepted / rounds, unique)
 
 
 def evaluate_pair(models: Path, count: int, seed: int, *, as_json: bool) -> int:
     """Print the evaluation on ``count`` held-out scenes; the exit code says whether every bar is met."""
     result = evaluate(models, held_out_scenes(count, seed), seed)
     shortfalls = result.shortfalls()
+    document = {**asdict(result), "accuracy": by_kind(result), "shortfalls": shortfalls}
+    document["command"] = f"python packaging/make_pair.py --seed {seed} evaluate --scenes {count}"
+    kept = models / VIDEO_LLAVA_NAME / EVALUATION
+    kept.write_text(json.dumps({name: document[name] for name in KEPT}, indent=1) + "\n", encoding="utf-8")
     if as_json:
-        print(json.dumps({**asdict(result), "shortfalls": shortfalls}, indent=2))
+        print(json.dumps(document, indent=2))
     else:
         print(table(result))
         print("\n".join(shortfalls) or "Every bar is met.")
     return 1 if shortfalls else 0
+
+
+def by_kind(result: Evaluation) -> dict[str, dict[str, dict[str, float]]]:
+    """Accuracy by model and kind of question: what captions say of what can be seen, and each attribute asked for."""
+    return {
+        name: {
+            "captions": {
+                "right": float(np.mean(list(scores.caption.values()))),
+                "other_input": float(np.mean(list(scores.shuffled_caption.values()))),
+                "chance": float(np.mean([chance(attribute) for attribute in scores.caption])),
+            },
+            **{
+                attribute: {
+                    "right": scores.asked[attribute],
+                    "other_input": scores.shuffled_asked[attribute],
+                    "chance": chance(attribute),
+                }
+                for attribute in VALUES
+            },
+        }
+        for name, scores in result.models.items()
+    }
 
 
 def table(result: Evaluation) -> str:
@@ -208,7 +251,7 @@ def table(result: Evaluation) -> str:
     lines += [
         "",
         f"Speculative decoding, γ = {speed.gamma}: {speed.accepted} of {speed.drafted} drafted tokens accepted "
-        f"({speed.draft_acceptance_rate:.1%}) in {speed.rounds} rounds, "
-        f"{speed.mean_acceptance_length:.2f} tokens a round.",
+        f"({speed.draft_acceptance_rate:.1%}, 95 %: {speed.ci95[0]:.1%} to {speed.ci95[1]:.1%}, drawn by scene) in "
+        f"{speed.rounds} rounds, {speed.mean_acceptance_length:.2f} tokens a round.",
     ]
     return "\n".join(lines)

@@ -288,6 +288,20 @@ def files(paths: Iterable[Path]) -> list[bytes]:
     return [path.read_bytes() for path in paths]
 
 
+def heads() -> list[bytes]:
+    """The config.json of published draft heads, one of each kind."""
+    layer = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    eagle3 = {"draft_vocab_size": 32, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 5]}}
+    speculators = {
+        "speculators_model_type": "eagle3",
+        "transformer_layer_config": layer,
+        "speculators_config": {"verifier": {"name_or_path": "target"}},
+        "fc_norm": True,
+    }
+    medusa = {"medusa_num_heads": 5, "base_model_name_or_path": "target"}
+    return [json.dumps(config).encode() for config in (layer, layer | eagle3, speculators, medusa)]
+
+
 def grids() -> list[bytes]:
     """Suites as TOML and JSON."""
     text = 'title = "mine"\nrepeat = 2\n[settings]\nmax_new_tokens = 8\n[axes]\nmode = ["draft", "target"]\n'

@@ -149,6 +149,13 @@ def read_adapter(path: Path) -> None:
     read(str(path.parent))
 
 
+def read_head(path: Path) -> None:
+    """A published head's description."""
+    from evprof.loaders.adapters import read_adapter as read
+
+    read(str(path.parent))
+
+
 def read_grid(path: Path) -> None:
     """A suite in a file."""
     from evprof.loaders.toml_text import parse_toml
@@ -231,6 +238,7 @@ TARGETS: dict[str, Target] = {
         Target("session", ".evprof", read_session, seeds.sessions),
         Target("times", ".txt", read_times, lambda: [b"0\n33000\n66000.5\n", b"1.5\n2.5\n"]),
         Target("adapter", "adapter.json", read_adapter, lambda: seeds.files([_ADAPTER / "adapter.json"])),
+        Target("head", "config.json", read_head, seeds.heads),
         Target("suite", ".toml", read_grid, seeds.grids),
         Target("any", ".any", probe_any, lambda: [*seeds.npy()[:1], *seeds.traces(), *seeds.texts()[:1]]),
         Target(

@@ -18,7 +18,8 @@ _FAMILIES = """
 ## Families of models
 
 A checkpoint says in its `config.json` which family it is of (`model_type`). *Frames* is how many pictures it is shown
-by default. How checkpoints are found and read is in [checkpoints](../checkpoints.md).
+by default, which may depend on how long a recording is. How checkpoints are found and read is in
+[checkpoints](../checkpoints.md).
 """
 
 _DRAFTERS = """
@@ -38,7 +39,7 @@ def page() -> str:
         for mode in MODES.values()
     )
     families = (
-        (plain(family.title), code(family.model_type), family.reads, str(family.frames), plain(family.sentence))
+        (plain(family.title), code(family.model_type), family.reads, family.frames_text, plain(family.sentence))
         for family in FAMILIES.values()
     )
     drafters = (

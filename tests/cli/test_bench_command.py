@@ -44,6 +44,8 @@ def test_overhead(evprof) -> None:
     assert found.code == 0, found.errors
     assert set(found.document["summary"]) >= OVERHEAD_KEYS
     assert len(found.document["rows"]) > 0
+    pytest.importorskip("PySide6")
+    assert found.document["summary"]["windowed_vs_headless"] > 0
 
 
 ENGINE_KEYS = {"ours_vs_hf_eager", "ours_compiled_vs_hf_eager", "decode_mbu", "prefill_mfu", "vision_mfu"}

@@ -12,6 +12,7 @@ import pytest
 
 from evprof.cli.doctor import examination, gpu_checks, packages
 from evprof.cli.terminal import display
+from evprof.core.installation import EXTRAS
 
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
@@ -77,7 +78,7 @@ def test_every_package_that_evprof_needs_is_looked_at() -> None:
 def test_every_extra_for_people_is_looked_at() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    for extra, names in packages.EXTRAS.items():
+    for extra, names in EXTRAS.items():
         assert {re.split("[<>=;]", line)[0].strip() for line in extras[extra]} == set(names)
 
 

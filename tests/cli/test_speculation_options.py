@@ -82,7 +82,7 @@ def test_an_adapter_says_by_its_kind_who_drafts(tmp_path: Path, monkeypatch: pyt
         ("--mode kv-adapted --adapter COUNTS", 2, "choose --mode speculative"),
         ("--mode kv-adapted", 2, "needs a trained map"),
         ("--mode parallel-prefill --drafter lookup", 2, "Parallel prefill drafts with the draft model"),
-        ("--mode speculative --draft-tree 3,2", 2, "Only token recycling and EAGLE"),
+        ("--mode speculative --draft-tree 3,2", 2, "Only some drafters draft trees"),
         ("--mode parallel-prefill --hidden-tokens -1", 2, "--hidden-tokens must be 0 or more"),
         ("--drafter lookup --early-exit 2", 2, "Early exit changes the answer"),
     ],

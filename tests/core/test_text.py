@@ -18,6 +18,7 @@ from evprof.core.text import join_pieces
         (["  A"], " A"),
         ([" price", " ", "<0xE2>", "<0x82>", "<0xAC>", "5"], "price €5"),
         (["<0xE2>", "<0x82>"], "\ufffd\ufffd"),
+        (["<0x20><0xE2>", "<0x82><0xAC>", "uro"], " €uro"),
         ([" ⁇ ", " a"], " ⁇  a"),
         (["", " a"], "a"),
         (["<0xE2>", "x"], "\ufffdx"),

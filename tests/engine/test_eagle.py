@@ -11,8 +11,9 @@ import torch
 from transformers import LlamaForCausalLM
 
 from closeness import assert_close
-from engines.adapters.eagle import EagleHead, EaglePass, EagleShape
+from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.folder import save_adapter
+from engines.adapters.head_pass import HeadPass
 from engines.adapters.kept import kept
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
@@ -149,7 +150,7 @@ def test_its_cache_holds_what_true_hidden_states_give(
         fed = kit.sequence(prompt, done.ids)
         features = decoder.trunk(decoder.embed(fed[:, :-1]), kit.cached(decoder).opened)[0]
         first = max(0, prompt.shape[1] - 1 - window)
-        fresh = EaglePass(head, decoder, 64)
+        fresh = HeadPass(head, decoder, 64)
         held = done.drafter.head_pass
         fresh.look_back(features[first : first + held.length], decoder.embed(fed[0, first + 1 :])[: held.length])
         assert held.length > 0 or (window == 0 and count == 2)
@@ -235,30 +236,36 @@ def example_of(decoder: LlamaDecoder, kit: ModuleType, seed: int, count: int = 9
     return Example(f"{seed}", "?", torch.tensor(ids), prompt[0], embeddings, torch.cat(states, dim=1)[0], (0, 0))
 
 
+@pytest.mark.parametrize("published", [False, True])
 @pytest.mark.parametrize("window", [0, 3, 64])
-def test_it_is_taught_with_what_it_will_see_when_it_drafts(decoder: LlamaDecoder, kit: ModuleType, window: int) -> None:
+def test_it_is_taught_with_what_it_will_see_when_it_drafts(
+    decoder: LlamaDecoder, kit: ModuleType, window: int, published: bool
+) -> None:
     """Guesses of the batched draft steps in training equal those of passes made one by one."""
-    trainee = EagleTrainee(decoder, window=window)
-    trainee.head.load_state_dict(untaught(decoder, window=window).state_dict())
+    trainee = EagleTrainee(decoder, window=window, published=published)
+    for weight in trainee.head.parameters():
+        weight.data = weight + 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     examples = [example_of(decoder, kit, seed, 9 - seed, 4 + 3 * seed) for seed in range(3)]
     with torch.no_grad():
         steps = list(trainee._drafts(_Batch.of(examples, decoder, window), 3))
     for row, example in enumerate(examples):
         last, ids = example.target_prompt - 1, example.answer_ids
         for start in range(len(ids) - 3):
-            head = EaglePass(trainee.head, decoder, 64)
+            head = HeadPass(trainee.head, decoder, 64)
             first = max(0, last - window)
-            head.look_back(example.target_features[first:last], example.target_embeddings[first + 1 : last + 1])
-            guess = head.follow(example.target_features[last : last + start + 1], ids[: start + 1])
+            states = trainee.head.taken(example.target_features, decoder)
+            head.look_back(states[first:last], example.target_embeddings[first + 1 : last + 1])
+            guess = head.follow(states[last : last + start + 1], ids[: start + 1])
             assert_close(steps[0][row, start], guess[0])
             for step in (1, 2):
                 guess = head.follow(guess, ids[start + step : start + step + 1])
                 assert_close(steps[step][row, start + step], guess[0])
 
 
-def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: ModuleType) -> None:
+@pytest.mark.parametrize("published", [False, True])
+def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: ModuleType, published: bool) -> None:
     decoder.requires_grad_(False)
-    trainee = EagleTrainee(decoder, window=4, steps=2)
+    trainee = EagleTrainee(decoder, window=4, steps=2, published=published)
     examples = [example_of(decoder, kit, seed) for seed in range(6)]
     before = trainee.figures(examples)
     optimizer = torch.optim.AdamW(trainee.parameters(), lr=5e-3)
@@ -270,7 +277,7 @@ def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: 
     assert after.match > before.match
     assert after.match > 0.6
     assert after.loss < 0.7 * before.loss
-    again = EagleTrainee(decoder, window=4, steps=2, seed=1)
+    again = EagleTrainee(decoder, window=4, steps=2, seed=1, published=published)
     again.load(trainee.tensors())
     assert again.figures(examples).match == pytest.approx(after.match, abs=0.03)
     assert trainee.config()["window"] == 4

@@ -59,7 +59,7 @@ def test_a_drafter_is_a_record_and_a_file(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_trained_kind_is_found_with_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "dummy", replace(KINDS["lora"], key="dummy", sizes={"depth": (1, 3)}))
-    monkeypatch.setattr("engines.training.trainee.ADAPTER_KINDS", ("dummy",))
+    monkeypatch.setattr("engines.training.trainee.TAUGHT_KINDS", ("dummy",))
     module(monkeypatch, "engines.training.dummy_trainee", make=lambda side: side.size("depth", 1))
     nothing: Any = None
     made: Any = make_trainee("dummy", TraineeSide(nothing, sizes={"depth": 3}))

@@ -20,7 +20,7 @@ from engines.training.making import TrainEnd, TrainPlan, train_adapter
 from engines.training.trainee import TraineeSide, make_trainee
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import ADAPTER_KINDS, KINDS
+from evprof.core.vocabulary.drafters import KINDS, TAUGHT_KINDS
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import bundled_samples
@@ -101,7 +101,7 @@ def train(tiny_models: Any) -> Callable[..., TrainEnd]:
     return run
 
 
-@pytest.mark.parametrize("kind", ADAPTER_KINDS)
+@pytest.mark.parametrize("kind", TAUGHT_KINDS)
 def test_every_kind_becomes_an_adapter_that_is_read_back(train, data, tiny_models, tmp_path, kind) -> None:
     end = train(data, kind, tmp_path / "made")
     adapter = read_adapter(str(tmp_path / "made"))
@@ -232,7 +232,7 @@ def test_sizes_are_the_kinds_own(tiny_models) -> None:
         with pytest.raises(UserError) as caught:
             make_trainee(kind, TraineeSide(target, draft, sizes))
         assert caught.value.exit_code == 2
-    assert all(KINDS[kind].sizes for kind in ADAPTER_KINDS)
+    assert all(KINDS[kind].sizes for kind in TAUGHT_KINDS)
     with pytest.raises(UserError, match="without a draft"):
         make_trainee("lora", TraineeSide(target))
 

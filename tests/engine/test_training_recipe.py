@@ -11,7 +11,7 @@ from bundled_pair.adapters import RECIPES, make_adapters
 from bundled_pair.captions import parse
 from bundled_pair.samples import KEY_QUESTION
 from bundled_pair.scene_files import write_scene_files
-from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import TAUGHT_KINDS
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.bundled import assets_folder
 from evprof.loaders.collection import scene_of
@@ -69,4 +69,4 @@ def test_the_recipe_makes_an_evaluated_adapter(tmp_path: Path) -> None:
     assert adapter.evaluation["same_answers"] == adapter.evaluation["answers"] == 1
     assert adapter.training["examples"] == adapter.training["validation_examples"] == 2
     assert any("decoding" in line for line in lines)
-    assert set(RECIPES) <= set(ADAPTER_KINDS)
+    assert set(RECIPES) <= set(TAUGHT_KINDS)

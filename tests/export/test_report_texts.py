@@ -15,7 +15,7 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.export.report import contents
 from evprof.export.report.data import ReportData, Source, gather
-from evprof.export.report.parts import Badge, Bullets, Paragraph, Section, Table
+from evprof.export.report.parts import Badge, Section, Table
 from evprof.export.report.sections.runs.texts import MISSING, generation_text, section
 from told import told
 
@@ -95,28 +95,6 @@ def test_what_answers_share_is_over_pairs_of_samples(data_of: Gather) -> None:
     assert row[3] == "66.7 %"
     assert row[4] == "66.7 %"
     assert row[5] == "50.0 % (1 of 2)"
-
-
-def test_references_are_scored_with_their_count(data_of: Gather) -> None:
-    data = data_of(
-        [
-            ("a", "one", "police kill the gunman", "police killed the gunman"),
-            ("a", "two", "a bus", None),
-            ("b", "one", "", "police killed the gunman"),
-        ]
-    )
-    table = next(table for table in tables_of(section(data)) if "ROUGE-L" in table.heads)
-    # Without "the": police and gunman of three words each.
-    assert texts_of(table) == [["a", "1", "66.7 %", "75.0 %"], ["b", "1", "0 %", "0 %"]]
-    shown = tables_of(section(data))[-2]
-    assert texts_of(shown)[-1][:2] == ["reference answer", "police killed the gunman"]
-
-
-def test_without_references_nothing_is_scored(data_of: Gather) -> None:
-    found = section(data_of([("a", "one", "a bus", None)]))
-    assert not any("ROUGE-L" in table.heads for table in tables_of(found))
-    assert any(isinstance(block, Paragraph) and "not measured" in block.text for block in found.blocks)
-    assert not any(isinstance(block, Bullets) for block in found.blocks)
 
 
 def test_answers_stand_side_by_side_as_they_are(data_of: Gather) -> None:

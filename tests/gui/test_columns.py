@@ -236,7 +236,7 @@ def test_a_run_fills_the_column_while_it_goes_on(
         target=ScriptedEngine(speed=1.5).run, args=(request, controller.recording, threading.Event())
     )
     engine.start()
-    wait_until(lambda: (run := controller.run(1)) is not None and run.info.is_over)
+    wait_until(lambda: "finished" in states)
     engine.join()
     controller.close()
     assert working == {"load", "preprocess", "vision", "prefill", "decode"}

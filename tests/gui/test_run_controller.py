@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,8 +15,10 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.run.processes.giving_way import WINDOW
 from scripted_engine import ScriptedEngine
-from ui.state.run_controller import RunController
+from ui.state import run_controller
+from ui.state.run_controller import FEW_CORES, PULL_INTERVAL_MS, SPARING_INTERVAL_MS, RunController
 from ui.state.window_session import WindowSession
 from ui.window.housekeeping import Housekeeping
 from ui.window.trace_viewer import TraceViewer
@@ -60,8 +63,10 @@ def host() -> Host:
 
 
 @pytest.fixture
-def busy_controller(host: Host, application: object) -> RunController:
-    return RunController(host.recording, host)
+def busy_controller(host: Host, application: object) -> Iterator[RunController]:
+    controller = RunController(host.recording, host)
+    yield controller
+    controller.close()
 
 
 def _request() -> RunRequest:
@@ -80,6 +85,41 @@ def test_rows_are_in_the_book_before_their_message_is_told(host: Host, busy_cont
     host.end()
     busy_controller.pull()
     assert seen == [("RunStarted", 1), ("RunEnded", 1), ("RequestEnded", 1)]
+
+
+@pytest.mark.parametrize(("cores", "interval_ms"), [(2, SPARING_INTERVAL_MS), (FEW_CORES, PULL_INTERVAL_MS)])
+def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
+    cores: int, interval_ms: int, host: Host, busy_controller: RunController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(run_controller, "usable_threads", lambda: cores)
+    monkeypatch.setattr(WINDOW, "begin", lambda: done.append("lower"))
+    monkeypatch.setattr(WINDOW, "end", lambda: done.append("as before"))
+    timer = busy_controller._timer
+    assert timer.interval() == PULL_INTERVAL_MS
+    busy_controller.submit(_request())
+    assert (timer.interval(), done) == (interval_ms, ["lower"])
+    host.end()
+    busy_controller.pull()
+    assert (timer.interval(), done[-1]) == (PULL_INTERVAL_MS, "as before")
+    busy_controller.hold(True)  # something else is measured
+    assert (timer.interval(), done[-1]) == (interval_ms, "lower")
+    busy_controller.hold(False)
+    assert (timer.interval(), done[-1]) == (PULL_INTERVAL_MS, "as before")
+
+
+def test_the_timer_takes_in_first_and_shows_in_another_turn(
+    host: Host, busy_controller: RunController, application: object, wait_until: Callable[..., object]
+) -> None:
+    seen: list[str] = []
+    busy_controller.runs_changed.connect(lambda _: seen.append("taken in"))
+    busy_controller.ticked.connect(lambda: seen.append("shown"))
+    busy_controller.submit(_request())
+    busy_controller.start()
+    wait_until(lambda: "taken in" in seen)
+    assert seen[-1] == "taken in"
+    wait_until(lambda: seen[-1] == "shown")
+    assert seen.count("taken in") == 1
 
 
 def test_requests_wait_for_one_another_and_are_numbered_then(host: Host, busy_controller: RunController) -> None:

@@ -267,7 +267,7 @@ def test_reset_puts_everything_back(popover: SettingsPopover, form: RequestForm)
     [
         ("side-by-side", {}, "gamma", "Only speculative modes draft."),
         ("side-by-side", {"drafter": ("lookup", None)}, "drafter", "Only speculative modes draft."),
-        ("speculative", {"tree": "3,2"}, "tree", "Only token recycling and EAGLE draft trees."),
+        ("speculative", {"tree": "3,2"}, "tree", "Only some drafters draft trees: token recycling, EAGLE, Medusa."),
         ("speculative", {"hidden": 3}, "hidden", "Only parallel prefill drafts while the target prefills."),
         ("parallel-prefill", {"gamma": 3}, "gamma", "Decoding goes on token by token after the prefill."),
         ("kv-adapted", {"early_exit": 2}, "early_exit", "Early exit changes the answer, and speculation must not."),

@@ -161,8 +161,8 @@ def test_requests_follow_one_another_and_come_into_view(
     start(200.0)
     window.requests.submit(_request("side-by-side"), _request("speculative"))
     wait_until(lambda: len(window.controller.runs) == 3 and not window.controller.is_busy)
+    wait_until(lambda: window.selection.runs == (3, 3))
     assert [run.info.group_id for run in window.controller.runs.values()] == [1, 1, 2]
-    assert window.selection.runs == (3, 3)
     assert not window.timeline.rounds.isHidden()
     assert window.runs.list.isVisible()
     window.close()
@@ -177,7 +177,7 @@ def test_a_run_chosen_by_hand_stays_in_view(
     window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs and not window.controller.is_busy)
     window.requests.submit(_request("draft"), _request("speculative"))
-    wait_until(lambda: 2 in window.controller.runs)
+    wait_until(lambda: 2 in window.selection.runs)
     window.following.show_run(1)
     wait_until(lambda: 3 in window.controller.runs and not window.controller.is_busy)
     assert window.selection.runs == (None, 1)

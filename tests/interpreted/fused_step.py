@@ -100,13 +100,19 @@ def test_answers_are_the_eager_ones(heads: int, kv_heads: int, length: int) -> N
     assert answered(decoder, prompt, is_fused=True) == expected
 
 
-def test_biases_and_a_head_of_its_own_width_are_added() -> None:
-    model = llama(3, attention_bias=True, head_dim=48)
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
+def test_biases_and_a_head_of_its_own_width_are_added(kind: str) -> None:
+    """A Qwen2 has none on what leaves its attention, and its head is the table of embeddings."""
+    model = llama(3, attention_bias=True, head_dim=48, tie_word_embeddings=kind == "Qwen2")
     for name, weight in model.named_parameters():
         if name.endswith("bias"):
             weight.data.normal_()
+    if kind == "Qwen2":
+        model.model.layers[0].self_attn.o_proj.register_parameter("bias", None)
     decoder = LlamaDecoder.take_over(model)
-    assert decoder.layers[0].qkv.bias is not None
+    layer = decoder.ordered[0]
+    assert layer.qkv.bias is not None
+    assert (layer.out.bias is None) == (kind == "Qwen2")
     prompt = played_rounds.prompt_of(1, 12, VOCABULARY)
     assert answered(decoder, prompt, is_fused=True) == answered(decoder, prompt)
 

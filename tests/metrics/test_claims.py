@@ -13,7 +13,7 @@ from evprof.core.speculation import SpeculationFacts
 from evprof.metrics.claims import memory, speculation, speed
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding
 from evprof.metrics.claims.table import CLAIMS, answer_claims
-from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, DeviceCeiling, ModelSizes
+from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, DeviceCeiling, ModelSizes
 
 GPU = {"device": "cuda:0"}
 
@@ -196,7 +196,7 @@ def test_prefill_against_its_own_decode_steps(evidence: Callable[..., Evidence],
 def test_noted_shapes_of_other_models_are_told_and_named(
     evidence: Callable[..., Evidence], cell_runs: ModuleType
 ) -> None:
-    noted = {"tiny": ModelSizes("tiny", "llava", VICUNA_7B, VISION_7B["llava"])}
+    noted = {"tiny": ModelSizes("tiny", "llava", VICUNA_7B, PUBLISHED_VISION["llava"])}
     cell = cell_runs.Cell(is_imported=False, model=cell_runs.TINY, prompt=700, stages={"prefill": 10.0})
     ceilings = [DeviceCeiling("cpu", "float32", 1, 1e10, 1e11)]
     finding = speed.memory_bound_prefill(

@@ -10,7 +10,7 @@ import pytest
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.limits.roofline import kv_bytes_per_position, vision_flops
-from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, ceiling_of, read_ceilings, read_models, sizes_of
+from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, ceiling_of, read_ceilings, read_models, sizes_of
 
 SEVEN_B = {"layers": 32, "kv_heads": 32, "head_dim": 128, "kv_element_bytes": 2, "dtype": "bfloat16"}
 CEILING = {
@@ -47,7 +47,7 @@ def model(**changes: Any) -> ModelFacts:
 
 
 def noted(**changes: Any) -> dict[str, Any]:
-    vision = asdict(VISION_7B["llava"])
+    vision = asdict(PUBLISHED_VISION["llava"])
     entry = {
         "family": "llava",
         "text": asdict(VICUNA_7B),
@@ -77,8 +77,8 @@ def test_the_published_sizes_are_those_of_the_configurations() -> None:
     assert kv_bytes_per_position(sizes.text, 2) == 1 << 19
     assert [sizes.visual_tokens(frames) for frames in (1, 8)] == [576, 4608]
     assert VICUNA_7B.parameters == 6_738_415_616
-    assert vision_flops(replace(VISION_7B["video_llava"], frames=8)) < vision_flops(
-        replace(VISION_7B["llava"], frames=8)
+    assert vision_flops(replace(PUBLISHED_VISION["video_llava"], frames=8)) < vision_flops(
+        replace(PUBLISHED_VISION["llava"], frames=8)
     )
 
 
@@ -107,7 +107,7 @@ def test_other_layouts_have_no_sizes_but_noted_ones() -> None:
     known = read_models([noted()])
     assert sizes_of(model(name="m"), known) == known["m"]
     assert known["m"].text == VICUNA_7B
-    assert known["m"].vision == VISION_7B["llava"]
+    assert known["m"].vision == PUBLISHED_VISION["llava"]
     assert known["m"].capacities[0].naive == 10
     assert not known["m"].is_published
 
@@ -136,7 +136,9 @@ def test_what_is_no_note_counts_as_not_there(broken: Any) -> None:
     assert read_models([broken]) == {}
 
 
-@pytest.mark.parametrize("vision", [None, {}, {"frames": 1}, asdict(VISION_7B["llava"]) | {"projections": [[1]]}])
+@pytest.mark.parametrize(
+    "vision", [None, {}, {"frames": 1}, asdict(PUBLISHED_VISION["llava"]) | {"projections": [[1]]}]
+)
 def test_a_model_without_a_readable_tower_keeps_its_language_model(vision: Any) -> None:
     known = read_models([noted(vision=vision, capacity=[None, {"naive": 1}, "x"])])
     assert known["m"].vision is None

@@ -21,7 +21,7 @@ from evprof.metrics.estimates.paired import Compared, by_sample, compare, mean_o
 from evprof.metrics.figures.decoding import decode_steps
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.roofline import prefill_flops
-from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, DeviceCeiling, ModelSizes
+from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, DeviceCeiling, ModelSizes
 from evprof.metrics.limits.workload import (
     COMPUTE,
     MEMORY,
@@ -36,8 +36,8 @@ from evprof.metrics.limits.workload import (
 from evprof.metrics.speculation.pace import pace_of
 from evprof.metrics.speculation.what_if import AnswerPace
 
-EVENTGPT = ModelSizes("EventGPT-7b", "eventgpt", VICUNA_7B, VISION_7B["eventgpt"])
-LLAVA = ModelSizes("llava", "llava", VICUNA_7B, VISION_7B["llava"])
+EVENTGPT = ModelSizes("EventGPT-7b", "eventgpt", VICUNA_7B, PUBLISHED_VISION["eventgpt"])
+LLAVA = ModelSizes("llava", "llava", VICUNA_7B, PUBLISHED_VISION["llava"])
 
 approx: Any = pytest.approx
 """Stands in for a number."""
@@ -62,7 +62,7 @@ def test_a_prefill_that_holds_vision_once_more_counts_it(cell_runs: ModuleType) 
     assert vision is not None
     assert alone.flops == prefill_flops(VICUNA_7B, 4643)
     assert both.flops == pytest.approx(alone.flops + vision.flops)
-    assert vision_weights(VISION_7B["llava"]) == pytest.approx(310e6, rel=0.02)
+    assert vision_weights(PUBLISHED_VISION["llava"]) == pytest.approx(310e6, rel=0.02)
 
 
 def test_attention_is_a_small_part_of_a_prefill() -> None:

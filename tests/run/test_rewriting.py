@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from evprof.core.errors import Cancelled, UserError
+from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
+from evprof.export.report.data import Source, gather
+from evprof.export.report.html import html
+from evprof.export.report.writing import build_report
 from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.configurations.baselines import engine_session
+from evprof.notebook.session import Session
 from evprof.run.benches.many_runs import ManyRuns, write_many_runs
-from evprof.run.rewriting.merging import MERGED, merge_sessions
+from evprof.run.rewriting.merging import merge_sessions
 from evprof.run.rewriting.pruning import PRUNED, PrunePlan, prune_session
-from evprof.session.facts import add_facts
+from evprof.session.facts import MERGED, add_facts, told_facts
 from evprof.session.reading import load_session
 from evprof.session.summaries.opened import open_session
 
@@ -69,6 +74,17 @@ def test_what_refers_to_runs_is_numbered_on_too(session: Path, tmp_path: Path) -
     assert [mark["run_id"] for mark in found.facts["marks"]] == [62]
     assert "suite" not in found.facts
     assert [source["facts"].get("suite") for source in found.facts[MERGED]] == [None, suite]
+    again = tmp_path / "again.evprof"
+    merge_sessions([GOLDEN / "format_2.evprof", joined], again, GO_ON, nothing)
+    assert told_facts(open_session(again).facts, "suite") == [suite]
+
+
+def test_facts_of_sources_that_are_none_are_passed_over() -> None:
+    deep: dict[str, object] = {"facts": {"suite": 0}}
+    for _ in range(5000):
+        deep = {"sources": [deep]}
+    assert told_facts({MERGED: [None, {"facts": 3}, {"facts": {"suite": 1}}, deep], "suite": 2}, "suite") == [2, 1]
+    assert told_facts({MERGED: "nothing"}, "suite") == []
 
 
 def test_rows_that_both_have_are_further_repeats(session: Path, tmp_path: Path) -> None:
@@ -100,6 +116,24 @@ def test_figures_outlive_the_logs(session: Path, tmp_path: Path) -> None:
     assert run.info.warnings == ["Its log was dropped to save room (evprof prune): only its figures are left."]
     assert found.facts[PRUNED][0]["logs"] == 60
     assert load_session(small).recording.row_count == 0
+    with Session.read(small) as shown, Session.read(session) as whole:
+        assert shown.run(1).figures == whole.run(1).figures
+        assert shown.run(1).figures["decode_ms_per_token"]
+
+
+def test_a_report_is_the_same_with_and_without_summaries(session: Path) -> None:
+    """Kept figures are those that the rows give: of every section, not a letter differs."""
+    opened = open_session(session)
+    read = RunBook(load_session(session).recording)
+    read.update()
+    assert opened.stored is not None
+    assert all(run.kept is None for run in read.runs.values())
+    sources = [
+        Source(session, list(runs.values()), opened.environment, opened.facts) for runs in (opened.runs, read.runs)
+    ]
+    reports = [html(build_report(gather([source]))) for source in sources]
+    assert "Why drafts fail" in reports[0]
+    assert reports[0] == reports[1]
 
 
 def test_only_the_chosen_runs_lose_something(session: Path, tmp_path: Path) -> None:

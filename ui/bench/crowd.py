@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evprof.core.clock import monotonic_ns
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog, Texts
 from evprof.core.records import (
@@ -39,12 +40,15 @@ _PARTS = ("attention", "feed forward", "head")
 
 
 def crowded_recording(spans: int = SPANS, counters: int = COUNTERS) -> RecordLog:
-    """Two runs side by side with half of the spans and counter points each: cache lengths, and samples of memory."""
-    recording = RecordLog()
+    """Two runs side by side with half of the spans and counter points each: cache lengths, and samples of memory. The
+    second still goes on, and all of it has happened until now."""
+    recording, length_ns = RecordLog(), spans // 2 * _STEP_NS // len(_PARTS)
+    start_ns = monotonic_ns() - length_ns
     for run_id, role in ((1, DRAFT), (2, TARGET)):
-        recording.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, "side-by-side", start_ns=0)))
-        end_ns = _fill(recording, (run_id, role), spans // 2, counters // 2)
-        recording.post(RunEnded(run_id, FINISHED, facts={"end_ns": end_ns, "text": None}))
+        recording.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, "side-by-side", start_ns=start_ns)))
+        end_ns = _fill(recording, (run_id, role), spans // 2, counters // 2, start_ns)
+        if run_id == 1:
+            recording.post(RunEnded(run_id, FINISHED, facts={"end_ns": end_ns, "text": None}))
     return recording
 
 
@@ -71,7 +75,8 @@ def write_session(path: Path, records: int = RECORDS) -> None:
     writer.close()
 
 
-def _fill(recording: RecordLog, run: tuple[int, str], spans: int, counters: int) -> int:
+def _fill(recording: RecordLog, run: tuple[int, str], spans: int, counters: int, start_ns: int) -> int:
+    """Rows of a run that began then; when it ends."""
     run_id, role = run
     parts, random = spans - len(STAGES), np.random.default_rng(run_id)
     starts = np.arange(parts, dtype=np.int64) * _STEP_NS // len(_PARTS)
@@ -85,8 +90,8 @@ def _fill(recording: RecordLog, run: tuple[int, str], spans: int, counters: int)
     told = (
         np.concatenate([np.full(len(STAGES), -1), parents]),
         np.concatenate([np.arange(len(STAGES)) + 1, np.arange(parts) % len(_PARTS) + 1 + len(STAGES)]),
-        np.concatenate([edges[:-1], starts]),
-        np.concatenate([edges[1:], starts + lengths]),
+        np.concatenate([edges[:-1], starts]) + start_ns,
+        np.concatenate([edges[1:], starts + lengths]) + start_ns,
     )
     for phase in (BEGIN, END, SETTLED):
         parent_ids, names, begins, ends = told
@@ -98,13 +103,13 @@ def _fill(recording: RecordLog, run: tuple[int, str], spans: int, counters: int)
                 *(begins, ends if phase != BEGIN else np.full(len(ids), -1)),
             )
         )
-    moments = np.linspace(edges[-2], end_ns, TOKENS).astype(np.int64)
+    moments = start_ns + np.linspace(edges[-2], end_ns, TOKENS).astype(np.int64)
     recording.extend(
         "tokens",
         [(run_id, role, place, 5, ORIGIN_TARGET, -1, t_ns, " token") for place, t_ns in enumerate(moments.tolist())],
     )
     points = counters // 2
-    times = np.linspace(0, end_ns, points).astype(np.int64)
+    times = start_ns + np.linspace(0, end_ns, points).astype(np.int64)
     recording.streams["kv"].extend_columns(
         (
             np.full(points, run_id),
@@ -116,4 +121,4 @@ def _fill(recording: RecordLog, run: tuple[int, str], spans: int, counters: int)
     recording.streams["memory"].extend_columns(
         (np.full(points, run_id), times, rss + random.integers(0, rss // 4, points), np.full(points, -1))
     )
-    return end_ns
+    return start_ns + end_ns

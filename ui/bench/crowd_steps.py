@@ -16,8 +16,11 @@ import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
+from evprof.core.clock import monotonic_ns
+from evprof.core.messages import RunEnded
 from evprof.core.recording import Texts
 from evprof.core.records import END, ORIGIN_TARGET, SETTLED, STAGES, TARGET
+from evprof.core.run_info import FINISHED
 from ui.bench.crowd import COUNTERS, SPANS, crowded_recording
 from ui.state.selection import TimeRange
 from ui.window.main_window import MainWindow
@@ -51,6 +54,23 @@ def measure_crowd(
     application.processEvents()
     timeline, theirs = window.timeline, _TheirTimeline(window)
 
+    def grow(_: int) -> None:
+        _append(window)
+        window.controller.pull()
+        timeline.repaint()
+        application.processEvents()
+
+    def their_growth(_: int) -> None:
+        _append(window)
+        theirs.show_grown()
+
+    grow(0)
+    live, their_live = _in_turns(range(LIVE_FRAMES), grow, their_growth, THEIR_LIVE_FRAMES)
+    note(f"growing by {LIVE_ROWS} records a picture: {_median(live):.1f} ms, pyqtgraph {_median(their_live):.0f} ms")
+    recording.post(RunEnded(2, FINISHED, facts={"end_ns": monotonic_ns(), "text": None}))
+    window.controller.pull()
+    application.processEvents()
+
     def ours(view: TimeRange) -> None:
         window.selection.set_view_range(view)
         timeline.repaint()
@@ -61,21 +81,6 @@ def measure_crowd(
     theirs.show_view(views[0])
     pans, their_pans = _in_turns(views, ours, theirs.show_view, THEIR_STEPS)
     note(f"{spans:,} spans: {_median(pans):.1f} ms a pan or zoom, pyqtgraph {_median(their_pans):.0f} ms")
-    window.selection.set_view_range(None)
-    end_ns = timeline.scene.extent()[1]
-
-    def grow(frame: int) -> None:
-        _append(window, end_ns + frame * 33_000_000)
-        window.controller.pull()
-        timeline.repaint()
-        application.processEvents()
-
-    def their_growth(frame: int) -> None:
-        _append(window, end_ns + frame * 33_000_000)
-        theirs.show_grown()
-
-    live, their_live = _in_turns(range(LIVE_FRAMES), grow, their_growth, THEIR_LIVE_FRAMES)
-    note(f"growing by {LIVE_ROWS} records a picture: {_median(live):.1f} ms, pyqtgraph {_median(their_live):.0f} ms")
     theirs.close()
     return {
         "crowd_spans": spans,
@@ -128,11 +133,11 @@ def _median(steps: list[Took]) -> float:
     return statistics.median(one.wall_ms for one in steps)
 
 
-def _append(window: MainWindow, t_ns: int) -> None:
+def _append(window: MainWindow) -> None:
     """A picture's worth of records of the target: of four, a span's begin and end, a token and a cache length."""
     log, run = window.controller.recording, window.controller.runs[2]
     count = LIVE_ROWS // 4
-    first, moments = run.count("spans"), t_ns + np.arange(count, dtype=np.int64) * 100_000
+    first, moments = run.count("spans"), monotonic_ns() - np.arange(count, 0, -1, dtype=np.int64) * 100_000
     same, role = np.zeros(count, dtype=np.int64), Texts(np.zeros(count, dtype=np.int64), [TARGET])
     for phase in (END, SETTLED):
         ids = np.arange(first, first + count)
@@ -180,10 +185,10 @@ class _TheirTimeline:
     def _take_in(self) -> None:
         theme = self._window.timeline.scene.theme
         for run_id, run in self._window.controller.runs.items():
-            spans = run.span_columns
+            spans, zero_ns = run.span_columns, run.info.start_ns or 0
             for code, name in enumerate(spans.name_words):
                 own = spans.names == code
-                edges = {"x0": spans.starts[own] / 1e6, "x1": spans.ends[own] / 1e6}
+                edges = {"x0": (spans.starts[own] - zero_ns) / 1e6, "x1": (spans.ends[own] - zero_ns) / 1e6}
                 brush = theme.stage(name) if name in STAGES else theme.text_dim
                 place = run_id + (0.0 if name in STAGES else 0.5)
                 look = {"y0": place, "height": 0.4, "pen": None, "brush": brush}
@@ -202,4 +207,4 @@ class _TheirTimeline:
                         pen=theme.stage("decode"), autoDownsample=True, downsampleMethod="peak", clipToView=True
                     )
                     self._view.addItem(curve)
-                curve.setData(times / 1e6, 3 + levels / levels.max())
+                curve.setData((times - zero_ns) / 1e6, 3 + levels / levels.max())

@@ -1,54 +1,73 @@
-"""What an open window does to the engine's token times: the same request with a window and without, in turns.
+"""What an open window does to the engine's token times: within one long answer the window works and sleeps in turns.
 
-One engine process, kept warm, answers all of them; the session is written to a file either way. Without means that
-there is no window at all, as under `evprof run`. Beside the ratio stands that of two turns without: what equal things
-differ by.
+One engine process, kept warm, answers; the session is written to a file either way. While the window sleeps its thread
+does nothing at all, as if there were none; what it has missed it takes in when it wakes, so that its work is told
+rather too large than too small. A turn is far shorter than anything that changes the machine's pace. Beside the ratio
+stands that of every other turn of sleep to the rest of them: what equal things differ by.
 """
 
 from __future__ import annotations
 
+import json
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.messages import EngineChanged, Message, RequestEnded
+from evprof.core.clock import monotonic_ns
+from evprof.core.messages import EngineChanged
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample
-from evprof.metrics.estimates.estimates import Estimate, ratio_of
-from evprof.metrics.estimates.observations import observe
-from evprof.metrics.figures.decoding import inter_token_latency_ms
+from evprof.metrics.estimates.estimates import Estimate, Observation, ratio_of
 from evprof.run.demo import BUNDLED_TARGET
 from evprof.run.processes.engine_host import EngineHost
-from evprof.run.session_writer import SessionWriter
 from ui.state.run_controller import Host
+from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
 
 GRACE_S = 120.0
 """How long a request may take, and the engine's start."""
 
+TURN_S = 0.2
+"""How long the window works or sleeps: two looks at the recording where it looks most seldom."""
+
+_MOST_ANSWERS = 100
+_UNANSWERED = "the window's effect on the engine was not measured: the engine does not answer here"
+
 
 @dataclass(frozen=True)
 class EffectOn:
-    """A model whose tokens are timed, how many an answer has, and what its figures' names end with."""
+    """A model whose tokens are timed, how many an answer has, how many turns of each kind a trial takes at least, and
+    what its figures' names end with."""
 
     model: str
     tokens: int
+    turns: int
     ending: str = ""
 
 
-SMALL = EffectOn(BUNDLED_TARGET, 96)
-LARGE = EffectOn("random:160m-video-llava", 48, "_160m")
+SMALL = EffectOn(BUNDLED_TARGET, 600, 15)
+LARGE = EffectOn("random:160m-video-llava", 160, 50, "_160m")
 """Tokens of a millisecond, and of some tens of them."""
+
+
+class WindowTurn(NamedTuple):
+    """Whether the window worked, and from when to when, in ns on the clock."""
+
+    is_awake: bool
+    start_ns: int
+    end_ns: int
 
 
 def measure_engine_effect(
@@ -60,33 +79,61 @@ def measure_engine_effect(
     *,
     on: EffectOn = SMALL,
 ) -> dict[str, Any]:
-    """Ratios of the time per token with a window by that without, with 95 % intervals; every figure None where the
-    engine cannot answer here. `argv` starts an engine process."""
+    """Ratios of the time per token while a window works by that while it sleeps, with 95 % intervals, over at least
+    `pairs` turns of each; every figure None where the engine cannot answer here. `argv` starts an engine process."""
     recording = RecordLog()
     host = EngineHost(argv, recording)
-    turns = _Turns(host, make_window, folder, on)
     names = [f"{name}{on.ending}" for name in _NAMES]
-    headless: list[RunLog] = []
-    again: list[RunLog] = []
-    windowed: list[RunLog] = []
+    awake: list[Observation] = []
+    asleep: list[Observation] = []
     try:
         host.start()
-        if not _is_ready(recording) or inter_token_latency_ms(turns.without()) is None:
-            note("the window's effect on the engine was not measured: the engine does not answer here")
+        if not _is_ready(recording):
+            note(_UNANSWERED)
             return dict.fromkeys(names)
-        for pair in range(pairs):
-            order = [(windowed, turns.within), (headless, turns.without), (again, turns.without)]
-            # Each comes first, second and third equally often.
-            for place in range(len(order)):
-                runs, take = order[(pair + place) % len(order)]
-                runs.append(take())
+        answers = _Answers(host, make_window, folder, on)
+        for number in range(_MOST_ANSWERS):
+            times_ns, turns = answers.one(is_first_awake=bool(number % 2))
+            if not turns:
+                break
+            # The first one warms the engine up.
+            for turn, value in paces(times_ns, turns) if number else ():
+                seen = Observation(value, began_s=turn.start_ns / 1e9)
+                (awake if turn.is_awake else asleep).append(seen)
+            if min(len(awake), len(asleep)) >= pairs:
+                break
+        answers.close()
     finally:
         host.close()
-    ratio, equal = _ratio(headless + again, windowed), _ratio(headless, again)
-    values = (*_figures(ratio), *_figures(equal), _median(headless + again), _median(windowed), pairs)
+    if not awake or not asleep:
+        note(_UNANSWERED)
+        return dict.fromkeys(names)
+    ratio, equal = ratio_of(asleep, awake), ratio_of(asleep[::2], asleep[1::2])
+    values = (*_figures(ratio), *_figures(equal), _median(asleep), _median(awake), min(len(awake), len(asleep)))
     found = dict(zip(names, values, strict=True))
-    note(f"{on.model}: time per token with a window by that without: {found[names[0]]:.4f} ({pairs} pairs)")
+    low, high = found[names[1]], found[names[2]]
+    between = "" if low is None or high is None else f", 95 % {low:.4f} to {high:.4f}"
+    note(f"{on.model}: time per token with a window by that without: {found[names[0]]:.4f}{between}")
     return found
+
+
+def tell_engine_effect(argv: Sequence[str], pairs: int) -> int:
+    """Prints the figures of a small model as JSON."""
+    from ui.bench.first_paint import SIZE, the_application
+
+    application = the_application()
+
+    def make_window() -> MainWindow:
+        window = MainWindow(ThemeHolder(theme_named("dark")))
+        window.resize(*SIZE)
+        window.show()
+        application.processEvents()
+        return window
+
+    with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
+        found = measure_engine_effect(argv, make_window, Path(folder), pairs, lambda _: None)
+    sys.stdout.write(json.dumps(found) + "\n")
+    return 0
 
 
 _NAMES = (
@@ -96,8 +143,18 @@ _NAMES = (
 )
 
 
-def _ratio(base: list[RunLog], other: list[RunLog]) -> Estimate | None:
-    return ratio_of(observe(base, inter_token_latency_ms), observe(other, inter_token_latency_ms))
+def paces(times_ns: npt.NDArray[np.int64], turns: Sequence[WindowTurn]) -> list[tuple[WindowTurn, float]]:
+    """Ms per token of every turn that lies within the answer's tokens; one that a turn ends in counts by its part."""
+    places = np.arange(len(times_ns))
+    within = [
+        turn for turn in turns if len(times_ns) > 2 and times_ns[1] <= turn.start_ns and turn.end_ns <= times_ns[-1]
+    ]
+    counts = [np.interp(turn.end_ns, times_ns, places) - np.interp(turn.start_ns, times_ns, places) for turn in within]
+    return [
+        (turn, (turn.end_ns - turn.start_ns) / 1e6 / float(count))
+        for turn, count in zip(within, counts, strict=True)
+        if count > 0
+    ]
 
 
 def _figures(found: Estimate | None) -> tuple[float | None, float | None, float | None]:
@@ -107,8 +164,8 @@ def _figures(found: Estimate | None) -> tuple[float | None, float | None, float 
     return found.value, low, high
 
 
-def _median(runs: list[RunLog]) -> float:
-    return median(latency for run in runs if (latency := inter_token_latency_ms(run)) is not None)
+def _median(turns: list[Observation]) -> float:
+    return median(turn.value for turn in turns)
 
 
 def _is_ready(recording: RecordLog) -> bool:
@@ -137,68 +194,55 @@ class _Lent:
         """The owner ends it."""
 
 
-class _Turns:
-    """The same request, with a window and without."""
+class _Answers:
+    """The same request again and again, in one window."""
 
     def __init__(self, host: EngineHost, make_window: Callable[[], MainWindow], folder: Path, on: EffectOn) -> None:
         self._host = host
-        self._make_window = make_window
-        self._folder = folder
-        self._count = 0
         settings = GenerationSettings(max_new_tokens=on.tokens, ignore_eos=True)
         choice = ModelChoice(on.model, "cpu")
         self._request = RunRequest("target", bundled_sample(), None, choice, settings, warmup=0)
-
-    def without(self) -> RunLog:
-        """One run, with nobody looking."""
-        recording = RecordLog()
-        writer = SessionWriter(recording, self._path(), waits_for_run=True)
-        self._host.attach(recording)
-        self._host.submit(self._request)
-        cursor, deadline = recording.cursor(), time.monotonic() + GRACE_S
-        while time.monotonic() < deadline:
-            if any(isinstance(message, RequestEnded) for message in cursor.read().messages):
-                break
-            time.sleep(0.02)
-        self._rest()
-        writer.close()
-        return _only_run(recording)
-
-    def within(self) -> RunLog:
-        """One run in a window of its own, which shows it live."""
-        window, loop = self._make_window(), QEventLoop()
-        window.session.path = self._path()
-        self._host.attach(window.session.recording)
+        self._window, self._loop = make_window(), QEventLoop()
+        self._window.session.path = folder / f"effect{on.ending}.evprof"
+        host.attach(self._window.session.recording)
 
         def lend(_: RecordLog) -> Host:
-            return _Lent(self._host)
+            return _Lent(host)
 
-        def take(message: Message) -> None:
-            if isinstance(message, RequestEnded):
-                loop.quit()
+        self._window.start_engine(lend)
+        while not self._window.housekeeping.has_imported:
+            self._work(TURN_S)
 
-        window.controller.message.connect(take)
-        window.start_engine(lend)
+    def one(self, *, is_first_awake: bool) -> tuple[npt.NDArray[np.int64], list[WindowTurn]]:
+        """When the tokens of an answer came, and the turns meanwhile; none where there was no answer."""
+        known, deadline = len(self._window.controller.runs), time.monotonic() + GRACE_S
+        self._window.requests.submit(self._request)
+        while time.monotonic() < deadline and self._token_count(known) < 2 and self._host.is_busy:
+            self._work(TURN_S / 4)
+        turns: list[WindowTurn] = []
+        is_awake = is_first_awake
+        while time.monotonic() < deadline and self._host.is_busy:
+            start_ns = monotonic_ns()
+            (self._work if is_awake else time.sleep)(TURN_S)
+            turns.append(WindowTurn(is_awake, start_ns, monotonic_ns()))
+            is_awake = not is_awake
+        while self._host.is_busy or self._window.controller.is_busy:
+            self._work(TURN_S)
+        self._work(2 * TURN_S)
+        if self._token_count(known) < 2:
+            return np.empty(0, dtype=np.int64), []
+        run = list(self._window.controller.runs.values())[known]
+        return np.array([token.t_ns for token in run.tokens], dtype=np.int64), turns
+
+    def close(self) -> None:
+        """Takes the window away."""
+        self._window.close()
         QApplication.processEvents()
-        window.requests.submit(self._request)
-        QTimer.singleShot(int(1000 * GRACE_S), loop.quit)
-        loop.exec()
-        self._rest()
-        recording = window.session.recording
-        window.close()
-        QApplication.processEvents()
-        return _only_run(recording)
 
-    def _path(self) -> Path:
-        self._count += 1
-        return self._folder / f"turn{self._count}.evprof"
+    def _work(self, seconds: float) -> None:
+        QTimer.singleShot(round(1000 * seconds), self._loop.quit)
+        self._loop.exec()
 
-    def _rest(self) -> None:
-        while self._host.is_busy:
-            time.sleep(0.005)
-
-
-def _only_run(recording: RecordLog) -> RunLog:
-    book = RunBook(recording)
-    book.update()
-    return next(iter(book.runs.values()))
+    def _token_count(self, place: int) -> int:
+        runs = list(self._window.controller.runs.values())
+        return len(runs[place].tokens) if place < len(runs) else 0

@@ -40,7 +40,7 @@ from ui.window.main_window import MainWindow
 Note = Callable[[str], None]
 
 RECORDS_PER_S = 20_000
-HEARTBEAT_MS = 5
+HEARTBEAT_MS, WARM_MS = 5, 50
 GRACE_S = 60.0
 """How long beyond a trial an engine process may take to start and to end."""
 
@@ -48,9 +48,6 @@ LONGEST_TRIAL_S = 3600
 
 STEPS = 200
 """Zooms and pans that are timed."""
-
-PAIRS_A_TRIAL = 4
-"""Of runs with a window and without, for each trial."""
 
 
 def measure_window(
@@ -83,7 +80,7 @@ def measure_window(
         scale |= _million(paint_argv, Path(folder), trials, note)
         effect: dict[str, Any] = {}
         for on in (SMALL, LARGE) if trials > 1 else (SMALL,):
-            effect |= measure_engine_effect(engine_argv, _window, Path(folder), PAIRS_A_TRIAL * trials, note, on=on)
+            effect |= measure_engine_effect(engine_argv, _window, Path(folder), on.turns * trials, note, on=on)
     scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 
@@ -207,7 +204,7 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
     window.session.path = path
     heart, delays = Heartbeat(), TokenDelays(window)
     loop = QEventLoop()
-    is_ended = False
+    is_ended = is_ready = False
 
     def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
@@ -216,12 +213,20 @@ def _trial(application: QApplication, argv: Sequence[str], path: Path, seconds: 
         host.start()
         return host
 
+    def begin() -> None:
+        # An engine that loads torch is ready long after the window; this one is before.
+        if not window.housekeeping.has_imported:
+            QTimer.singleShot(WARM_MS, window, begin)
+            return
+        heart.start()
+        request = RunRequest("target", Sample(video_path="synthetic"), target=ModelChoice("synthetic"))
+        window.requests.submit(request)
+
     def take(message: Message) -> None:
-        nonlocal is_ended
-        if isinstance(message, EngineChanged) and message.state == "ready" and not heart.beats_s:
-            heart.start()
-            request = RunRequest("target", Sample(video_path="synthetic"), target=ModelChoice("synthetic"))
-            window.requests.submit(request)
+        nonlocal is_ended, is_ready
+        if isinstance(message, EngineChanged) and message.state == "ready" and not is_ready:
+            is_ready = True
+            begin()
         elif isinstance(message, RequestEnded):
             heart.stop()
             is_ended = True
@@ -279,6 +284,7 @@ def _crowd(application: QApplication, note: Note) -> dict[str, Any]:
     from ui.bench.crowd_steps import measure_crowd
 
     window = _window()
+    window.housekeeping.start()  # as in every window that has an engine
     try:
         return measure_crowd(application, window, note)
     finally:

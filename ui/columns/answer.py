@@ -5,20 +5,17 @@ It follows a growing run without starting over; it knows no font, colour or widg
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_REJECTED, TokenRecord
 from evprof.core.run_log import RunLog
-from evprof.core.text import is_control, join_pieces
-
-_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>\Z")
+from evprof.core.text import is_byte, is_control, join_pieces
 
 
-@dataclass(frozen=True)
-class TokenMark:
+class TokenMark(NamedTuple):
     """One token, or the byte tokens that spell one stretch of text together.
 
     `anchor` is the index of the emitted token it belongs to or is placed before; `latency_ns` is the time since the
@@ -141,7 +138,7 @@ class AnswerFlow:
         is_first = start == 0
         for mark in self._grouped(start):
             # The space before a first word, which sentencepiece puts there, is no text.
-            yield replace(mark, text=mark.text.removeprefix(" ")) if is_first else mark
+            yield mark._replace(text=mark.text.removeprefix(" ")) if is_first else mark
             is_first = False
 
     def _grouped(self, start: int) -> Iterator[TokenMark]:
@@ -165,18 +162,30 @@ class AnswerFlow:
     def _rejections(self, anchor: int) -> Iterator[TokenMark]:
         for number in self._rounds_at.get(anchor, ()):
             for token in self._rejected[number]:
-                text = join_pieces(("x", token.piece))[1:].replace("\n", "↵")
-                yield TokenMark(text, ORIGIN_REJECTED, anchor, (token,))
+                text, _ = _read(token.piece)
+                yield TokenMark(text.replace("\n", "↵"), ORIGIN_REJECTED, anchor, (token,))
 
     def _mark(self, indices: list[int]) -> TokenMark:
-        group = tuple(self._emitted[index] for index in indices)
         start = indices[0]
-        # `join_pieces` drops the space before a first word; inside the answer that space is text.
-        text = join_pieces(["x", *(token.piece for token in group)])[1:]
-        latency = group[0].t_ns - self._emitted[start - 1].t_ns if start else None
-        steers = len(group) == 1 and is_control(group[0].piece)
-        return TokenMark(text, group[0].origin, start, group, latency, steers)
+        first = self._emitted[start]
+        latency = first.t_ns - self._emitted[start - 1].t_ns if start else None
+        if len(indices) == 1:
+            text, steers = _read(first.piece)
+            return TokenMark(text, first.origin, start, (first,), latency, steers)
+        group = tuple(self._emitted[index] for index in indices)
+        return TokenMark(_text_of([token.piece for token in group]), first.origin, start, group, latency)
+
+
+def _text_of(pieces: Sequence[str]) -> str:
+    # `join_pieces` drops the space before a first word; inside the answer that space is text.
+    return join_pieces(["x", *pieces])[1:]
+
+
+@lru_cache(maxsize=4_096)
+def _read(piece: str) -> tuple[str, bool]:
+    """The text of a piece that stands alone, and whether it steers: answers say the same again and again."""
+    return _text_of([piece]), is_control(piece)
 
 
 def _is_byte(token: TokenRecord) -> bool:
-    return bool(_BYTE.match(token.piece))
+    return is_byte(token.piece)

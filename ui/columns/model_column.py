@@ -32,6 +32,7 @@ from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.players.video_player import VideoPlayer
+from ui.run_facts.expected import expected_line
 from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
 from ui.run_facts.run_text import chips, counters, drafter_kind, mode_name, short_chips, stage_now
 from ui.state.selection import Selection
@@ -170,7 +171,7 @@ class ModelHead(QWidget):
 
 
 class ModelColumn:
-    """The rows of one model: `head`, `input`, `strip`, `counters`, `answer`. Not a widget itself."""
+    """The rows of one model: `head`, `input`, `strip`, `counters`, `answer`, `expected`. Not a widget itself."""
 
     def __init__(
         self,
@@ -202,6 +203,8 @@ class ModelColumn:
         self.failure = in_role(Label(), "bad")
         self.failure.setWordWrap(True)
         self.failure.hide()
+        self.expected = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+        self.expected.hide()
         self.answer = QWidget()
         self._stack = QStackedLayout(self.answer)
         self._stack.addWidget(self.text)
@@ -287,6 +290,7 @@ class ModelColumn:
             self.counters.set_entries([])
             self._stack.setCurrentIndex(_NOTHING_YET)
             self.failure.hide()
+            self.expected.hide()
             return
         if column.run.version == self._version:
             return
@@ -302,6 +306,9 @@ class ModelColumn:
         self.failure.setText(shorten(sentence, _LONGEST_ERROR, placeholder=" …"))
         self.failure.setToolTip(plain(sentence))
         self.failure.setVisible(bool(sentence) and column.is_answer)
+        expected, tone = expected_line(column.run) if column.is_answer else ("", "dim")
+        self.expected.say(plain(expected), tone)
+        self.expected.setVisible(bool(expected))
         self._show_answer(column)
 
     def _show_answer(self, column: ShownModel) -> None:

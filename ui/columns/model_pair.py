@@ -58,7 +58,7 @@ class ModelPair(QWidget):
         divider = in_role(QFrame(), "vrule")
         grid.addWidget(divider, 0, 1, 2, 1)
         lower = in_role(QFrame(), "vrule")
-        grid.addWidget(lower, 3, 1, 4, 1)
+        grid.addWidget(lower, 3, 1, 5, 1)
         for place, column in ((0, self.left), (2, self.right)):
             grid.addWidget(column.head, 0, place)
             grid.addWidget(column.input, 1, place)
@@ -66,6 +66,7 @@ class ModelPair(QWidget):
             grid.addWidget(column.counters, 4, place)
             grid.addWidget(column.failure, 5, place)
             grid.addWidget(column.answer, 6, place)
+            grid.addWidget(column.expected, 7, place)
             grid.setColumnStretch(place, 1)
         grid.addWidget(self.scrubber, 2, 0, 1, 3)
         grid.setRowStretch(6, 1)

@@ -46,10 +46,10 @@ _TICK_PX = 4.0
 _SHAPE_Y, _CONFIDENCE_Y = 4.0, 6.5
 """Below the base line: what an origin looks like, and how sure the model was."""
 
-MANY_TOKENS = 2_000
+MANY_TOKENS = 400
 """Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
 
-_PAUSE_MS = 10
+_PAUSE_MS = 1
 _DIFFERENT = 0.16
 """How much of the ground's colour is laid under words that the other answer does not say."""
 

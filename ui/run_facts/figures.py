@@ -13,7 +13,7 @@ from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
 from evprof.core.units import MIB
 from evprof.core.vocabulary.families import family_title
-from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of, judge
+from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel
@@ -89,14 +89,17 @@ def compare(
 
 def _listed(basis: str, *columns: ShownModel | None) -> list[str]:
     """Metrics in order of presentation. What a file measured in one piece has a line of its own; the stages in it have
-    none where no column measured them apart, and energy has none where nothing was sampled."""
+    none where no column measured them apart; energy has none where nothing was sampled, and scores have none where no
+    sample expects an answer."""
     from evprof.metrics.comparison.figures import on_basis
 
     whole, apart = _intervals(columns)
     hidden = {name for covers in whole for name in covers if name not in apart}
     found: list[str] = []
     is_metered = any(column is not None and column.run.power for column in columns)
-    there = [key for key in on_basis(basis) if is_metered or FIGURES[key].head != ENERGY]
+    is_scored = any(column is not None and column.run.info.sample.is_scored for column in columns)
+    left_out = {*(() if is_metered else (ENERGY,)), *(() if is_scored else (ACCURACY,))}
+    there = [key for key in on_basis(basis) if FIGURES[key].head not in left_out]
     for metric in (metric for metric in _PAIRED if metric in there):
         stage = metric.removesuffix("_ms")
         found += [f"{COVERS.join(covers)}_ms" for covers in whole if covers[0] == stage]

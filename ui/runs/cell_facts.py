@@ -15,6 +15,7 @@ import numpy.typing as npt
 from evprof.core.rows.kinds import NO_TEXT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED
 from evprof.metrics.figures.kept import KEPT
+from evprof.metrics.figures.scores import KEPT_RIGHT
 from evprof.session.summaries.columns import StoredColumns
 from evprof.session.summaries.runs import SessionRuns
 from ui.runs.run_groups import Members, parted
@@ -30,11 +31,13 @@ MOST_ERRORS = 3
 
 @dataclass(frozen=True)
 class CellFacts:
-    """Counts, the mean total of a sample in ms (of models that answered one after the other their sum), and errors."""
+    """Counts, the mean total of a sample in ms (of models that answered one after the other their sum), errors, and the
+    share of right answers of those that are scored (None: of none)."""
 
     counts: ConfigurationCounts
     mean_ms: float | None
     errors: list[str]
+    right: float | None = None
 
 
 def cell_facts(members: Members) -> CellFacts | None:
@@ -97,7 +100,17 @@ def _facts(stored: SessionRuns, places: npt.NDArray[np.int64]) -> CellFacts:
     )
     errors = columns.texts("error")
     said = dict.fromkeys(errors.words[code] for code in errors.codes[places].tolist() if errors.words[code])
-    return CellFacts(counts, _mean_ms(stored, places[counted]), list(said)[:MOST_ERRORS])
+    return CellFacts(
+        counts, _mean_ms(stored, places[counted]), list(said)[:MOST_ERRORS], _right(columns, places[counted])
+    )
+
+
+def _right(columns: StoredColumns, places: npt.NDArray[np.int64]) -> float | None:
+    if KEPT_RIGHT not in columns:
+        return None
+    values = columns.column(KEPT_RIGHT)[places]
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else None
 
 
 def _mean_ms(stored: SessionRuns, places: npt.NDArray[np.int64]) -> float | None:

@@ -55,7 +55,7 @@ class Inspector(QWidget):
         )
         self._column = stacked(self._head, self._empty, on=self, spacing=GRID // 2)
         selection.chosen_changed.connect(self._show_chosen)
-        selection.runs_changed.connect(self._fill)
+        selection.runs_changed.connect(self._show_runs)
         selection.offset_changed.connect(self._fill)
 
     @property
@@ -85,6 +85,14 @@ class Inspector(QWidget):
             self._later.follow()
         else:
             self._fill()
+
+    def _show_runs(self, *_: object) -> None:
+        """Other runs; while one goes on the figures follow a moment later, for everything else changes now."""
+        shown = [run for run_id in self._selection.runs if (run := self._controller.run(run_id)) is not None]
+        if all(run.info.is_over for run in shown):
+            self._fill()
+        else:
+            self._later.note()
 
     def _own_tracks(self) -> list[Track]:
         known = self._known

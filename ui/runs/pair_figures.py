@@ -93,7 +93,11 @@ class ComparisonPanel(QWidget):
         self.table.reset_widths()
         # Files of other programs seldom hold a total on every basis; what somebody chose stays.
         self.basis.hold(self._asked_basis or figures.basis_for(a, b))
-        self._fill()
+        if self._are_over:
+            self._fill()
+        else:
+            # A run that has just begun: everything else changes now, and there are no figures yet.
+            self._later.note()
 
     def _take_basis(self, basis: str) -> None:
         self._asked_basis = basis

@@ -16,6 +16,7 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.core.vocabulary.modes import mode_of
+from evprof.core.vocabulary.scoring import RIGHT
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
 from ui.run_facts.provenance import cell_names
@@ -165,7 +166,8 @@ class RunEntries:
         lines += errors[:MOST_ERRORS]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
         name, file = cell_names(members[0])
-        label = " · ".join(filter(None, (counts.sentence, file)))
+        right = self._right(members) if facts is None else facts.right
+        label = " · ".join(filter(None, (counts.sentence, "" if right is None else f"{right:.0%} right", file)))
         entry = RunEntry(
             tuple(members.run_ids),
             name,
@@ -239,6 +241,17 @@ class RunEntries:
                 by_role.setdefault(run.info.role, []).append(run)
         times = [list(filter(None, map(self._total_ms, warm_of(found)))) for found in by_role.values()]
         return sum(sum(found) / len(found) for found in times if found) if any(times) else None
+
+    def _right(self, members: Sequence[RunLog]) -> float | None:
+        """The share of right answers among those that are scored."""
+        from evprof.metrics.comparison.document import is_comparable
+        from evprof.metrics.figures.scores import score
+
+        if not members[0].info.sample.is_scored:
+            return None
+        done = [run for run in members if run.info.status == FINISHED and is_comparable(run)]
+        scored = [value for run in done if (value := score(run, RIGHT)) is not None]
+        return sum(scored) / len(scored) if scored else None
 
     def _spread(self, members: Sequence[RunLog]) -> str:
         """Half the 95 % interval of that mean, where one model answered."""
@@ -388,7 +401,8 @@ def _entry(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
     label = " · ".join(filter(None, (_note(group), _settings(group))))
     marks = _badges(group)
     if inner == CELL:
-        title, label, marks = _row_title(group[0], title), _note(group), ()
+        title, marks = _row_title(group[0], title), ()
+        label = " · ".join(filter(None, (_verdict(group[-1]), _note(group))))
     elif inner == REPEATS:
         title, label = f"{number} · {_common_name(group) or _repeat_words(group[0])}", _note(group)
     troubled = next((run for run in group if run.info.status in (FAILED, CANCELLED)), None)
@@ -416,6 +430,14 @@ def _entry(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
         badges=marks,
         against=_against(payoff) if is_weighed else "",
     )
+
+
+def _verdict(run: RunLog) -> str:
+    """Whether an answer is right; "" where nothing is expected, or it is not over."""
+    from ui.run_facts.expected import verdict_of
+
+    is_told = run.info.status == FINISHED and run.info.sample.is_scored
+    return verdict_of(run).lower() if is_told else ""
 
 
 def _repeat_words(run: RunLog) -> str:

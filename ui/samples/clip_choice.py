@@ -13,7 +13,7 @@ from evprof.core.records import DRAFT
 from evprof.core.sample import Sample, clip_name
 from evprof.core.units import count_text
 from evprof.core.vocabulary.families import EVENTS
-from evprof.core.vocabulary.inputs import EVENT_FAMILIES
+from evprof.core.vocabulary.inputs import POOLED_FAMILIES
 from evprof.loaders.pictures.frame_folder import is_frame_set
 from ui.players.clip_range import LONG_US, ClipRange, duration_words
 from ui.run_facts.run_text import input_name
@@ -109,7 +109,7 @@ def too_long_sentence(form: RequestForm, events_us: int | None) -> str:
     if has_ready_frames(sample):
         return ""
     here = form.situation(form.mode)
-    if DRAFT not in here.reading or here.reads(DRAFT) != EVENTS or not here.may_be(DRAFT, EVENT_FAMILIES):
+    if DRAFT not in here.reading or here.reads(DRAFT) != EVENTS or not here.may_be(DRAFT, POOLED_FAMILIES):
         return ""
     return (
         f"{input_name(sample.events_path)} lasts {duration_words(events_us)}. EventGPT was made for 50 ms and its own "

@@ -24,7 +24,7 @@ def family_of(folder: str | Path, role: str) -> str:
     model_type = _model_type(place, "checkpoint", "the checkpoint is damaged, copy it again")
     family = family_by_type(str(model_type))
     if family is None:
-        known = ", ".join(family.model_type for family in FAMILIES.values())
+        known = ", ".join(name for family in FAMILIES.values() for name in family.model_types)
         raise UserError(f"{place}: its model_type is {model_type!r}; {known} can be run.")
     if family.role != role:
         wanted = " or ".join(other.title for other in FAMILIES.values() if other.role == role)

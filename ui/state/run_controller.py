@@ -102,7 +102,13 @@ class RunController(QObject):
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(PULL_INTERVAL_MS)
-        self._timer.timeout.connect(self.pull)
+        self._timer.timeout.connect(self._take_in)
+        # A timer of its own: what is posted comes before the window's other timers have had their turn.
+        self._rest = QTimer(self)
+        self._rest.setSingleShot(True)
+        self._rest.setInterval(1)
+        self._rest.timeout.connect(self.ticked)
+        self._timer.timeout.connect(self._rest.start)
 
     @property
     def runs(self) -> Mapping[int, RunLog]:
@@ -152,7 +158,12 @@ class RunController(QObject):
         self.pull()
 
     def pull(self) -> None:
-        """Takes in what is new and tells the views. Called by the timer; tests call it themselves."""
+        """Takes in what is new and tells the views. The timer does the same in two turns of the event loop, so that
+        the window can answer in between."""
+        self._take_in()
+        self.ticked.emit()
+
+    def _take_in(self) -> None:
         # Asked first: an engine that rests now has posted all its runs, and the update below sees every one of them.
         is_busy = self._host is not None and self._host.is_busy
         messages, changed = self.book.update()
@@ -166,7 +177,6 @@ class RunController(QObject):
             self.message.emit(message)
         self._note_busy(is_busy)
         self._begin_next()
-        self.ticked.emit()
 
     def _note_baselines(self, first_run_id: int) -> None:
         """Says of every run of a request that drafted what it is weighed against; it is kept with the session."""
@@ -248,6 +258,7 @@ class RunController(QObject):
     def close(self) -> None:
         """Stops pulling and ends the engine."""
         self._timer.stop()
+        self._rest.stop()
         if self._host is not None:
             self._host.close()
             self._host = None

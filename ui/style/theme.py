@@ -35,6 +35,8 @@ ANSWER_PX = 14.0
 """Size of generated text in logical px."""
 
 _WEIGHTS = ("Regular", "Medium", "SemiBold")
+_KEPT = 200
+"""Letters of the texts whose widths are kept."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Theme:
 
     def readable(self, color: QColor, ground: QColor) -> QColor:
         """The colour, nearer to the text's where it cannot be read in small letters on `ground`."""
-        return QColor(colors.readable_on(color.name(), ground.name(), self.text.name()))
+        return QColor(_readable(color.name(), ground.name(), self.text.name()))
 
     def alpha(self, color: QColor, opacity: float) -> QColor:
         """The same colour, see-through: `opacity` 0…1."""
@@ -90,7 +92,7 @@ class Theme:
 
     def text_width(self, text: str, size_px: float = BASE_PX, weight: int = 400) -> float:
         """How wide a text is in that font, in logical px; kept, for many are asked for again in every picture."""
-        return _text_width(text, size_px, weight)
+        return (_text_width if len(text) <= _KEPT else _text_width.__wrapped__)(text, size_px, weight)
 
     def head_font(self) -> QFont:
         """For section heads, to be written in upper case."""
@@ -193,6 +195,7 @@ def _text_width(text: str, size_px: float, weight: int) -> float:
 
 
 _ink = lru_cache(maxsize=100)(colors.ink_on)
+_readable = lru_cache(maxsize=100)(colors.readable_on)
 
 
 @cache

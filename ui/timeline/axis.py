@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 from evprof.session.marks import Mark
 from evprof.view.timescale import tick_step, tick_unit, time_text
 from ui.style.theme import SMALL_PX
+from ui.timeline.lane import ticks_px
 from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.widgets.boxes import beside
 from ui.widgets.drawn import show_tip
@@ -82,7 +83,7 @@ class AxisHead(QWidget):
         painter.setPen(QPen(theme.line, 1))
         minor = (round(scale.x(t_ns)) + 0.5 for t_ns in scale.minor_ticks())
         painter.drawLines([QLineF(x, high - 4, x, high - 1) for x in minor])
-        ticks = [(round(scale.x(t_ns)) + 0.5, text) for t_ns, text in scale.ticks()]
+        ticks = ticks_px(scale)
         painter.setPen(QPen(theme.text_dim, 1))
         painter.drawLines([QLineF(x, high - 7, x, high - 1) for x, _ in ticks])
         for x, text in ticks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -13,6 +14,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from evprof.view.decimate import Floats
 
 Bools = npt.NDArray[np.bool_]
+Pixels = npt.NDArray[np.uint32]
 
 Edges = tuple[Floats, Floats]
 """Upper and lower end (px, downwards) of what is painted in each column of the device's pixels; NaN: nothing is."""
@@ -29,7 +31,7 @@ def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: floa
     at = np.interp(borders, x, y)
     # The points of a column, from its left border on: some columns have none.
     firsts = x.searchsorted(borders)
-    held = np.flatnonzero(firsts[1:] > firsts[:-1])
+    held = (firsts[1:] > firsts[:-1]).nonzero()[0]
     near = np.minimum(firsts, len(x) - 1)
     # Of a step that stands on a border, the column before it sees the beginning, and the one after it the end.
     before = np.where(x[near] == borders, y[near], at)[1:]
@@ -39,9 +41,11 @@ def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: floa
         upper[held] = np.minimum(upper[held], np.minimum.reduceat(seen, starts))
         lower[held] = np.maximum(lower[held], np.maximum.reduceat(seen, starts))
     begin, end = borders[1:].searchsorted(x[0], side="right"), borders[:-1].searchsorted(x[-1])
+    upper -= width_px / 2
+    lower += width_px / 2
     for edge in (upper, lower):
         edge[:begin] = edge[end:] = np.nan
-    return upper - width_px / 2, lower + width_px / 2
+    return upper, lower
 
 
 def stem_edges(x: Floats, tops: Floats, floor: float, columns: int, per_px: float) -> Edges:
@@ -62,30 +66,81 @@ def paint_columns(
     the colour."""
     per_px = pixels_per_px(painter)
     height = int(np.ceil(height_px * per_px))
-    # One row more above and below, for what reaches beyond the picture.
     ends = np.maximum(np.fmin(np.array(edges) * per_px, height + 1.0), -1.0).astype(np.float32)
-    rows = np.arange(-1, height + 1, dtype=np.int16)[:, None]
     cut = np.floor(np.minimum(ends, np.float32(height)))
     first, last = cut.astype(np.int16)
-    shades = _shades(color.rgba())
-    is_after = rows >= last
-    pixels = np.multiply((rows > first) ^ is_after, shades[255])
+    seen = (first < height).nonzero()[0]
+    if not len(seen):
+        return
+    # Only the rows between the highest and the lowest end are different from column to column.
+    begin, end = int(seen[0]), int(seen[-1]) + 1
+    low, high = max(0, int(first[seen].min())), min(int(last[seen].max()) + 1, height)
+    depth = floor * per_px
+    if ground and end - begin == len(seen):
+        _paint_ground(painter, (begin, end), (max(high, 0), min(depth, height)), per_px, (color, ground))
+    elif ground:
+        high = height
+    if high <= low:
+        return
+    rows, shades = np.arange(low, high, dtype=np.int16)[:, None], _shades(color.rgba())
+    pixels, below, is_line, is_after = _ROOM.arrays(len(rows), len(first))
+    np.greater_equal(rows, last, out=is_after)
+    np.bitwise_xor(np.greater(rows, first, out=is_line), is_after, out=is_line)
+    np.multiply(is_line, shades[255], out=pixels)
     if ground:
-        depth = np.clip(np.float32(floor * per_px) - rows, 0, 1, dtype=np.float32) * np.float32(ground)
-        pixels += np.multiply(is_after, shades[(depth * 255 + 0.5).astype(np.uint8)])
+        opacity = np.clip(np.float32(depth) - rows, 0, 1, dtype=np.float32) * np.float32(ground * 255) + 0.5
+        np.multiply(is_after, shades[opacity.astype(np.uint8)], out=below)
+        np.add(pixels, below, out=pixels)
     # What begins or ends within a pixel's row covers a part of it.
     upper, lower = ends
     share = np.maximum(np.minimum(cut + 1, lower) - np.maximum(cut, upper), 0)
     if ground:
-        below = np.maximum(np.minimum(cut + 1, np.float32(floor * per_px)) - np.maximum(cut, lower), 0)
-        share += (1 - share) * below * np.float32(ground)
-    places = np.arange(len(upper))
-    told = shades[(share * 255 + 0.5).astype(np.uint8)]
-    pixels[first + 1, places] = told[0]
-    pixels[last + 1, places] = told[1]
-    image = QImage(pixels[1:].data, len(upper), height, pixels.strides[0], QImage.Format.Format_ARGB32_Premultiplied)
+        beneath = np.maximum(np.minimum(cut + 1, np.float32(depth)) - np.maximum(cut, lower), 0)
+        share += (1 - share) * beneath * np.float32(ground)
+    for at, told in zip((first, last), shades[(share * 255 + 0.5).astype(np.uint8)], strict=True):
+        places = ((at >= low) & (at < high)).nonzero()[0]
+        pixels[at[places] - low, places] = told[places]
+    image = QImage(pixels.data, len(first), len(rows), pixels.strides[0], QImage.Format.Format_ARGB32_Premultiplied)
     image.setDevicePixelRatio(per_px)
-    painter.drawImage(QPointF(0, 0), image)
+    painter.drawImage(QPointF(0, low / per_px), image)
+
+
+def _paint_ground(
+    painter: QPainter,
+    columns: tuple[int, int],
+    rows: tuple[int, float],
+    per_px: float,
+    look: tuple[QColor, float],
+) -> None:
+    """The ground where it is the same in all columns, down to a part of its last row; all in the device's pixels."""
+    (begin, end), (top, bottom), (color, ground) = columns, rows, look
+    whole = int(bottom)
+    for first, last, share in ((top, whole, 1.0), (max(whole, top), max(whole, top) + 1, bottom - max(whole, top))):
+        if last > first and share > 0:
+            softened = QColor(color)
+            softened.setAlpha(int(ground * share * 255 + 0.5))
+            room = QRectF(begin / per_px, first / per_px, (end - begin) / per_px, (last - first) / per_px)
+            painter.fillRect(room, softened)
+
+
+class _Room(threading.local):
+    """Memory that pictures are worked out in, used again: as much of it anew for each takes longer than the work."""
+
+    def __init__(self) -> None:
+        self._pixels = np.empty((2, 0), dtype=np.uint32)
+        self._truths = np.empty((2, 0), dtype=np.bool_)
+
+    def arrays(self, rows: int, columns: int) -> tuple[Pixels, Pixels, Bools, Bools]:
+        """Two arrays of pixels and two of truths, of what was there before."""
+        count = rows * columns
+        if self._pixels.shape[1] < count:
+            self._pixels, self._truths = np.empty((2, count), dtype=np.uint32), np.empty((2, count), dtype=np.bool_)
+        shape = rows, columns
+        (one, other), (here, there) = (kept[:, :count] for kept in (self._pixels, self._truths))
+        return one.reshape(shape), other.reshape(shape), here.reshape(shape), there.reshape(shape)
+
+
+_ROOM = _Room()
 
 
 def paint_bars(

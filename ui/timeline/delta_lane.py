@@ -38,6 +38,7 @@ class DeltaLane(Lane):
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)
         self._deltas: list[StageDelta] = []
+        self._wordings: dict[str, list[str]] = {}
 
     @property
     def deltas(self) -> list[StageDelta]:
@@ -48,6 +49,7 @@ class DeltaLane(Lane):
         """Shows the differences of another pair, or newer ones."""
         if list(deltas) != self._deltas:
             was_empty, self._deltas = self.is_empty(), list(deltas)
+            self._wordings = {delta.stage: wordings(delta) for delta in deltas}
             self.show_news()
             if was_empty != self.is_empty():
                 self.filled.emit()
@@ -124,7 +126,7 @@ class DeltaLane(Lane):
         painter.setFont(theme.font(_LABEL_PX, 500))
         width_of = partial(theme.text_width, size_px=_LABEL_PX, weight=500)
         right = self.canvas_width - 8
-        text = widest_that_fits(wordings(delta), max(right - longer - 8, left - 16), width_of)
+        text = widest_that_fits(self._wordings[delta.stage], max(right - longer - 8, left - 16), width_of)
         x = longer + 6 if width_of(text) <= right - longer - 8 else left - 6 - width_of(text)
         painter.setPen(theme.readable(color, theme.panel) if delta.judgement else theme.text_dim)
         painter.drawText(QPointF(x, middle + 3.5), text)

@@ -154,8 +154,10 @@ class Lane(QWidget):
         """Lines on whole pixels: they need no smoothing, and with it take twenty times as long."""
         color = self.scene.theme.alpha(self.scene.theme.line, 0.55)
         painter.setPen(QPen(color, 1))
-        at, (left, right), height = _grid(self.scene.scale), (clip.left(), clip.right()), self.height()
-        painter.drawLines([QLineF(x, 0, x, height) for x in at if left <= x <= right])
+        lines, left, right = _grid(self.scene.scale, self.height()), clip.left(), clip.right()
+        if left > 0 or right < self.canvas_width:
+            lines = [line for line in lines if left <= line.x1() <= right]
+        painter.drawLines(lines)
 
     def _gutter_picture(self, per_px: float) -> QPixmap:
         """The gutter as it was painted last, as long as the same is to be seen there."""
@@ -238,7 +240,13 @@ def blended(color: QColor, other: QColor, share: float) -> QColor:
     )
 
 
+@lru_cache(maxsize=16)
+def _grid(scale: Timescale, height: int) -> list[QLineF]:
+    """The grid of every lane of a height: worked out once for a picture."""
+    return [QLineF(x, 0, x, height) for x, _ in ticks_px(scale)]
+
+
 @lru_cache(maxsize=4)
-def _grid(scale: Timescale) -> tuple[float, ...]:
-    """Where every lane draws its grid: worked out once for a picture."""
-    return tuple(round(scale.x(t_ns)) + 0.5 for t_ns, _ in scale.ticks())
+def ticks_px(scale: Timescale) -> list[tuple[float, str]]:
+    """Where the ticks of an axis stand, in px, and how they are written: the same for the axis and for every lane."""
+    return [(round(scale.x(t_ns)) + 0.5, text) for t_ns, text in scale.ticks()]

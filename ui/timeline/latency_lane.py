@@ -107,7 +107,7 @@ class LatencyLane(Lane):
         if len(stems.x) > 0.5 * self.canvas_width:
             stems = tallest_stems(times, values, self.scene.scale, per_px=0.5, highest=track.latency_peaks())
         origins = track.token_origins()[1:]
-        spacing = _middle(np.diff(stems.x)) if len(stems.x) > 1 else 6.0
+        spacing = _middle(stems.x[1:] - stems.x[:-1]) if len(stems.x) > 1 else 6.0
         width = min(5.0, max(1.0, spacing * 0.55))
         painter.setPen(QPen(theme.line, 1))
         painter.drawLine(QPointF(clip.left(), bottom + 0.5), QPointF(clip.right(), bottom + 0.5))
@@ -131,7 +131,9 @@ class LatencyLane(Lane):
             painter.drawRects([QRectF(float(x[i]), bottom - float(high[i]) - 1.5, width, 3.0) for i in tipped])
         # Taller than the scale: cut, and marked so.
         painter.setBrush(theme.warn)
-        painter.drawRects([QRectF(float(x[i]) - 1, top - 4.0, width + 2, 2.0) for i in np.flatnonzero(level > 1.0)])
+        painter.drawRects(
+            [QRectF(float(x[i]) - 1, top - 4.0, width + 2, 2.0) for i in (level > 1.0).nonzero()[0].tolist()]
+        )
         strong = [ref for ref in (self.scene.selection.token, self.hovered.token if self.hovered else None) if ref]
         painter.setBrush(theme.text)
         for ref in strong:

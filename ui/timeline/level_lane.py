@@ -136,7 +136,7 @@ class LevelLane(Lane):
             return
         floor = self.height() - _BOTTOM
         end = min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px)
-        x, levels = np.append(x, max(end, float(x[-1]))), np.append(levels, levels[-1])
+        x, levels = _longer(x, max(end, float(x[-1]))), _longer(levels, levels[-1])
         x, y = thinned(x, floor - levels / top * (floor - self.top_px))
         if not one.is_dashed and len(x) > _FEW_POINTS:
             per_px = pixels_per_px(painter)
@@ -157,7 +157,7 @@ class LevelLane(Lane):
 
     def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
         scale = self.scene.scale
-        seen = int(np.searchsorted(one.times, scale.end_ns, side="right")) - 1
+        seen = int(one.times.searchsorted(scale.end_ns, side="right")) - 1
         if seen < 0:
             return
         level = float(one.levels[seen])
@@ -290,6 +290,13 @@ class MemoryLane(LevelLane):
             lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
             lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
         return lines
+
+
+def _longer(values: Floats, last: float) -> Floats:
+    """The same with one more value."""
+    found = np.empty(len(values) + 1)
+    found[:-1], found[-1] = values, last
+    return found
 
 
 def _paint_line(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:

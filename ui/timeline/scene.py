@@ -54,10 +54,15 @@ class TimelineScene:
     hovered_round: RoundRef | None = None
     """The round under the pointer."""
 
+    _shown: tuple[object, list[tuple[int, Track]]] = (None, [])
+
     @property
     def shown(self) -> list[tuple[int, Track]]:
         """Tracks that are there with their place, as their lanes stand: all of A, each draft first, then all of B."""
-        return [(place, track) for place in PLACES if (track := self.tracks[place]) is not None]
+        if self._shown[0] is not self.tracks:
+            found = [(place, track) for place in PLACES if (track := self.tracks[place]) is not None]
+            self._shown = self.tracks, found
+        return self._shown[1]
 
     @property
     def of_each_run(self) -> list[tuple[int, Track]]:

@@ -48,6 +48,7 @@ class StageLane(Lane):
 
     def __init__(self, scene: TimelineScene, column: int) -> None:
         self.column = column
+        self._looks: dict[tuple[str, str, str], PartLook] = {}
         super().__init__(scene)
 
     @property
@@ -152,7 +153,7 @@ class StageLane(Lane):
         """Fine lines where tokens came, wherever they are far enough apart to be told from a grey."""
         times = track.token_times()
         scale = self.scene.scale
-        low, high = np.searchsorted(times, [scale.start_ns, scale.end_ns])
+        low, high = times.searchsorted([scale.start_ns, scale.end_ns]).tolist()
         if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
             return
         painter.setPen(QPen(self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), 1))
@@ -194,7 +195,7 @@ class StageLane(Lane):
             paint_bars(painter, bars.x0, widths, colors, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
         for is_edge in (True,) if is_dense else (False, True):
             for kind, (_, edge, ground, _) in looks.items():
-                own = np.flatnonzero((kinds == kind) & (widths > 5) if is_edge else kinds == kind)
+                own = ((kinds == kind) & (widths > 5) if is_edge else kinds == kind).nonzero()[0]
                 wide = np.full(len(own), 2.0) if is_edge else widths[own]
                 painter.setBrush(edge if is_edge else ground)
                 painter.drawRects(_row_of_rects(bars.x0[own], wide, PART_TOP, PART_HEIGHT))
@@ -203,7 +204,7 @@ class StageLane(Lane):
                 self._paint_strong(painter, float(bars.x0[place]), float(widths[place]), looks[int(kinds[place])], ref)
         painter.setFont(self.scene.theme.font(_PART_LABEL_PX, 500))
         painter.setPen(self.scene.theme.text)
-        for place in np.flatnonzero((bars.counts == 1) & (widths > 16)):
+        for place in ((bars.counts == 1) & (widths > 16)).nonzero()[0]:
             rect = QRectF(float(bars.x0[place]), PART_TOP, float(widths[place]), PART_HEIGHT)
             visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
             text = looks[int(kinds[place])][0]
@@ -229,8 +230,12 @@ class StageLane(Lane):
     def _part_look(self, name: str, stage: str) -> PartLook:
         """Label, edge, ground, and ground when pointed at."""
         theme = self.scene.theme
-        color = theme.stage(color_name(name, stage))
-        return name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
+        found = self._looks.get((theme.name, name, stage))
+        if found is None:
+            color = theme.stage(color_name(name, stage))
+            found = name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
+            self._looks[theme.name, name, stage] = found
+        return found
 
     def _parting_ns(self) -> int | None:
         """When this answer began to differ from the other's, on the axis."""

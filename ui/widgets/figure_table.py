@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import (
@@ -18,7 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
+from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder, dark
 from ui.widgets.drawn import Drawn
 from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import paint_swatch
@@ -30,6 +31,8 @@ NAME_ROW = 18
 _GAP = 8.0
 _UNIT_PX, _UNIT_GAP = 10.0, 5.0
 _LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
+_KEPT = 200
+"""Letters of the texts whose cuts are kept."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,8 @@ class FigureTable(Drawn):
     def _fits(self, row: TableRow) -> bool:
         """Whether the name and its unit have room beside the figures."""
         theme = self._themes.theme
-        name = QFontMetricsF(theme.font()).horizontalAdvance(row.name)
-        unit = QFontMetricsF(theme.font(_UNIT_PX)).horizontalAdvance(row.unit) + _UNIT_GAP if row.unit else 0.0
+        name = theme.text_width(row.name)
+        unit = theme.text_width(row.unit, _UNIT_PX) + _UNIT_GAP if row.unit else 0.0
         return name + unit <= self._room(row) or not any(row.cells)
 
     def _room(self, row: TableRow) -> float:
@@ -138,7 +141,7 @@ class FigureTable(Drawn):
         if not used:
             return self.width() - left
         box, cell = used[0]
-        free = box.right() - QFontMetricsF(self._themes.theme.font()).horizontalAdvance(cell) - _GAP
+        free = box.right() - self._themes.theme.text_width(cell) - _GAP
         return max(box.left() - _GAP / 2, free) - left
 
     def paintEvent(self, _event: QPaintEvent) -> None:
@@ -154,8 +157,7 @@ class FigureTable(Drawn):
         for index, row in enumerate(self._rows):
             if row.has_line and (index or self._heads):
                 painter.fillRect(QRectF(0, top, self.width(), 1), theme.line)
-            self._paint_row(painter, row, top, theme)
-            top += self._height(row)
+            top += self._paint_row(painter, row, top, theme)
 
     def _paint_heads(self, painter: QPainter, top: float) -> None:
         """Heads end where their column ends and may begin further left, as far as the head before them leaves room."""
@@ -167,53 +169,51 @@ class FigureTable(Drawn):
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
             free = box.right() + _GAP
 
-    def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
-        fits = self._fits(row)
+    def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> int:
+        """Paints a row and tells how high it is."""
+        fits, boxes = self._fits(row), self._boxes(top)
         left, height = float(GRID if row.swatch else 0), ROW if fits else NAME_ROW
         drop = 0 if fits else 3  # a name above its figures keeps away from the line above
         if row.swatch:
             paint_swatch(painter, theme, row.swatch, QRectF(0, top + drop + height / 2 - 4, 3, 8))
         room = self._room(row) if fits else self.width() - left
         if row.bar is not None:
-            place = QRectF(0, top + self._height(row) - 3, self.width(), 2)
+            place = QRectF(0, top + (0 if fits else NAME_ROW) + ROW - 3, self.width(), 2)
             painter.fillRect(place, theme.line)
             place.setWidth(max(1.0, place.width() * row.bar))
             painter.fillRect(place, theme.accent if "accent" in row.roles else theme.text_dim)
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
-        metrics = QFontMetricsF(painter.font())
-        name = elided_text(metrics, row.name, Qt.TextElideMode.ElideRight, room)
+        name = _cut(row.name, room)
         painter.drawText(QRectF(left, top + drop, room, height), Qt.AlignmentFlag.AlignVCenter, name)
-        after = left + metrics.horizontalAdvance(name) + _UNIT_GAP
+        after = left + theme.text_width(name) + _UNIT_GAP
         self._paint_unit(painter, row.unit, QRectF(after, top + drop, 80, height), left + room)
         painter.setFont(theme.font())
-        boxes = self._boxes(top if fits else top + NAME_ROW)
         for index, (box, cell) in enumerate(zip(boxes, row.cells, strict=False)):
             role = row.roles[index] if index < len(row.roles) else ""
             painter.setPen(_color(role, theme))
+            if not fits:
+                box.translate(0, NAME_ROW)
             if box.left() < left:
                 box.setLeft(left)
-            text = elided_text(metrics, cell, Qt.TextElideMode.ElideRight, box.width() + 1)
+            text = _cut(cell, box.width() + 1)
             painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
+        return ROW if fits else NAME_ROW + ROW
 
     def _paint_unit(self, painter: QPainter, unit: str, box: QRectF, end: float) -> None:
         theme = self._themes.theme
-        painter.setFont(theme.font(_UNIT_PX))
-        if unit and box.left() + QFontMetricsF(painter.font()).horizontalAdvance(unit) <= end + 0.5:
+        if unit and box.left() + theme.text_width(unit, _UNIT_PX) <= end + 0.5:
+            painter.setFont(theme.font(_UNIT_PX))
             painter.setPen(theme.alpha(theme.text_dim, 0.75))
             painter.drawText(box.adjusted(0, 1, 0, 0), Qt.AlignmentFlag.AlignVCenter, unit)
 
     def _measure(self, theme: Theme) -> None:
-        metrics = QFontMetricsF(theme.font())
         for row in self._rows:
             for index, cell in enumerate(row.cells):
-                self._widths.note(index, max(self._least_px, metrics.horizontalAdvance(cell)))
-        head_metrics = QFontMetricsF(theme.font(SMALL_PX))
+                self._widths.note(index, max(self._least_px, theme.text_width(cell)))
         for index, head in enumerate(self._heads):
             # The first head may hang over to the left, above the names.
-            self._widths.note(
-                index, _LEAST_COLUMN if index == 0 else min(_MOST_HEAD, head_metrics.horizontalAdvance(head))
-            )
+            self._widths.note(index, _LEAST_COLUMN if index == 0 else min(_MOST_HEAD, theme.text_width(head, SMALL_PX)))
 
     def _boxes(self, top: float) -> list[QRectF]:
         """The columns' boxes of the row at `top`, right-aligned as a whole."""
@@ -241,3 +241,14 @@ class FigureTable(Drawn):
             QGuiApplication.clipboard().setText(self.as_text())
         else:
             super().keyPressEvent(event)
+
+
+def _cut(text: str, room: float) -> str:
+    """`elided_text` in the table's font; what has the room it had is not measured again with every picture."""
+    return (_elided if len(text) <= _KEPT else _elided.__wrapped__)(text, room)
+
+
+@lru_cache(maxsize=1_000)
+def _elided(text: str, room: float) -> str:
+    # Both themes write with the same fonts.
+    return elided_text(QFontMetricsF(dark().font()), text, Qt.TextElideMode.ElideRight, room)

@@ -1,4 +1,5 @@
-"""Keeps Python from holding up the window: garbage little and often, and other threads give way sooner.
+"""Keeps Python from holding up the window: garbage little and often, other threads give way sooner, and what a run's
+first picture needs is imported before there is a run.
 
 Records are plain data without cycles; looking through hundreds of thousands of them finds nothing and takes long.
 """
@@ -6,6 +7,8 @@ Records are plain data without cycles; looking through hundreds of thousands of 
 from __future__ import annotations
 
 import gc
+import importlib
+import logging
 import sys
 
 from PySide6.QtCore import QObject, QTimer
@@ -17,9 +20,33 @@ OLD_INTERVAL_MS = 30_000
 SWITCH_INTERVAL_S = 0.001
 """How long the pump and the session writer may go on while the window waits for its turn (Python's own: 5 ms)."""
 
+IMPORT_INTERVAL_MS = 40
+"""Between two modules: people move the window meanwhile."""
+
+MODULES = (
+    "evprof.metrics.configurations.settings_text",
+    "evprof.metrics.estimates.estimates",
+    "evprof.metrics.speculation.clinic",
+    "evprof.metrics.speculation.verdicts",
+    "evprof.metrics.figures.loading",
+    "evprof.metrics.comparison.answers",
+    "evprof.metrics.comparison.rows",
+    "evprof.metrics.comparison.document",
+    "evprof.metrics.comparison.figures",
+    "evprof.metrics.costs.two_clocks",
+    "evprof.metrics.run_summary",
+    "concurrent.futures.thread",
+    "numpy.ma",
+)
+"""What is asked for from the first row of a run to its end, in parts of some ms: all at once they take as long as
+several pictures."""
+
+logger = logging.getLogger(__name__)
+
 
 class Housekeeping(QObject):
-    """Collects young garbage twice a second; old garbage once after runs or another session, while nothing runs."""
+    """Collects young garbage twice a second; old garbage once after runs or another session, while nothing runs.
+    While no run goes on it imports what runs need, one module at a time."""
 
     def __init__(self, controller: RunController) -> None:
         super().__init__(controller)
@@ -28,6 +55,7 @@ class Housekeeping(QObject):
         self._switch_interval_s = sys.getswitchinterval()
         self._timers: list[QTimer] = []
         self._has_old = True
+        self._to_import = list(reversed(MODULES))
         controller.busy_changed.connect(self._expect_old)
         controller.session_replaced.connect(self._expect_old)
 
@@ -35,7 +63,11 @@ class Housekeeping(QObject):
         """Takes over from the collector's own rhythm."""
         gc.disable()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        for interval, work in ((YOUNG_INTERVAL_MS, self._collect_young), (OLD_INTERVAL_MS, self._collect_old)):
+        for interval, work in (
+            (YOUNG_INTERVAL_MS, self._collect_young),
+            (OLD_INTERVAL_MS, self._collect_old),
+            (IMPORT_INTERVAL_MS, self._import_one),
+        ):
             timer = QTimer(self)
             timer.setInterval(interval)
             timer.timeout.connect(work)
@@ -50,6 +82,23 @@ class Housekeeping(QObject):
         sys.setswitchinterval(self._switch_interval_s)
         if self._was_enabled:
             gc.enable()
+
+    @property
+    def has_imported(self) -> bool:
+        """Whether everything that runs need is there."""
+        return not self._to_import
+
+    def _import_one(self) -> None:
+        if self._controller.is_busy:
+            return
+        if not self._to_import:
+            self._timers.pop().stop()
+            return
+        try:
+            importlib.import_module(self._to_import.pop())
+        except ImportError:
+            # Who needs it tells what is wrong with it.
+            logger.warning("A part of the program could not be read.", exc_info=True)
 
     def _collect_young(self) -> None:
         gc.collect(0)

@@ -223,7 +223,11 @@ class MainWindow(QMainWindow):
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
-        self.selection.runs_changed.connect(self._show_pair)
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(1)
+        self._soon.timeout.connect(self._show_pair)
+        self.selection.runs_changed.connect(self._show_pair_soon)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.dialogs.offer_training)
         self.session.saved.connect(self._note_saved)
@@ -313,7 +317,17 @@ class MainWindow(QMainWindow):
 
     # Views.
 
+    def _show_pair_soon(self, *_: object) -> None:
+        """When a run has just begun, the timeline changes now and all else in another turn of the event loop: one
+        picture of everything would hold the window up."""
+        runs = [self.controller.run(run_id) for run_id in self.selection.runs]
+        if self.controller.is_busy and any(run is not None and not run.info.is_over for run in runs):
+            self._soon.start()
+        else:
+            self._show_pair()
+
     def _show_pair(self, *_: object) -> None:
+        self._soon.stop()
         a, b = columns_of(self.controller.runs, self.selection.runs)
         self.pair.show_columns(a, b)
         if (shown := b or a) is not None:

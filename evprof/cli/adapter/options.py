@@ -8,7 +8,7 @@ from pathlib import Path
 from evprof.cli.command import add_json_option
 from evprof.cli.sample_options import add_list_options
 from evprof.cli.setting_options import add_pair_options, add_setting
-from evprof.core.vocabulary.drafters import ADAPTER_KINDS
+from evprof.core.vocabulary.drafters import TAUGHT_KINDS
 from evprof.core.vocabulary.settings import SETTINGS
 
 KEPT_POSITIONS = 32
@@ -47,7 +47,7 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
 def add_train_options(parser: argparse.ArgumentParser) -> None:
     """Adds what is trained, how, and where it goes."""
     parser.add_argument("data", metavar="DIR", type=Path, help="examples of evprof adapter collect")
-    parser.add_argument("--kind", choices=ADAPTER_KINDS, required=True, help="what is trained")
+    parser.add_argument("--kind", choices=TAUGHT_KINDS, required=True, help="what is trained")
     parser.add_argument("-o", "--output", metavar="ADAPTER", type=Path, required=True, help="folder of the adapter")
     parser.add_argument("--name", metavar="NAME", help="what it is called (default: its folder)")
     parser.add_argument("--overwrite", action="store_true", help="replace the adapter that is there")

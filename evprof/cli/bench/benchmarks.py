@@ -92,6 +92,7 @@ def _overhead(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     # Where the device is not named, the CPU: what is measured is dispatch, and that comparably everywhere.
     device = "cpu" if options.device == "auto" else options.device
     document = measure_overhead(options.shape or _SHAPE, options.pairs, console.note, device=device)
+    document["summary"] |= _window_effect(min(options.pairs, _MOST_TURNS), console)
     try:
         if (path := keep_overhead(document, f"{date.today():%Y-%m-%d}")) is not None:
             console.note(f"kept for the window: {path}")
@@ -112,6 +113,32 @@ def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         console.note(f"Drawing offscreen: {reason}")
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
     return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
+
+
+_MOST_TURNS = 60
+"""Of a window that works, and of one that sleeps: half a minute."""
+
+_EFFECT = ("windowed_vs_headless", "windowed_vs_headless_ci95_low", "windowed_vs_headless_ci95_high")
+
+
+def _window_effect(turns: int, console: Console) -> dict[str, Any]:
+    """What an open window adds, measured in a process of its own: torch and Qt do not share one. None without Qt."""
+    import json
+    import subprocess
+
+    from evprof.cli.terminal.program import program_argv
+
+    environment = {"QT_QPA_PLATFORM": "offscreen", **os.environ}
+    done = subprocess.run(
+        program_argv("_window-effect", str(turns)), capture_output=True, text=True, env=environment, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+        console.note(f"the window's effect on the engine was not measured: {last}")
+        return dict.fromkeys(_EFFECT)
+    found = json.loads(done.stdout)
+    console.note(f"time per token with a window by that without: {found[_EFFECT[0]] or float('nan'):.4f}")
+    return {name: found[name] for name in _EFFECT}
 
 
 def _events(options: argparse.Namespace, console: Console) -> dict[str, Any]:

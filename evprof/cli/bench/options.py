@@ -19,7 +19,8 @@ def _shape(known: str, parser: argparse.ArgumentParser) -> None:
 
 bench_shape = partial(
     _shape,
-    "tiny, tiny-video-llava, dispatch-32, 160m, 1b, 7b-eventgpt, 7b-llava or 7b-video-llava (default: dispatch-32)",
+    "tiny, tiny-video-llava, dispatch-32, 160m, 1b, 1.5b-eventgpt-plus, 7b-eventgpt, 7b-llava or 7b-video-llava "
+    "(default: dispatch-32)",
 )
 gpu_shape = partial(_shape, "tiny or 7b (default: 7b on a GPU, tiny on a CPU)")
 

@@ -89,7 +89,7 @@ def _kind(path: str) -> str:
 
 
 def _refuse_list_options(options: argparse.Namespace) -> None:
-    for name in ("only", "root", "questions", "limit", "clip_ms"):
+    for name in ("only", "root", "questions", "limit", "clip_ms", "ray", "ray_threads"):
         if getattr(options, name) is not None:
             what = "a folder with events and video" if name == "clip_ms" else "lists of samples"
             raise UserError(f"{option_of(name)} is for {what}; leave it out.", exit_code=USAGE)

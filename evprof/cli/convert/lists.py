@@ -8,17 +8,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from evprof.cli.convert.options import recipe_of
 from evprof.cli.convert.progress import ConvertProgress
 from evprof.cli.convert.text import list_document, list_lines
 from evprof.cli.sample_options import us_of
+from evprof.cli.suite.machines import open_cluster
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
 from evprof.run.conversion.dataset import DatasetConversion
 from evprof.run.conversion.plan import plan_rows
 from evprof.run.conversion.recipe import FRAMES, MP4
+from evprof.run.conversion.workers import MakeWorkers
 
 
 def convert_list(options: argparse.Namespace, console: Console, kind: str) -> int:
@@ -32,12 +35,19 @@ def convert_list(options: argparse.Namespace, console: Console, kind: str) -> in
         raise UserError(f"{options.input}: holds no sample that could be converted.")
     plan = plan_rows(samples, options.output, recipe, options.only)
     source = Path(options.input) if kind == "manifest" else None
-    conversion = DatasetConversion(plan, jobs=options.jobs, overwrite=options.overwrite, source=source)
     for sentence in problems:
         console.warn(sentence)
     began = time.perf_counter()
-    with ConvertProgress(console, Path(options.input).name) as progress:
-        end = conversion.run(progress)
+    with open_cluster(options, console) as cluster:
+        conversion = DatasetConversion(
+            plan,
+            jobs=options.jobs,
+            overwrite=options.overwrite,
+            source=source,
+            workers=None if cluster is None else _workers(cluster, options),
+        )
+        with ConvertProgress(console, Path(options.input).name) as progress:
+            end = conversion.run(progress)
     seconds = time.perf_counter() - began
     for sentence in end.problems:
         console.warn(sentence)
@@ -50,6 +60,14 @@ def convert_list(options: argparse.Namespace, console: Console, kind: str) -> in
         console.warn(f"stopped; the same command goes on: {_again(options)}")
         return CANCELLED
     return FAILURE if end.problems else 0
+
+
+def _workers(cluster: Any, options: argparse.Namespace) -> MakeWorkers:
+    """Places of a cluster, one file at a time each. Raises UserError where there is none."""
+    from evprof.run.conversion.cluster import ClusterWorkers
+
+    slots = cluster.slots(options.ray_threads or 1, on_gpus=False)
+    return lambda tasks, stop: ClusterWorkers(cluster, slots, options.output, tasks, stop)
 
 
 def _samples(options: argparse.Namespace, kind: str) -> tuple[Sequence[Sample], list[str]]:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from evprof.cli.command import add_ray_options
 from evprof.cli.sample_options import add_list_options, add_part_options, us_of
 from evprof.core.errors import USAGE, UserError
 from evprof.run.conversion.recipe import (
@@ -48,6 +49,7 @@ def _add_list(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--only", choices=("events", "video"), help="read only this half of every sample")
     add_list_options(group)
     group.add_argument("--jobs", type=int, metavar="N", default=1, help="files written at a time (default: 1)")
+    add_ray_options(group, "convert on all processors", "CPU threads for each file (default: 1)")
 
 
 def _add_events(group: argparse._ArgumentGroup) -> None:

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from evprof.cli.doctor.examination import Examinations
 from evprof.cli.doctor.problem import Problem
-from evprof.core.installation import how_to_add, how_to_mend, is_bundle
+from evprof.core.installation import EXTRAS, how_to_add, how_to_mend, is_bundle
 
 PACKAGES = (
     *("torch", "transformers", "safetensors", "sentencepiece", "numpy", "av", "pillow"),
     *("h5py", "hdf5plugin", "aedat", "ijson", "msgspec", "PySide6_Essentials", "pyqtgraph", "psutil", "nvidia-ml-py"),
     *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
 )
-
-EXTRAS = {
-    "quant": ("bitsandbytes", "hqq"),
-    "rosbag": ("lz4",),
-    "parquet": ("pyarrow",),
-    "ray": ("ray", "opentelemetry-api"),
-    "rerun": ("rerun-sdk",),
-}
-"""The extras of the installation and what each brings."""
 
 QUANTIZATION = "quantization"
 """The examination that loads the libraries of `quant`."""

@@ -27,6 +27,7 @@ VALUES: dict[str, ValueKind] = {
     "SHARE": ValueKind("a number from 0 to 1"),
     "SIZE": ValueKind("an amount of memory, as 24GB"),
     "WxH": ValueKind("width and height in pixels, as 1600x1000"),
+    "TREE": ValueKind("children by level such as 3,2,1, or dynamic:NODES:LEVELS"),
     "N,N,…": ValueKind("whole numbers with commas between them"),
     "MS,MS,…": ValueKind("times in milliseconds with commas between them"),
     "NAME=N": ValueKind("a name and its whole number"),

@@ -129,7 +129,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     keep_apart(program_argv("_video"))
     kind = probe(path, session_id=APPLICATION_ID)
     if kind == "checkpoint":
-        return _checkpoint(options)
+        return _head_document(options) or _checkpoint(options)
     if options.against is not None:
         raise UserError(f"--against asks about a model's vocabulary, but {path} is a {kind}.", exit_code=USAGE)
     refuse_fit_options(options, kind)
@@ -159,6 +159,17 @@ def is_model_name(path: str) -> bool:
     is_hub_id = bool(re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", path))
     # A file that is not there is a slip of the pen, not a model to be looked for in the world.
     return is_hub_id and not Path(owner).exists() and Path(name).suffix.lower() not in _DATA_SUFFIXES
+
+
+def _head_document(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Of a folder with a published draft head; None for any other checkpoint."""
+    from engines.inspection.heads import find_head, inspect_head
+
+    info = find_head(options.path)
+    if info is None:
+        return None
+    refuse_fit_options(options, "head")
+    return _head(options.path, "head") | inspect_head(info, options.against)
 
 
 def _checkpoint(options: argparse.Namespace) -> dict[str, Any]:

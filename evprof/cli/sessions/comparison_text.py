@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import fill, shorten
 from typing import Any
 
+from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
 from evprof.cli.terminal.console import Console, Piece, total_width
 from evprof.core.units import amount_text, bytes_text, ms_text
 
@@ -46,6 +47,8 @@ def print_comparison(document: Document, out: Console) -> None:
         _print_rows(document, labels, out)
     else:
         out.line("No figure is known to differ from the baseline's: no interval leaves 1 out.")
+    if document["accuracy"] is not None:
+        print_accuracy(document["accuracy"], labels, out)
     others = [label for label, column in listed if not column["is_baseline"]]
     for label, pair in zip(others, document["pairs"], strict=True):
         _print_pair(label, labels[_baseline(document)], pair, out)
@@ -231,6 +234,8 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
     match = pair["token_match"]
     if match["rate"] is not None:
         out.line(f"same token at the same position: {match['matched']} of {match['compared']} ({match['rate']:.0%})")
+    if pair["mcnemar"] is not None:
+        out.line(mcnemar_line(pair["mcnemar"], base, label))
     if pair["text_diff"] is not None:
         for text in _answer_lines(pair["text_diff"], base, label):
             out.line(text)

@@ -12,9 +12,12 @@ from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import STAGES
 from evprof.core.run_info import FAILED, FINISHED, REFERENCE
 from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.export.report.data import Source
 from evprof.metrics.arithmetic.statistics import Summary, summarize
+from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, rules_document
 from evprof.metrics.configurations.attempts import last_attempts
+from evprof.metrics.configurations.gathering import Configuration, warm_of
 from evprof.metrics.figures.stages import stage_total_ms, total_ms
 from evprof.metrics.figures.throttling import is_throttled
 from evprof.run.suites.plan import SuitePlan
@@ -26,7 +29,7 @@ class CellRow:
     """One cell and role: how many of its planned rows finished, failed or were not measured, and what finished took.
 
     `total` and `stages` are in ms, None where nothing was measured. `throttled` counts finished rows in which a GPU was
-    slowed down; None where that was not sampled.
+    slowed down; None where that was not sampled. `accuracy`: of what finished; None where nothing was expected.
     """
 
     cell: str
@@ -37,6 +40,7 @@ class CellRow:
     total: Summary | None = None
     stages: dict[str, Summary | None] = field(default_factory=dict)
     throttled: int | None = None
+    accuracy: Accuracy | None = None
 
     @property
     def missing(self) -> int:
@@ -69,12 +73,14 @@ def _row(cell: str, role: str, planned: int, runs: Sequence[RunLog]) -> CellRow:
     failed = sum(run.info.status == FAILED for run in runs)
     told = [is_slowed for run in finished if (is_slowed := is_throttled(run)) is not None]
     throttled = sum(told) if told else None
-    return CellRow(cell, role, planned, len(finished), failed, summarize(totals), stages, throttled)
+    accuracy = accuracy_of(Configuration(tuple(warm_of(finished)))) if finished else None
+    return CellRow(cell, role, planned, len(finished), failed, summarize(totals), stages, throttled, accuracy)
 
 
 def print_table(rows: Sequence[CellRow], console: Console) -> None:
-    """Mean ± standard deviation in ms; a column for rows that were slowed down where there are any."""
+    """Mean ± standard deviation in ms; columns for rows that were slowed down, and for scores, where there are any."""
     is_slowed = any(row.throttled for row in rows)
+    scores = [key for key in _SCORES if any(row.accuracy and key in row.accuracy.scores for row in rows)]
     lines = [
         [
             row.cell,
@@ -83,12 +89,30 @@ def print_table(rows: Sequence[CellRow], console: Console) -> None:
             str(row.failed or ""),
             str(row.missing or ""),
             *([str(row.throttled or "")] if is_slowed else []),
+            *(_score(row.accuracy, key) for key in scores),
+            *([_rate(row.accuracy)] if scores else []),
             *(_spread(summary) for summary in (row.total, *(row.stages.get(name) for name in STAGES))),
         ]
         for row in rows
     ]
     counts = ["n", "failed", "missing", *(["slowed down"] if is_slowed else [])]
+    counts += [_SCORES[key] for key in scores] + (["right/s"] if scores else [])
     console.table([["cell (ms)", "model", *counts, "total", *STAGES], *lines], left=2)
+    if scores:
+        console.line("right: the right choice, or an exact match; 95 % intervals and the rules stand in the report.")
+
+
+_SCORES = {RIGHT: "right", TOKEN_F1: "F1"}
+"""Scores of the table, and their heads."""
+
+
+def _score(found: Accuracy | None, key: str) -> str:
+    estimate = found.scores.get(key) if found else None
+    return "n/a" if estimate is None else f"{100 * estimate.value:.1f} %"
+
+
+def _rate(found: Accuracy | None) -> str:
+    return "n/a" if found is None or found.per_second is None else _short(found.per_second.value)
 
 
 def _spread(summary: Summary | None) -> str:
@@ -117,6 +141,7 @@ def suite_document(
             "missing": sum(row.missing for row in rows),
         },
         "cells": [_cell_document(row) for row in rows],
+        "scoring_rules": rules_document() if any(row.accuracy for row in rows) else None,
         "session": str(session),
         "reports": [str(path) for path in reports],
     }
@@ -132,8 +157,13 @@ def _cell_document(row: CellRow) -> dict[str, Any]:
         "missing": row.missing,
         "throttled": row.throttled,
         "total_ms": _summary_document(row.total),
+        "accuracy": _accuracy_document(row.accuracy),
         "stages_ms": {name: _summary_document(summary) for name, summary in row.stages.items()},
     }
+
+
+def _accuracy_document(found: Accuracy | None) -> dict[str, Any] | None:
+    return None if found is None else found.to_json() | {"tasks": [part.to_json() for part in by_task(found)]}
 
 
 def _summary_document(summary: Summary | None) -> dict[str, Any] | None:

@@ -11,12 +11,14 @@ class DrafterKind:
     """A drafter. `word` is its name in a list, `contender` in a table of benchmarks.
 
     `absence` says in a run's text who drafted where no draft model takes part. `takes_draft`: the draft model takes
-    part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains.
+    part. `is_trained`: it is an adapter, taught beforehand. `drafts_trees`: it proposes trees as well as chains,
+    `grows_trees`: dynamic ones, too.
     `maps_cache`: it drafts nothing but maps the draft's KV cache to the target's (mode kv-adapted), which changes the
     answer. `is_cheap`: drafts cost next to nothing, so long ones may pay. `ends_in_other_head`: the draft's steps
     end in another head than its own, so that they are neither compiled nor captured.
 
-    Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most.
+    Of a trained one: `card` is what its model card says it is, `sizes` those one may ask for, with least and most;
+    without them it is not taught here but published by others.
     """
 
     key: str
@@ -27,6 +29,7 @@ class DrafterKind:
     takes_draft: bool = False
     is_trained: bool = False
     drafts_trees: bool = False
+    grows_trees: bool = False
     maps_cache: bool = False
     is_cheap: bool = False
     ends_in_other_head: bool = False
@@ -77,10 +80,22 @@ _ALL = (
         absence="A trained head on the target's own hidden states drafted; its tokens are marked in the target's text.",
         is_trained=True,
         drafts_trees=True,
+        grows_trees=True,
         is_cheap=True,
         card="A head on the target's own hidden states (EAGLE-style): it guesses the next hidden state and drafts with "
         "the target's frozen embeddings and head. It needs no draft model.",
-        sizes={"window": (1, 4096), "steps": (1, 8)},
+        sizes={"window": (1, 4096), "steps": (1, 8), "published": (0, 1)},
+    ),
+    DrafterKind(
+        "medusa",
+        "Medusa",
+        "Medusa heads",
+        "published heads on the target's last hidden state, one for each token ahead",
+        absence="Medusa heads on the target's last hidden state drafted; their tokens are marked in the target's text.",
+        is_trained=True,
+        drafts_trees=True,
+        grows_trees=True,
+        is_cheap=True,
     ),
     DrafterKind(
         "hidden",
@@ -135,10 +150,16 @@ DRAFTERS: dict[str, DrafterKind] = {key: drafter for key, drafter in KINDS.items
 """Those that draft."""
 
 ADAPTER_KINDS = tuple(key for key, drafter in KINDS.items() if drafter.is_trained)
-"""What can be trained."""
+"""What lies in a folder of its own."""
 
-TREE_WORDS = " and ".join(drafter.word for drafter in DRAFTERS.values() if drafter.drafts_trees)
+TAUGHT_KINDS = tuple(key for key in ADAPTER_KINDS if KINDS[key].sizes)
+"""What `evprof adapter train` teaches."""
+
+TREE_WORDS = ", ".join(drafter.word for drafter in DRAFTERS.values() if drafter.drafts_trees)
 """Those that draft trees, in words."""
 
-MODEL, LOOKUP, SUFFIX, RECYCLING, SELF, EAGLE, HIDDEN, LORA, NGRAM, KV = KINDS
+GROWING_WORDS = ", ".join(drafter.word for drafter in DRAFTERS.values() if drafter.grows_trees)
+"""Those that draft dynamic ones."""
+
+MODEL, LOOKUP, SUFFIX, RECYCLING, SELF, EAGLE, MEDUSA, HIDDEN, LORA, NGRAM, KV = KINDS
 """Names for who has to ask for one of them."""

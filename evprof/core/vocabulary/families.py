@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
@@ -21,13 +22,15 @@ READ_BY = {DRAFT: EVENTS, TARGET: VIDEO}
 class Family:
     """A family. `reads` is the half of a sample it was made for; `model_type` what its config.json says.
 
-    `frames` is how many pictures it is shown by default, `text_positions` how many positions its prompt has beside
+    `frames` is how many pictures it is shown by default; where the recording's length decides, the fewest, and
+    `by_length` says the rest: (µs up to which, frames). `text_positions` is how many positions its prompt has beside
     them for a question of usual length. `takes_images`: pictures are images of their own, so they may form a grid.
-    `is_bundled`: a tiny model of it comes along.
+    `is_bundled`: a tiny model of it comes along. `other_types` are names that `model_type` has besides.
 
-    Of the published 7B models: pictures of `image_size` pixels, read after `tower_layers` of CLIP ViT-L/14's layers,
-    each of `frame_tokens` visual tokens. `pools_frames`: frames share one mean for each of these tokens and keep one of
-    their own. `has_adaptor`: one more linear layer follows the projector.
+    Of the published models: a language model of `size`, trained for `context` positions; pictures of `image_size`
+    pixels, read after `tower_layers` of CLIP ViT-L/14's layers, each of `frame_tokens` visual tokens. `pools_frames`:
+    frames share one mean for each of these tokens and keep one of their own. `pools_projected`: patches are pooled
+    after the projector. `has_adaptor`: one more linear layer follows the projector.
     """
 
     key: str
@@ -44,6 +47,30 @@ class Family:
     pools_frames: bool = False
     has_adaptor: bool = False
     is_bundled: bool = False
+    by_length: tuple[tuple[float, int], ...] = ()
+    pools_projected: bool = False
+    size: str = "7B"
+    context: int = 4096
+    other_types: tuple[str, ...] = ()
+
+    @property
+    def model_types(self) -> tuple[str, ...]:
+        """All that config.json may say."""
+        return (self.model_type, *self.other_types)
+
+    @property
+    def most_frames(self) -> int:
+        """The most pictures it is shown by default."""
+        return max([self.frames, *(frames for _, frames in self.by_length)])
+
+    @property
+    def frames_text(self) -> str:
+        """`5`, or `4 to 32` where the recording's length decides."""
+        return f"{self.frames} to {self.most_frames}" if self.by_length else str(self.frames)
+
+    def frames_for(self, duration_us: int) -> int:
+        """How many pictures it is shown of a recording of that length."""
+        return next((frames for longest, frames in self.by_length if duration_us <= longest), self.most_frames)
 
     @property
     def role(self) -> str:
@@ -80,6 +107,22 @@ _ALL = (
         pools_frames=True,
         has_adaptor=True,
         is_bundled=True,
+    ),
+    Family(
+        "eventgpt_plus",
+        "EventGPT-Plus",
+        "camera events as 4 to 32 event frames by the recording's length, CLIP, patches pooled two by two, Qwen2.",
+        EVENTS,
+        "eventgpt_plus_qwen",
+        4,
+        66,
+        tower_layers=24,
+        frame_tokens=144,
+        by_length=((100_000, 4), (4_000_000, 8), (16_000_000, 16), (math.inf, 32)),
+        pools_projected=True,
+        size="1.5B",
+        context=32_768,
+        other_types=("EventChat_Qwen",),
     ),
     Family(
         "video_llava",
@@ -127,7 +170,8 @@ def family_title(key: str, other: str | None = None) -> str:
 
 def family_by_type(model_type: str) -> Family | None:
     """The family whose checkpoints say this `model_type`, however its letters are."""
-    return next((family for family in _ALL if model_type.lower() in (family.model_type.lower(), family.key)), None)
+    asked = model_type.lower()
+    return next((each for each in _ALL if asked in (each.key, *map(str.lower, each.model_types))), None)
 
 
 def family_by_word(name: str) -> Family | None:

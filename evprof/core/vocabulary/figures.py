@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evprof.core.records import COVERS, STAGES
+from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, TOKEN_F1
 
 TIME, RATES, LENGTHS, MEMORY, ENERGY, SPECULATION = "Time", "Rates", "Lengths", "Memory", "Energy", "Speculation"
+ACCURACY = "Accuracy"
 """Sections of figures, in order."""
 
 _SECTIONS = {
@@ -105,6 +107,32 @@ def _of_stage(place: int, name: str) -> Figure:
         begins_group=name in STAGES[:2],
         beside="",
         depends_on=_STAGE_DEPENDS.get(name, EVERYTHING),
+    )
+
+
+_SCORES = {
+    RIGHT: ("right answers", "share of answers that name the right choice, or match exactly", 17),
+    EXACT: ("exact match", "share of answers that are a right wording, but for case, punctuation and articles", 0),
+    CHOICE: ("right choice", "share of answers that name the right choice", 0),
+    TOKEN_F1: ("token F1", "words in common with the best of the right wordings, F1 as SQuAD counts it", 18),
+    ROUGE_L: ("ROUGE-L", "longest common subsequence of words with the best of the right wordings, F1", 0),
+}
+"""Of each rule (`vocabulary/scoring`) what its figure is called, what it is, and its place beside two runs."""
+
+
+def _of_score(key: str) -> Figure:
+    title, tip, place = _SCORES[key]
+    return Figure(
+        key,
+        title,
+        "",
+        tip,
+        False,
+        section=ACCURACY,
+        place=place,
+        begins_group=key == RIGHT,
+        beside="",
+        depends_on=OF_ANSWER,
     )
 
 
@@ -286,11 +314,12 @@ _ALL = (
         beside="",
         depends_on=OF_ANSWER,
     ),
+    *map(_of_score, _SCORES),
 )
 FIGURES: dict[str, Figure] = {figure.key: figure for figure in _ALL}
 """Figures by name, in the order in which comparisons tell them."""
 
-SECTIONS = tuple(dict.fromkeys(_SECTIONS.values()))
+SECTIONS = (*dict.fromkeys(_SECTIONS.values()), ACCURACY)
 
 
 def figure_of(key: str) -> Figure:

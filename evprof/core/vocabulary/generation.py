@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.inputs import EVENT_FAMILIES, READS, VIDEO_FAMILIES, InputSettings, of_eventgpt, of_families
+from evprof.core.vocabulary.inputs import READS, VIDEO_FAMILIES, InputSettings, of_events, of_families
 from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Setting, Situation, Words, setting, settings_in
 from evprof.core.vocabulary.speculation import SPECULATION, SpeculationSettings, where_length_counts
 from evprof.core.vocabulary.switches import Switches
@@ -154,7 +154,7 @@ class GenerationSettings(Plain):
         text=_counted("frame"),
         axis=_counted("event frame", "event frames by default"),
         row="frames",
-        idle=of_families(EVENT_FAMILIES, "The event model does not run in this mode."),
+        idle=of_events,
     )
     gamma: int = setting(
         5,
@@ -253,7 +253,7 @@ class ModelChoice(Plain):
         metavar="DIR",
         has_none=True,
         has_control=False,
-        idle=of_eventgpt,
+        idle=of_events,
     )
     lora: str | None = None
 

@@ -16,6 +16,7 @@ READS, OF_EVENTGPT, OF_IMAGES = "What models read", "EventGPT", "LLaVA-1.5"
 
 EVENT_FAMILIES = tuple(key for key, family in FAMILIES.items() if family.reads == EVENTS)
 VIDEO_FAMILIES = tuple(key for key, family in FAMILIES.items() if family.reads == VIDEO)
+POOLED_FAMILIES = tuple(key for key, family in FAMILIES.items() if family.pools_frames)
 IMAGE_FAMILIES = tuple(key for key, family in FAMILIES.items() if family.takes_images)
 
 _SIZE = re.compile(r"([1-9]\d{0,4})x([1-9]\d{0,4})\Z")
@@ -32,7 +33,13 @@ def where_read(kind: str, reason: str) -> Condition:
     return lambda here: "" if any(here.reads(role) == kind for role in here.reading) else reason
 
 
-of_eventgpt = of_families(EVENT_FAMILIES, "The event model does not run in this mode.")
+of_events = of_families(EVENT_FAMILIES, "The event model does not run in this mode.")
+_of_pooled = of_families(POOLED_FAMILIES, "The event model is no EventGPT, which alone has it.")
+
+
+def of_eventgpt(here: Situation) -> str:
+    """Counts where an EventGPT reads its half of the sample."""
+    return of_events(here) or _of_pooled(here)
 
 
 def _where_marked(here: Situation) -> str:

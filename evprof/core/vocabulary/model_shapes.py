@@ -49,8 +49,9 @@ class TextShape:
 class VisionShape:
     """A CLIP tower and what follows it, for `frames` frames.
 
-    `layers` are those whose output is used; `kept` the tokens of a frame that go on to the projector; `projections`
-    the (in, out) of the linear layers after the tower.
+    `layers` are those whose output is used; `kept` the tokens of a frame that go on to the language model, `projected`
+    those that go through the projector where they are pooled after it (None: the same); `projections` the (in, out)
+    of the linear layers after the tower.
     """
 
     frames: int
@@ -62,3 +63,4 @@ class VisionShape:
     kept: int
     projections: tuple[tuple[int, int], ...]
     channels: int = 3
+    projected: int | None = None

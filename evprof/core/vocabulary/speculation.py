@@ -9,7 +9,7 @@ from typing import Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
-from evprof.core.vocabulary.drafters import DRAFTERS, KINDS, MODEL, TREE_WORDS
+from evprof.core.vocabulary.drafters import DRAFTERS, GROWING_WORDS, KINDS, MODEL, TREE_WORDS
 from evprof.core.vocabulary.setting import Situation, setting
 from evprof.core.vocabulary.switches import PRUNINGS
 
@@ -20,6 +20,8 @@ MOST_NODES = 256
 """Of a draft tree."""
 
 _TREE = re.compile(r"[1-9]\d?(,[1-9]\d?){0,11}\Z")
+_DYNAMIC = re.compile(r"dynamic:([1-9]\d{0,3}):([1-9]\d?)\Z")
+_MOST_LEVELS = 12
 _NOBODY_DRAFTS = "Only speculative modes draft."
 
 
@@ -74,7 +76,24 @@ def _where_tree_counts(here: Situation) -> str:
         return reason
     drafter = KINDS.get(here.values["drafter"])
     is_tree = drafter is not None and drafter.drafts_trees and not here.described.is_parallel
-    return "" if is_tree else f"Only {TREE_WORDS} draft trees."
+    return "" if is_tree else f"Only some drafters draft trees: {TREE_WORDS}."
+
+
+@dataclass(frozen=True)
+class DynamicTree:
+    """A tree that grows where the drafter is sure: so many drafted tokens, on so many levels at most."""
+
+    nodes: int
+    depth: int
+
+
+def _tree_problem(value: str) -> str:
+    found = _DYNAMIC.match(value)
+    if not value or _TREE.match(value) or (found and int(found[2]) <= _MOST_LEVELS):
+        return ""
+    return (
+        f"children by level such as 3,2,1, or dynamic:NODES:LEVELS such as dynamic:24:6, {_MOST_LEVELS} levels at most"
+    )
 
 
 def adapter_name(adapter: Any) -> str:
@@ -129,13 +148,19 @@ class SpeculationSettings(Plain):
     tree: str = setting(
         "",
         "draft tree",
-        "Children of a node on each level, such as 3,2,1, where the drafter knows more than one way on.",
+        "Children of a node by level, such as 3,2,1; of a head also dynamic:NODES:LEVELS, the likeliest paths.",
         head=SPECULATION,
-        choices=(("", "chain"), ("2,2,1", "2,2,1"), ("3,2,1", "3,2,1"), ("4,2,1,1", "4,2,1,1")),
+        choices=(
+            ("", "chain"),
+            ("2,2,1", "2,2,1"),
+            ("3,2,1", "3,2,1"),
+            ("4,2,1,1", "4,2,1,1"),
+            ("dynamic:24:6", "dynamic 24, 6"),
+        ),
         is_free=True,
-        check=lambda value: "" if not value or _TREE.match(value) else "children by level such as 3,2,1",
+        check=_tree_problem,
         option="draft-tree",
-        metavar="N,N,…",
+        metavar="TREE",
         label="tree {}",
         axis=lambda value, _: f"tree {value}" if value else "",
         idle=_where_tree_counts,
@@ -252,12 +277,25 @@ class SpeculationSettings(Plain):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Children of a node by level; empty for a chain."""
-        return tuple(map(int, self.tree.split(","))) if self.tree else ()
+        """Children of a node by level; empty for a chain and a dynamic tree."""
+        return tuple(map(int, self.tree.split(","))) if self.tree and self.dynamic is None else ()
+
+    @property
+    def dynamic(self) -> DynamicTree | None:
+        """The limits of a dynamic tree; None for a chain and a static one."""
+        found = _DYNAMIC.match(self.tree)
+        return None if found is None else DynamicTree(int(found[1]), int(found[2]))
+
+    @property
+    def levels(self) -> int:
+        """Of a tree; 0 for a chain."""
+        return len(self.widths) if self.dynamic is None else self.dynamic.depth
 
     @property
     def nodes(self) -> int:
         """Drafted tokens of a whole tree; 0 for a chain."""
+        if self.dynamic is not None:
+            return self.dynamic.nodes
         nodes, level = 0, 1
         for width in self.widths:
             level *= width
@@ -270,7 +308,14 @@ class SpeculationSettings(Plain):
             raise UserError(f"Drafter {self.drafter} is trained; name its folder with --adapter.", exit_code=USAGE)
         if self.tree and not DRAFTERS[self.drafter].drafts_trees:
             raise UserError(
-                f"Only {TREE_WORDS} draft trees; drafter {self.drafter} gives a chain, so leave --draft-tree out.",
+                f"Only some drafters draft trees ({TREE_WORDS}); drafter {self.drafter} gives a chain, so leave "
+                "--draft-tree out.",
+                exit_code=USAGE,
+            )
+        if self.dynamic is not None and not DRAFTERS[self.drafter].grows_trees:
+            raise UserError(
+                f"Drafter {self.drafter} knows no chances to grow a dynamic tree by ({GROWING_WORDS} do); name "
+                "children by level, such as --draft-tree 3,2,1.",
                 exit_code=USAGE,
             )
         if self.nodes > MOST_NODES:

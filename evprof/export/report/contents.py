@@ -8,6 +8,7 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Section
 from evprof.export.report.sections.imported import claims, published
 from evprof.export.report.sections.runs import (
+    accuracy,
     answer_lengths,
     contributions,
     distributions,
@@ -41,6 +42,7 @@ WITHOUT_RUNS: tuple[SectionOf, ...] = (published.section, failures.section, envi
 
 SECTIONS: tuple[SectionOf, ...] = (
     overview.section,
+    accuracy.section,
     both_models.section,
     stage_breakdown.section,
     pipeline.section,
@@ -73,6 +75,7 @@ SECTIONS: tuple[SectionOf, ...] = (
 )
 
 BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (
+    accuracy.section,
     drift.section,
     published.section,
     failures.section,

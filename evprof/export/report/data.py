@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evprof.core.errors import UserError
 from evprof.core.run_info import FINISHED
@@ -19,11 +19,15 @@ from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.document import Configuration, configurations_of
 from evprof.metrics.configurations.attempts import last_attempts
+from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.estimates.estimates import ProcessSpread, mean_of, observe
 from evprof.metrics.estimates.repeatability import read_repeatability
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
+from evprof.session.facts import told_facts
 
 _LONGEST_ERROR = 300
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class ReportData:
     command: str = ""
     _read: dict[tuple[int, str], list[float]] = field(default_factory=dict, repr=False, compare=False)
     _summaries: dict[tuple[int, str], Summary | None] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def names(self) -> list[str]:
@@ -96,14 +101,25 @@ class ReportData:
         """What a figure read off the runs of the configuration at `place` is: measured here, or imported."""
         return Badge.MEASURED if self.columns[place].runs[0].info.imported is None else Badge.IMPORTED
 
-    @property
+    @cached_property
     def runs(self) -> list[RunLog]:
         """All comparable runs."""
         return [run for column in self.columns for run in column.runs]
 
-    def beside(self, column: Configuration) -> list[RunLog]:
+    def beside(self, column: Configuration) -> RunPool:
         """The comparable runs of a configuration's session: run numbers mean nothing in another."""
-        return [run for other in self.columns if other.session == column.session for run in other.runs]
+        return self._pools[column.session]
+
+    @cached_property
+    def _pools(self) -> dict[str, RunPool]:
+        return pools_of(self.columns)
+
+    def once(self, name: str, work: Callable[[], T]) -> T:
+        """What `work` finds, which several sections ask for under this name: it is done once."""
+        if name not in self._found:
+            self._found[name] = work()
+        found: T = self._found[name]
+        return found
 
     @property
     def processes(self) -> ProcessSpread | None:
@@ -117,8 +133,9 @@ class ReportData:
         return next((source.environment for source in self.sources if source.environment), {})
 
     def facts(self, key: str) -> list[Any]:
-        """The facts of that name of all sessions that have one, in order: "suite", "ceilings", "imports", "views"."""
-        return [source.facts[key] for source in self.sources if key in source.facts]
+        """The facts of that name of all sessions that have one, in order: "suite", "ceilings", "imports", "views"; of a
+        merged one also those that it keeps of its sources."""
+        return [fact for source in self.sources for fact in told_facts(source.facts, key)]
 
 
 def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: str = "") -> ReportData:

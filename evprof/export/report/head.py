@@ -26,7 +26,7 @@ def summary_of(data: ReportData) -> str:
 
 def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
     """Names and texts for the head; only what is known."""
-    suites = [suite for suite in data.facts("suite") if isinstance(suite, dict)]
+    suites = [suite for source in data.sources if isinstance(suite := source.facts.get("suite"), dict)]
     planned = sum(count for suite in suites if isinstance(count := suite.get("planned_runs"), int))
     # Of sessions among which only some are suites, nobody planned the whole.
     is_planned = 0 < planned < 1 << 63 and len(suites) == len(data.sources)

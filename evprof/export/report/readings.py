@@ -12,7 +12,7 @@ from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.report.parts import Badge
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.figures import decoding, kv_cache, stages
-from evprof.metrics.figures.partition import name_of, shape_of
+from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 UNATTRIBUTED = "unattributed"
@@ -62,8 +62,13 @@ KV_BYTES = ReportReading("KV bytes", kv_cache.measured_bytes, "bytes")
 
 def parts_of(run: RunLog, basis: str) -> list[str]:
     """What a run's time on a basis is made of, in order of stages: "vision", or "vision+prefill" in one piece."""
+    return parts_of_shape(shape_of(run), basis)
+
+
+def parts_of_shape(shape: StagePartition, basis: str) -> list[str]:
+    """The same of all runs of a shape."""
     left_out = {WITHOUT_LOAD: ("load",), MODEL_ONLY: ("load", "preprocess")}.get(basis, ())
-    found = {name_of(block) for block in shape_of(run).blocks}
+    found = {name_of(block) for block in shape.blocks}
     parts = [name for name in found if name and not set(name.split(COVERS)) <= set(left_out)]
     parts.sort(key=lambda name: (STAGES.index(name.split(COVERS)[0]), name))
     return parts if basis == MODEL_ONLY else [*parts, UNATTRIBUTED]

@@ -102,7 +102,7 @@ def build_report(data: ReportData, title: str | None = None, *, by_documents: bo
 
 def default_title(data: ReportData) -> str:
     """The suites' titles where all sessions are suites; otherwise the names of the sessions."""
-    suites = [suite for suite in data.facts("suite") if isinstance(suite, dict)]
+    suites = [suite for source in data.sources if isinstance(suite := source.facts.get("suite"), dict)]
     if len(suites) == len(data.sources):
         return " and ".join(dict.fromkeys(str(suite.get("title") or suite.get("name")) for suite in suites))
     names = [source.path.stem for source in data.sources]

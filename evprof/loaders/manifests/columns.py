@@ -9,9 +9,12 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evprof.core.errors import UserError
+from evprof.core.expected_answer import ExpectedAnswer, with_choices
 from evprof.core.sample import Sample, clip_name
+from evprof.loaders.manifests.choices import MAX_TURNS, Choices
 from evprof.loaders.manifests.clip_cells import TIMES, time_columns, time_us
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
+from evprof.loaders.manifests.expected_cells import EXPECTED, ExpectedCells
 from evprof.loaders.manifests.problems import ManifestProblems, shown
 from evprof.loaders.manifests.rows import ManifestRow
 from evprof.loaders.sequences.sequence import Sequence, find_sequence, open_sequence
@@ -19,9 +22,11 @@ from evprof.loaders.sequences.sequence import Sequence, find_sequence, open_sequ
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "events": ("events", "event", "events_path", "event_path", "events_file", "event_file", "npy"),
     "video": ("video", "video_path", "video_file", "mp4"),
+    "image": ("image", "image_path", "image_file"),
     "prompt": ("prompt", "question", "query", "instruction"),
-    "reference": ("reference", "answer", "reference_answer", "ground_truth", "expected"),
-    "name": ("name", "id", "sample", "sample_name", "sample_id"),
+    "turns": ("turns",),
+    **EXPECTED,
+    "name": ("name", "id", "sample", "sample_name", "sample_id", "question_id"),
     "sequence": ("sequence", "sequence_path", "sequence_folder"),
     "video_times": ("video_times", "video_times_path", "timestamps"),
     "rectify": ("rectify", "rectify_path", "rectify_map"),
@@ -29,7 +34,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 }
 """What a column may be called, the preferred name first; capitals, blanks and hyphens make no difference."""
 
-HALVES = frozenset({"events", "video", "sequence"})
+HALVES = frozenset({"events", "video", "image", "sequence"})
 """Columns of which a list of samples has one at least."""
 
 LONGEST_TEXT = 100_000
@@ -113,6 +118,17 @@ class SampleTexts:
             return self._same.setdefault(cleaned, cleaned) or None
         return self._same.get(cleaned, cleaned) or None
 
+    def turns(self, number: int, value: object) -> list[str]:
+        """The questions of a conversation, in order; those that are none are told and left out."""
+        if value is None or value == "":
+            return []
+        if not isinstance(value, list):
+            self._problems.add(ODD_TEXTS, f"Row {number}: its turns should be a list, not {type_name(value)}.")
+            return []
+        if len(value) > MAX_TURNS:
+            self._problems.add(ODD_TEXTS, f"Row {number}: has {len(value):,} turns; the first {MAX_TURNS:,} are read.")
+        return [text for turn in value[:MAX_TURNS] if (text := self.text(number, turn, "question"))]
+
     def name(self, value: object, fallback: str) -> str:
         """A name on one line; `fallback`, a path, gives it where the row has none."""
         if isinstance(value, str):
@@ -171,8 +187,13 @@ def left_out(row: ManifestRow, problems: ManifestProblems) -> None:
 class ListedSamples:
     """Converts rows that say events, video, prompt, reference and name themselves."""
 
-    def __init__(self, files: Counterparts, texts: SampleTexts, names: Names, problems: ManifestProblems) -> None:
+    def __init__(
+        self, files: Counterparts, texts: SampleTexts, names: Names, problems: ManifestProblems, choices: Choices
+    ) -> None:
         self._files, self._texts, self._names, self._problems = files, texts, names, problems
+        self._asks_all = choices.questions == "all"
+        self._expected = ExpectedCells(problems)
+        self.later_questions = 0
         self._sequences: dict[str, Sequence | None] = {}
         self._unknown: set[str] = set()
         self.without_prompt = 0
@@ -180,7 +201,7 @@ class ListedSamples:
         self.has_columns = False
 
     def samples(self, row: ManifestRow) -> Iterator[Sample]:
-        """The sample of a row, if it is one."""
+        """The sample of a row, if it is one; of several turns one for each question that is asked."""
         if not isinstance(row.values, dict):
             left_out(row, self._problems)
             return
@@ -189,6 +210,10 @@ class ListedSamples:
         self.has_columns = self.has_columns or bool(cells.keys() & HALVES)
         clip, wrong = self._clip(keyed)
         name = self._name(row.number, cells, clip)
+        turns = self._texts.turns(row.number, cells.get("turns"))
+        later = turns[1:] if self._asks_all else []
+        named = [self._names.unique(row.number, f"{name}#{n}", is_given=True) for n in range(2, len(later) + 2)]
+        self.later_questions += max(len(turns) - 1, 0)
         try:
             found = None if wrong else self._recordings(row.number, cells)
             if found is not None:
@@ -202,15 +227,16 @@ class ListedSamples:
             self._problems.add(LEFT_OUT, f"Row {row.number}: is left out, {wrong}")
         if found is None or wrong:
             return
-        prompt = self._texts.text(row.number, cells.get("prompt"), "prompt")
+        prompt = turns[0] if turns else self._texts.text(row.number, cells.get("prompt"), "prompt")
         self.has_prompts = self.has_prompts or prompt is not None
         self.without_prompt += prompt is None
-        yield replace(
-            found,
-            prompt=prompt or Sample().prompt,
-            name=name,
-            reference=self._texts.text(row.number, cells.get("reference"), "reference answer"),
-        )
+        reference, expected = self._expected.of(row.number, cells)
+        asked = with_choices(prompt or Sample().prompt, expected.choices if expected else ())
+        yield replace(found, prompt=asked, name=name, reference=reference, expected=expected)
+        # An answer of the row is that of its first question.
+        task = None if expected is None or not expected.task else ExpectedAnswer(task=expected.task)
+        for own, question in zip(named, later, strict=True):
+            yield replace(found, prompt=question, name=own, expected=task)
 
     def _name(self, number: int, cells: Mapping[str, object], clip: Mapping[str, int]) -> str:
         """As the row says; clips of one recording are told apart by where they begin."""
@@ -224,6 +250,8 @@ class ListedSamples:
         """The halves that a row names, whole; None, told, when it has none. Raises ValueError and UserError."""
         listed = self._sequence(cells)
         events, video = self._events(cells.get("events")), self._video(cells.get("video"))
+        if video == NOTHING and "image" in cells:
+            video = self._image(cells["image"])
         if listed is not None:
             if events.path is None or events.path == listed.folder:
                 events = Half(listed.events_path)
@@ -307,7 +335,7 @@ class ListedSamples:
 
     @staticmethod
     def _first_path(cells: Mapping[str, object]) -> str:
-        paths = (cells.get("sequence"), cells.get("events"), cells.get("video"))
+        paths = (cells.get("sequence"), cells.get("events"), cells.get("video"), cells.get("image"))
         return next((path for path in paths if isinstance(path, str) and path), "")
 
     def _events(self, value: object) -> Half:
@@ -322,3 +350,12 @@ class ListedSamples:
         if problem or not isinstance(value, str) or not value.strip():
             return Half(None, problem) if problem else NOTHING
         return self._files.video([value.strip()])
+
+    def _image(self, value: object) -> Half:
+        """A picture, a video of one frame: as it is named, or below the folder `images` beside the list (MMSpec)."""
+        problem = path_problem(value, "image")
+        if problem or not isinstance(value, str) or not value.strip():
+            return Half(None, problem) if problem else NOTHING
+        candidates = (value.strip(), f"images/{value.strip()}")
+        path = next((found for found in map(self._files.file, candidates) if found), None)
+        return Half(path) if path else Half(None, f"its image '{shown(value.strip())}' is not there")

@@ -11,39 +11,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
 
+from evprof.core.expected_answer import ExpectedAnswer, with_choices
 from evprof.core.sample import Sample
+from evprof.loaders.manifests.choices import MAX_TURNS, Choices
 from evprof.loaders.manifests.columns import ODD_TEXTS, Names, SampleTexts, column_name, left_out, usable
 from evprof.loaders.manifests.columns import SYNONYMS as OWN
 from evprof.loaders.manifests.counterparts import NOTHING, Counterparts, Half, path_problem, type_name
+from evprof.loaders.manifests.expected_cells import EXPECTED, ExpectedCells
 from evprof.loaders.manifests.problems import ManifestProblems, shown
 from evprof.loaders.manifests.rows import ManifestRow
 from evprof.loaders.pictures.frame_folder import FRAME_NUMBER
 
-EventsFrom = Literal["auto", "npy", "image", "image_1f"]
-VideoFrom = Literal["auto", "video", "mp4"]
-Questions = Literal["first", "all"]
-
 MARKS = frozenset({"event_data", "event_image", "event_image_1f", "video_data", "mp4_data", "conversations"})
 """Keys by which an entry is known to be EventGPT's."""
 
-_KNOWN = MARKS | {"video_type", "split", "benchmark_datetime", *OWN["name"], *OWN["prompt"], *OWN["reference"]}
+_KNOWN = frozenset(
+    {
+        *MARKS,
+        *("video_type", "split", "benchmark_datetime"),
+        *OWN["name"],
+        *OWN["prompt"],
+        *(name for names in EXPECTED.values() for name in names),
+    }
+)
 _VIDEO_TYPES = ("images", "image", "video", "mp4")
 _PLACEHOLDER = re.compile(r"(?:\s|<ev_start>)*<(?:event|image|video)>(?:\s|<ev_end>)*", re.IGNORECASE)
 _HUMANS, _MODELS = ("human", "user"), ("gpt", "assistant")
-_MAX_TURNS = 1000
 _UNKNOWN_TOLD = 1000
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Which of several forms of the same data are taken, and how many of an entry's questions."""
-
-    questions: Questions = "first"
-    events_from: EventsFrom = "auto"
-    video_from: VideoFrom = "auto"
 
 
 def without_placeholders(text: str) -> str:
@@ -59,6 +54,7 @@ class InstructionSamples:
     ) -> None:
         self._files, self._texts, self._names, self._problems = files, texts, names, problems
         self._choices = choices
+        self._expected = ExpectedCells(problems)
         self._unknown: set[str] = set()
         self.without_prompt = 0
         self.has_prompts = True
@@ -86,9 +82,18 @@ class InstructionSamples:
         events, video = self._events(entry, video_name), self._video(entry, events_name)
         if not usable(row.number, events, video, self._problems):
             return
-        for own, (prompt, reference) in zip(named, taken, strict=True):
+        told = {field: next((entry[key] for key in keys if key in entry), None) for field, keys in EXPECTED.items()}
+        told["reference"] = asked[0][1] or told["reference"]
+        reference, expected = self._expected.of(row.number, told)
+        task = None if expected is None or not expected.task else ExpectedAnswer(task=expected.task)
+        for place, (own, (prompt, answer)) in enumerate(zip(named, taken, strict=True)):
             self.without_prompt += prompt is None
-            yield Sample(events.path, video.path, prompt or Sample().prompt, own, reference)
+            question = prompt or Sample().prompt
+            if place == 0:
+                question = with_choices(question, expected.choices if expected else ())
+                yield Sample(events.path, video.path, question, own, reference, expected=expected)
+            else:
+                yield Sample(events.path, video.path, question, own, answer, expected=task)
 
     def _tell_unknown(self, values: Mapping[str, object]) -> None:
         for key in values:
@@ -107,20 +112,16 @@ class InstructionSamples:
             turns = None
         asked = self._turns(row, turns or [])
         query = next((entry[key] for key in OWN["prompt"] if entry.get(key) is not None), None)
-        answer = next((entry[key] for key in OWN["reference"] if entry.get(key) is not None), None)
         if not any(question for question, _ in asked):
             question = self._texts.text(row, query, "query")
             given = [reference for _, reference in asked if reference]
             asked = [(without_placeholders(question) if question else None, given[0] if given else None)]
-        question, reference = asked[0]
-        if reference is None and answer is not None:
-            asked[0] = (question, self._texts.text(row, answer, "reference answer"))
         return asked
 
     def _turns(self, row: int, turns: list[object]) -> list[tuple[str | None, str | None]]:
         asked: list[tuple[str | None, str | None]] = []
         is_open = False
-        for turn in turns[:_MAX_TURNS]:
+        for turn in turns[:MAX_TURNS]:
             speaker, value = _said(turn)
             if speaker in _HUMANS:
                 text = self._texts.text(row, value, "question")
@@ -134,8 +135,8 @@ class InstructionSamples:
                 self._problems.add(
                     ODD_TEXTS, f"Row {row}: a turn of its conversations is by neither human nor gpt and is left out."
                 )
-        if len(turns) > _MAX_TURNS:
-            self._problems.add(ODD_TEXTS, f"Row {row}: has {len(turns):,} turns; the first {_MAX_TURNS:,} are read.")
+        if len(turns) > MAX_TURNS:
+            self._problems.add(ODD_TEXTS, f"Row {row}: has {len(turns):,} turns; the first {MAX_TURNS:,} are read.")
         # A turn without words asks nothing; the first stays, so that its answer is not given to another.
         return asked[:1] + [pair for pair in asked[1:] if pair[0]]
 

@@ -13,16 +13,10 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
+from evprof.loaders.manifests.choices import Choices, EventsFrom, Questions, VideoFrom
 from evprof.loaders.manifests.columns import HALVES, ListedSamples, Names, SampleTexts, column_name, known_columns
 from evprof.loaders.manifests.counterparts import Counterparts
-from evprof.loaders.manifests.instruction_json import (
-    MARKS,
-    Choices,
-    EventsFrom,
-    InstructionSamples,
-    Questions,
-    VideoFrom,
-)
+from evprof.loaders.manifests.instruction_json import MARKS, InstructionSamples
 from evprof.loaders.manifests.problems import ManifestProblems
 from evprof.loaders.manifests.rows import CSV, HEAD_BYTES, JSON, ManifestRow, first_row, read_rows, text_format
 from evprof.loaders.paths import first_bytes, unreadable
@@ -148,9 +142,11 @@ class _Reading:
         if self._source is None and isinstance(row.values, dict):
             keys = {column_name(key) for key in row.values}
             self._source = (
-                InstructionSamples(*self._parts, self._choices) if keys & MARKS else ListedSamples(*self._parts)
+                InstructionSamples(*self._parts, self._choices)
+                if keys & MARKS
+                else ListedSamples(*self._parts, self._choices)
             )
-        source = self._source or ListedSamples(*self._parts)
+        source = self._source or ListedSamples(*self._parts, self._choices)
         self.samples += source.samples(row)
 
     def sum_up(self) -> None:
@@ -164,7 +160,7 @@ class _Reading:
             self._problems.once(
                 f"{_counted(source.without_prompt, 'sample')} without a question: '{Sample().prompt}' is asked."
             )
-        if isinstance(source, InstructionSamples) and source.later_questions:
+        if source is not None and source.later_questions:
             many = f"{_counted(source.later_questions, 'later question')}"
             if self._choices.questions == "all":
                 self._problems.once(f"{many}: each is asked on its own, without the turns before it.")

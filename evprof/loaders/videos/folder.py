@@ -48,7 +48,7 @@ _FORMATS = {
 
 
 class ImageFolder(VideoSource):
-    """One folder or set of pictures; `table.pts` are their times in µs as `times_path` has them.
+    """One folder or set of pictures, or a single one; `table.pts` are their times in µs as `times_path` has them.
 
     Without `times_path` a folder's own text of times (see TIMES) counts, if it has one for each picture.
     """
@@ -108,6 +108,8 @@ class ImageFolder(VideoSource):
     def _own_times(self) -> Times | None:
         """The times that lie in the folder itself; None, and a problem that says why, where they cannot be its own."""
         found = times_among(self.path)
+        if found is None and is_picture(self.path):
+            return None
         if found is None:
             self._problem = f"Nothing says when the pictures of {self.path} were taken; {RATE} per second are assumed."
             return None
@@ -195,10 +197,18 @@ def times_among(folder: str | Path) -> Path | None:
     return next((path for name in TIMES if (path := Path(folder) / name).is_file()), None)
 
 
+def is_picture(path: str | Path) -> bool:
+    """Whether a path names a single picture, a video of one frame."""
+    found = Path(path)
+    return found.suffix.lower() in _FORMATS and found.is_file()
+
+
 def picture_paths(path: str | Path) -> list[Path]:
     """The picture files of a folder or set in natural order, all of one kind. Raises UserError when there are none."""
     if is_frame_set(path):
         return frame_paths(path)
+    if is_picture(path):
+        return [Path(path)]
     try:
         paths = [
             entry

@@ -8,13 +8,13 @@ from evprof.core.errors import USAGE, UserError
 from evprof.loaders.pictures.frame_folder import is_frame_set
 from evprof.loaders.videos.apart import ApartVideo, crash_of, is_kept_apart
 from evprof.loaders.videos.file import VideoFile
-from evprof.loaders.videos.folder import ImageFolder
+from evprof.loaders.videos.folder import ImageFolder, is_picture
 from evprof.loaders.videos.source import AUTO, DECODERS, TORCHCODEC, VideoSource
 from evprof.loaders.videos.torchcodec_backend import TorchcodecFile
 
 
 def open_video(path: str | Path, times_path: str | Path | None = None, decoder: str = AUTO) -> VideoSource:
-    """Opens a video file, a folder of pictures, or a set of them (`drive/000001_*.png`); the caller closes it.
+    """Opens a video file, a folder of pictures, a set of them (`drive/000001_*.png`) or one; the caller closes it.
 
     `times_path` names a text with the time of every picture (see `videos/times.py`), for folders and sets alone.
     `decoder` is one of DECODERS; which one decoded is in `VideoFrames.decoder`. Programs that `keep_apart` have it done
@@ -22,7 +22,7 @@ def open_video(path: str | Path, times_path: str | Path | None = None, decoder: 
     """
     if decoder not in DECODERS:
         raise UserError(f"There is no video decoder {decoder}; choose one of {', '.join(DECODERS)}.", exit_code=USAGE)
-    if Path(path).is_dir() or is_frame_set(path):
+    if Path(path).is_dir() or is_frame_set(path) or is_picture(path):
         return ImageFolder(path, times_path)
     if times_path is not None:
         raise UserError(

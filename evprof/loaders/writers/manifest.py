@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -35,6 +36,11 @@ def _place(path: str | None, folder: Path) -> str:
     return found[len(inside) :].replace(os.sep, "/") if found.startswith(inside) else found
 
 
+def _texts(texts: Iterable[str]) -> str:
+    listed = list(texts)
+    return json.dumps(listed, ensure_ascii=False) if listed else ""
+
+
 def _number(value: int | None) -> str:
     return "" if value is None else str(value)
 
@@ -45,6 +51,10 @@ _CELLS: dict[str, Callable[[Sample, Path], str]] = {
     "video": lambda sample, folder: _place(sample.video_path, folder),
     "prompt": lambda sample, _: sample.prompt,
     "reference": lambda sample, _: sample.reference or "",
+    "answers": lambda sample, _: _texts(sample.expected.also if sample.expected else ()),
+    "choices": lambda sample, _: _texts(sample.expected.choices if sample.expected else ()),
+    "right_choice": lambda sample, _: sample.expected.letter if sample.expected else "",
+    "task": lambda sample, _: sample.task,
     "start_us": lambda sample, _: _number(sample.start_us),
     "duration_us": lambda sample, _: _number(sample.duration_us),
     "video_offset_us": lambda sample, _: _number(sample.video_offset_us or None),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, is_7b
 
@@ -33,6 +35,14 @@ class Evidence:
     warmups: Sequence[RunLog] = ()
     models: Mapping[str, ModelSizes] = field(default_factory=dict)
     ceilings: Sequence[DeviceCeiling] = ()
+
+    def beside(self, column: Configuration) -> RunPool:
+        """The runs of a configuration's session."""
+        return self._pools[column.session]
+
+    @cached_property
+    def _pools(self) -> dict[str, RunPool]:
+        return pools_of(self.columns)
 
     def plain(self, family: str | None = None) -> list[Configuration]:
         """Configurations without speculation, of one family of models or of all."""

@@ -13,7 +13,7 @@ from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
 from evprof.metrics.claims.evidence import Evidence, Finding, found, interval_words, nothing, on_others, within
-from evprof.metrics.configurations.baselines import baseline_over, is_counted, runs_text
+from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import Estimate, observe, ratio_of
 from evprof.metrics.estimates.paired import compare, mean_of
@@ -118,9 +118,6 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
     `is_adapter`: only those that draft, or answer, through something trained, or those that do not. `imported_only`:
     only those of other programs' files.
     """
-    others: dict[str, list[RunLog]] = {}
-    for column in evidence.columns:
-        others.setdefault(column.session, []).extend(column.runs)
     rows = []
     for column in evidence.columns:
         run = column.runs[0]
@@ -128,12 +125,12 @@ def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only:
             continue  # whether something trained drafts there, nobody says
         if not mode_of(run.info.mode).is_paired or (imported_only and run.info.imported is None):
             continue
-        if is_adapter in (None, _is_adapted(run)) and (row := _speed(column, others[column.session])) is not None:
+        if is_adapter in (None, _is_adapted(run)) and (row := _speed(column, evidence.beside(column))) is not None:
             rows.append(row)
     return rows
 
 
-def _speed(column: Configuration, others: Sequence[RunLog]) -> Speed | None:
+def _speed(column: Configuration, others: RunPool) -> Speed | None:
     base = baseline_over((run for run in column.runs if is_counted(run.info)), others)
     if base is None:
         return None

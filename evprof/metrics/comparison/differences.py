@@ -5,7 +5,7 @@ Everything is a mean over the samples that both measured, of every sample over i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -88,12 +88,17 @@ def configuration_contributions(
 
 
 def contributions_of(
-    pairs: Matched, basis: str, blocks: Sequence[Block], processes: ProcessSpread | None = None
+    pairs: Matched,
+    basis: str,
+    blocks: Sequence[Block],
+    processes: ProcessSpread | None = None,
+    reader_of: Callable[[Block], Callable[[RunLog], float | None]] | None = None,
 ) -> list[dict[str, Any]]:
     """The same of runs that were matched already.
 
     `ci95` is the 95 % interval of `delta_ms` (see `estimates`), which `processes` belongs to. Parts that only one side
     measured are left to "remainder", so that the parts add up to the difference of the totals where both are known.
+    `reader_of` reads a block's time off a run (`part_reader`; one that remembers, where runs are read many times).
     """
     from statistics import fmean
 
@@ -104,9 +109,10 @@ def contributions_of(
 
     pairs, whole = _with_totals(pairs, basis)
     names = [name_of(block) for block in blocks] + [UNATTRIBUTED] * (basis != MODEL_ONLY)
-    before, after = ([_parts(run, blocks) for run in runs] for runs in (pairs.before, pairs.after))
+    read = reader_of or part_reader
+    readers = {name_of(block): read(block) for block in blocks} | {UNATTRIBUTED: stages.unattributed_ms}
+    before, after = ([_parts(run, readers) for run in runs] for runs in (pairs.before, pairs.after))
     found, is_all_told = [], {name for block in blocks for name in block} >= set(stages_of(basis))
-    readers = {name_of(block): part_reader(block) for block in blocks} | {UNATTRIBUTED: stages.unattributed_ms}
     for name in names:
         values = [part[name] for part in before], [part[name] for part in after]
         one, two = _known(values[0]), _known(values[1])
@@ -120,12 +126,29 @@ def contributions_of(
     return found
 
 
-def _parts(runs: Sequence[RunLog], blocks: Sequence[Block]) -> dict[str, float | None]:
-    from evprof.metrics.figures import stages
-    from evprof.metrics.figures.partition import name_of
+def _parts(runs: Sequence[RunLog], readers: Mapping[str, Callable[[RunLog], float | None]]) -> dict[str, float | None]:
+    return {name: mean_of_repeats(runs, read) for name, read in readers.items()}
 
-    parts = {name_of(block): mean_of_repeats(runs, part_reader(block)) for block in blocks}
-    return {**parts, UNATTRIBUTED: mean_of_repeats(runs, stages.unattributed_ms)}
+
+class PartReaders:
+    """`part_reader`s that remember what they read. They hold for as long as no run changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[Block, Callable[[RunLog], float | None]] = {}
+
+    def __call__(self, block: Block) -> Callable[[RunLog], float | None]:
+        """The reader of a block."""
+        if block not in self._known:
+            read, found = part_reader(block), dict[int, float | None]()
+
+            def look(run: RunLog) -> float | None:
+                key = id(run)
+                if key not in found:
+                    found[key] = read(run)
+                return found[key]
+
+            self._known[block] = look
+        return self._known[block]
 
 
 def part_reader(block: Block) -> Callable[[RunLog], float | None]:

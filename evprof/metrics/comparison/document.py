@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
+from evprof.metrics.comparison.accuracy import accuracy_document, paired_accuracy
 from evprof.metrics.comparison.answers import diff_of
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
+    PartReaders,
     common_blocks,
     configuration_contributions,
     configuration_generation,
@@ -90,7 +92,8 @@ def compare_document(
     if not others:
         raise UserError("A comparison needs at least two runs that are neither warm-up nor profiled.")
     blocks = common_blocks(listed, basis)
-    pairs = [pair_document(baseline, other, basis, blocks, processes) for other in others]
+    reader_of = PartReaders()
+    pairs = [pair_document(baseline, other, basis, blocks, processes, reader_of=reader_of) for other in others]
     rows = comparison_rows(listed, listed.index(baseline), basis, processes)
     if differences_only:
         rows = [row for row in rows if any(row.differs(index) for index in range(len(listed)))]
@@ -104,6 +107,7 @@ def compare_document(
         "settings": [row.to_json() for row in setting_rows(listed) if row.differs or not differences_only],
         "rows": [row.to_json() for row in rows],
         **{key: pairs[0][key] for key in ("contributions", "generation", "token_match", "text_diff")},
+        "accuracy": accuracy_document(listed, basis),
         "pairs": pairs,
     }
 
@@ -114,6 +118,8 @@ def pair_document(
     basis: str = END_TO_END,
     blocks: Sequence[tuple[str, ...]] | None = None,
     processes: ProcessSpread | None = None,
+    *,
+    reader_of: PartReaders | None = None,
 ) -> dict[str, Any]:
     """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells.
 
@@ -121,14 +127,18 @@ def pair_document(
     """
     pairs = matched(baseline, other)
     is_counted = (baseline.is_cell or other.is_cell) and pairs.is_paired
+    right = paired_accuracy(baseline, other)
     return {
         "run_id": other.run_id,
         "label": other.label,
         "session": other.session or None,
         "samples": len(pairs.before) if is_counted else None,
-        "contributions": contributions_of(pairs, basis, blocks or common_blocks((baseline, other), basis), processes),
+        "contributions": contributions_of(
+            pairs, basis, blocks or common_blocks((baseline, other), basis), processes, reader_of
+        ),
         "generation": generation_of(pairs),
         "token_match": token_match_of(pairs),
+        "mcnemar": None if right is None else right.to_json(),
         "text_diff": None if is_counted else diff_of(pairs.before[0][0], pairs.after[0][0]).to_json(),
     }
 

@@ -9,7 +9,8 @@ from evprof.core.records import STAGES
 from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
-from evprof.metrics.figures import decoding, energy, kv_cache, stages
+from evprof.core.vocabulary.scoring import SCORING_RULES
+from evprof.metrics.figures import decoding, energy, kv_cache, scores, stages
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
@@ -100,6 +101,10 @@ def remembered_bytes(run: RunLog, name: str) -> int | None:
     return found
 
 
+def _score(key: str) -> Reader:
+    return _whole(lambda run: scores.score(run, key))
+
+
 def _remembered(name: str) -> Reader:
     return _whole(lambda run: remembered_bytes(run, name))
 
@@ -127,4 +132,5 @@ READERS: dict[str, Reader] = {
     "peak_power_w": _whole(energy.peak_power_w),
     "draft_acceptance_rate": _accepted("draft_acceptance_rate"),
     "mean_acceptance_length": _accepted("mean_acceptance_length"),
+    **{key: _score(key) for key in SCORING_RULES},
 }

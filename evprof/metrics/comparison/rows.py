@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evprof.metrics.comparison.figures import FigureReading
     from evprof.metrics.configurations.gathering import Configuration
     from evprof.metrics.estimates.estimates import Estimate, Observation, ProcessSpread
+    from evprof.metrics.estimates.observations import Observations
     from evprof.metrics.figures.partition import StagePartition
 
 TOTAL = "total_ms"
@@ -99,7 +100,7 @@ class _Measured:
     """One figure of one column, as far as measured."""
 
     column: Configuration
-    observations: list[Observation]
+    observations: Observations
     in_order: list[float]
 
     def __bool__(self) -> bool:
@@ -113,9 +114,7 @@ class _Measured:
     @property
     def value(self) -> float | None:
         """The mean over samples."""
-        from evprof.metrics.estimates.observations import ObservedSide
-
-        return ObservedSide.of(self.observations).mean if self else None
+        return self.observations.side.mean if self else None
 
 
 @dataclass(frozen=True)
@@ -142,14 +141,16 @@ def _measured(
     runs: Sequence[tuple[RunLog, StagePartition]],
     reading: FigureReading,
 ) -> _Measured:
-    found, in_order = [], []
-    for entry, (run, shape) in zip(known, runs, strict=True):
-        value = reading.read(run, shape)
-        if value is not None:
-            session = entry.session if reading.figure.is_timed else ""
-            found.append(entry._replace(value=float(value), session=session))
-            in_order.append(float(value))
-    return _Measured(column, found, in_order)
+    from evprof.metrics.estimates.observations import Observation, Observations
+
+    found, in_order, is_timed = [], [], reading.figure.is_timed
+    for (_, sample, scene, session, began_s, machine), (run, shape) in zip(known, runs, strict=True):
+        read = reading.read(run, shape)
+        if read is not None:
+            value = float(read)
+            found.append(Observation(value, sample, scene, session if is_timed else "", began_s, machine))
+            in_order.append(value)
+    return _Measured(column, Observations(found), in_order)
 
 
 def _row(

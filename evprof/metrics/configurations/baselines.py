@@ -7,9 +7,10 @@ engine process come first, and cold runs never count. It reads what is known of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, overload
 
 from evprof.core.records import DRAFT
 from evprof.core.run_info import ENGINE_SESSION, FINISHED, NOT_TOLD, REFERENCE, ModelFacts, RunInfo
@@ -17,7 +18,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
-from evprof.metrics.configurations.gathering import by_sample
+from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample
 from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, kind_read, settings_of
 from evprof.metrics.figures.decoding import answer_length
 
@@ -106,25 +107,75 @@ def candidates_for(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
 
 def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline | None:
     """The same for runs of one configuration over any number of samples: the baselines of all of them together."""
-    known = by_sample(others)
+    known = others if isinstance(others, RunPool) else RunPool(others)
     found: dict[int, RunLog] = {}
     for key, pool in by_sample(runs).items():
-        found.update((run.run_id, run) for run in _baseline_runs(pool, known.get(key, ())))
+        found.update((run.run_id, run) for run in _baseline_runs(pool, known, key))
     return Baseline(tuple(found[number] for number in sorted(found))) if found else None
 
 
-def _baseline_runs(pool: Sequence[RunLog], others: Sequence[RunLog]) -> list[RunLog]:
+class RunPool(Sequence[RunLog]):
+    """Runs that others are weighed against, sorted by sample and question once for all who ask. They change no more."""
+
+    def __init__(self, runs: Iterable[RunLog]) -> None:
+        self._runs = tuple(runs)
+        self._plain: dict[SampleKey, dict[Hashable, list[RunInfo]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[RunLog]:
+        return iter(self._runs)
+
+    @overload
+    def __getitem__(self, place: int) -> RunLog: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[RunLog, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> RunLog | tuple[RunLog, ...]:
+        return self._runs[place]
+
+    @cached_property
+    def by_sample(self) -> dict[SampleKey, list[RunLog]]:
+        """The runs by what they looked at and were asked."""
+        return by_sample(self._runs)
+
+    def plain(self, key: SampleKey, question: Hashable) -> list[RunInfo]:
+        """The plain runs of a sample that answer a question."""
+        found = self._plain.get(key)
+        if found is None:
+            found = self._plain[key] = {}
+            for run in self.by_sample.get(key, ()):
+                if _is_plain(run.info):
+                    found.setdefault(_question(run.info), []).append(run.info)
+        return found.get(question, [])
+
+
+def pools_of(columns: Iterable[Configuration]) -> dict[str, RunPool]:
+    """The runs of configurations by their session: run numbers mean nothing in another."""
+    found: dict[str, list[RunLog]] = {}
+    for column in columns:
+        found.setdefault(column.session, []).extend(column.runs)
+    return {session: RunPool(runs) for session, runs in found.items()}
+
+
+def _baseline_runs(pool: Sequence[RunLog], known: RunPool, key: SampleKey) -> list[RunLog]:
     if not _drafts(pool[0].info):
         return []  # what somebody wants to see beside a plain run is no baseline of a verdict
+    others = known.by_sample.get(key, [])
     for fewest, told in (
         (1, [run.info.chosen_baseline for run in pool]),
         (FEWEST, [run.info.baseline for run in pool]),
     ):
         numbers = {number for listed in told for number in listed}
+        if not numbers:
+            continue
         kept = [other for other in others if other.run_id in numbers and is_counted(other.info)]
         if len(kept) >= fewest:
             return kept
-    chosen = {info.run_id for info in choose_baseline([run.info for run in pool], (run.info for run in others))}
+    infos = [run.info for run in pool]
+    chosen = {info.run_id for info in _of_their_process(infos, known.plain(key, _question(infos[0])))}
     return [other for other in others if other.run_id in chosen]
 
 

@@ -15,7 +15,7 @@ from evprof.core.vocabulary.switches import LOSSY_CACHES
 from evprof.metrics.costs.cache_map import cache_shape
 from evprof.metrics.figures.decoding import frames_shown
 from evprof.metrics.limits.memory_need import CUDA_WORKSPACE_BYTES, CacheShape, prefill_bytes, vision_bytes
-from evprof.metrics.limits.sizes import VICUNA_7B, VISION_7B, ModelSizes
+from evprof.metrics.limits.sizes import PUBLISHED_VISION, TEXT_SHAPES, ModelSizes
 from evprof.metrics.limits.workload import vision_weights
 
 MOST_POSITIONS = 1 << 24
@@ -165,27 +165,28 @@ def planned_model(run: RunLog, role: str, sizes: ModelSizes | None) -> PlannedMo
 
 
 def published_models() -> list[PlannedModel]:
-    """The families' published 7B models, in bfloat16 on a GPU, each with its family's frames and a short question."""
+    """The families' published models, in bfloat16 on a GPU, each with its family's frames and a short question."""
     found = []
     for family in FAMILIES.values():
-        vision = VISION_7B[family.key]
-        weights = VICUNA_7B.parameters + vision_weights(vision)
-        cache = CacheShape(VICUNA_7B.layers, VICUNA_7B.kv_heads, VICUNA_7B.head_dim, _PUBLISHED_BYTES)
+        vision = PUBLISHED_VISION[family.key]
+        text = TEXT_SHAPES[family.size]
+        weights = text.parameters + vision_weights(vision)
+        cache = CacheShape(text.layers, text.kv_heads, text.head_dim, _PUBLISHED_BYTES)
         pools = family.pools_frames
         found.append(
             PlannedModel(
-                name=f"{family.title} 7B",
+                name=f"{family.title} {family.size}",
                 dtype=_PUBLISHED_DTYPE,
                 weight_bytes=weights * _PUBLISHED_BYTES,
                 cache=cache,
-                shape=VICUNA_7B,
+                shape=text,
                 vision=vision,
                 text=family.text_positions,
                 frame_positions=1 if pools else vision.kept,
                 shared_positions=vision.kept if pools else 0,
                 frames=family.frames,
                 answer=_PUBLISHED_ANSWER,
-                context_limit=4096,
+                context_limit=family.context,
                 workspace_bytes=CUDA_WORKSPACE_BYTES,
                 is_published=True,
             )
@@ -202,5 +203,5 @@ def assumptions(models: Sequence[PlannedModel]) -> list[str]:
     if any(model.workspace_bytes for model in models):
         said.append("On a GPU, 512 MiB go to CUDA's libraries and to rounding.")
     if any(model.is_published for model in models):
-        said.append("Published 7B models by their shapes in bfloat16, norms and biases of the tower left out.")
+        said.append("Published models by their shapes in bfloat16, norms and biases of the tower left out.")
     return said

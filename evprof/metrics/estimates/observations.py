@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from pathlib import PurePath
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -31,6 +34,10 @@ class Observation(NamedTuple):
     session: str = ""
     began_s: float = 0.0
     machine: str = ""
+
+
+_VALUE, _SAMPLE, _SESSION, _BEGAN, _MACHINE = map(itemgetter, (0, 1, 3, 4, 5))
+_SAMPLE_AND_SCENE = itemgetter(1, 2)
 
 
 def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observation]:
@@ -88,16 +95,13 @@ class ObservedSide:
     @staticmethod
     def of(values: Iterable[Observation]) -> ObservedSide:
         """Observations in any order; at least one."""
-        by_process: dict[str, list[Observation]] = {}
-        for entry in values:
-            by_process.setdefault(entry.session, []).append(entry)
-        ordered = (sorted(entries, key=lambda entry: entry.began_s) for entries in by_process.values())
-        return ObservedSide(tuple(entry for entries in ordered for entry in entries))
+        ordered = (sorted(entries, key=_BEGAN) for entries in _by_process(values).values())
+        return ObservedSide(tuple(chain.from_iterable(ordered)))
 
     @cached_property
     def by_sample(self) -> dict[Hashable, float]:
         """Of every sample the mean of its repeats."""
-        return _means((entry.sample, entry.value) for entry in self.observations)
+        return _means(map(_SAMPLE, self.observations), map(_VALUE, self.observations))
 
     @cached_property
     def mean(self) -> float:
@@ -107,33 +111,45 @@ class ObservedSide:
     @cached_property
     def sessions(self) -> tuple[str, ...]:
         """Its engine processes."""
-        return tuple(dict.fromkeys(entry.session for entry in self.observations))
+        return tuple(dict.fromkeys(map(_SESSION, self.observations)))
 
     @cached_property
     def scenes(self) -> dict[Hashable, list[Hashable]]:
         """The samples of every scene, in order of time."""
         found: dict[Hashable, list[Hashable]] = {}
-        for sample, scene in dict.fromkeys((entry.sample, entry.scene) for entry in self.observations):
+        for sample, scene in dict.fromkeys(map(_SAMPLE_AND_SCENE, self.observations)):
             found.setdefault(scene, []).append(sample)
         return found
 
     @property
     def is_timed(self) -> bool:
         """Whether it is known what came after what."""
-        return len({entry.began_s for entry in self.observations}) > 1
+        return len(set(map(_BEGAN, self.observations))) > 1
 
     def by_scene(self, scenes: Iterable[Hashable]) -> Values:
         """Of every scene one value: their mean is the side's, their spread that of sums over scenes."""
         each = len(self.by_sample) / len(self.scenes)
-        aside = [sum(self.by_sample[sample] - self.mean for sample in self.scenes[scene]) / each for scene in scenes]
+        known, mean, listed = self.by_sample, self.mean, self.scenes
+        aside = [sum([known[sample] - mean for sample in listed[scene]]) / each for scene in scenes]
         return self.mean + np.array(aside)
 
     def by_session(self) -> dict[str, float]:
         """Of every engine process the mean over samples."""
-        return {
-            name: ObservedSide(tuple(entry for entry in self.observations if entry.session == name)).mean
-            for name in self.sessions
-        }
+        found = _by_process(self.observations)
+        return {name: ObservedSide(tuple(entries)).mean for name, entries in found.items()}
+
+
+class Observations(tuple[Observation, ...]):
+    """Observations of one side that are compared again and again: what they come to is worked out once."""
+
+    @cached_property
+    def side(self) -> ObservedSide:
+        """All of them in order of time."""
+        return ObservedSide.of(self)
+
+
+def _side(values: Sequence[Observation]) -> ObservedSide:
+    return values.side if isinstance(values, Observations) else ObservedSide.of(values)
 
 
 def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[ObservedSide, ObservedSide]:
@@ -142,32 +158,48 @@ def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[O
     Of several machines that both have a sample is one on each: every pair is of one machine. A sample is of one scene,
     the base's, whatever file of it either side read (a recording, or frames drawn from it).
     """
-    base, other = on_common_machines(base, other, lambda entry: entry.machine, lambda entry: entry.sample)
-    if len({entry.machine for entry in base}) > 1 and not are_apart(base, other):
+    if len(set(map(_MACHINE, chain(base, other)))) > 1:
+        base, other = on_common_machines(base, other, _MACHINE, _SAMPLE)
+    if len(set(map(_MACHINE, base))) > 1 and not are_apart(base, other):
         base, other = (
             [entry._replace(sample=(entry.machine, entry.sample)) for entry in side] for side in (base, other)
         )
-    keys: tuple[Callable[[Observation], Hashable], ...] = (lambda entry: entry.session, lambda entry: entry.sample)
-    for key in keys:
-        if both := {key(entry) for entry in base} & {key(entry) for entry in other}:
-            base, other = ([entry for entry in side if key(entry) in both] for side in (base, other))
-    scenes = {entry.sample: entry.scene for entry in base}
-    other = [
-        entry if scenes.get(entry.sample, entry.scene) == entry.scene else entry._replace(scene=scenes[entry.sample])
-        for entry in other
-    ]
-    return ObservedSide.of(base), ObservedSide.of(other)
+    for key in (_SESSION, _SAMPLE):
+        have = [set(map(key, side)) for side in (base, other)]
+        both = have[0] & have[1]
+        if both:
+            base, other = (
+                side if len(both) == len(has) else [entry for entry in side if key(entry) in both]
+                for side, has in zip((base, other), have, strict=True)
+            )
+    scenes = dict(map(_SAMPLE_AND_SCENE, base))
+    if any(scenes.get(sample, scene) != scene for sample, scene in map(_SAMPLE_AND_SCENE, other)):
+        other = [entry._replace(scene=scenes.get(entry.sample, entry.scene)) for entry in other]
+    return _side(base), _side(other)
 
 
 def are_apart(base: Iterable[Observation], other: Iterable[Observation]) -> bool:
     """Whether the sides are known to have no sample that one machine measured for both."""
-    sides = [{(entry.machine, entry.sample) for entry in side} for side in (base, other)]
-    machines = [{machine for machine, _ in side} for side in sides]
-    return "" not in machines[0] | machines[1] and len(machines[0] | machines[1]) > 1 and not sides[0] & sides[1]
+    sides = list(base), list(other)
+    machines = {machine for side in sides for machine in map(_MACHINE, side)}
+    if "" in machines or len(machines) < 2:
+        return False
+    one, two = ({(entry.machine, entry.sample) for entry in side} for side in sides)
+    return not one & two
 
 
-def _means(pairs: Iterable[tuple[Hashable, float]]) -> dict[Hashable, float]:
+def _by_process(values: Iterable[Observation]) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for entry in values:
+        found.setdefault(entry[3], []).append(entry)
+    return found
+
+
+def _means(keys: Iterable[Hashable], values: Iterable[float]) -> dict[Hashable, float]:
     found: dict[Hashable, list[float]] = {}
-    for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return {key: values[0] if len(values) == 1 else fmean(values) for key, values in found.items()}
+    for key, value in zip(keys, values, strict=True):
+        if key in found:
+            found[key].append(value)
+        else:
+            found[key] = [value]
+    return {key: listed[0] if len(listed) == 1 else math.fsum(listed) / len(listed) for key, listed in found.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-from evprof.core.records import TokenRecord
+from evprof.core.records import NO_TOKEN_ID, TokenRecord
 from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
@@ -77,7 +77,7 @@ def inter_token_latency_ms(run: RunLog) -> float | None:
 )
 def answer_ids(run: RunLog) -> tuple[int | None, ...]:
     """The ids of the answer's tokens, in order; None of one whose id is not known."""
-    return tuple(token.known_id for token in run.tokens)
+    return tuple(None if number == NO_TOKEN_ID else number for number in run.answer_column("token_id").tolist())
 
 
 @kept(kind=INTEGER)

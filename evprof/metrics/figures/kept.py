@@ -54,6 +54,9 @@ def kept(
     def mark(read: _Read) -> _Read:
         prefix = read.__name__
         names = dict[str, str]()
+        listed = variants or ((),)
+        # Most calls name their arguments as they are kept: nothing has to be worked out for those.
+        exact = {arguments: f"{prefix} {key(None, *arguments)}".rstrip() for arguments in listed}
 
         def named(run: RunLog, *args: Any, **words: Any) -> str | None:
             found = key(run, *args, **words)
@@ -65,14 +68,15 @@ def kept(
         def look(run: RunLog, *args: Any, **words: Any) -> Any:
             known = run.kept
             if known is not None:
-                name = named(run, *args, **words)
+                name = None if words else exact.get(args)
+                if name is None:
+                    name = named(run, *args, **words)
                 found = known if name is None else known.get(name, known)
                 if found is not known:
                     return None if found is None else taken(found)
             return read(run, *args, **words)
 
-        for arguments in variants or ((),):
-            name = f"{prefix} {key(None, *arguments)}".rstrip()
+        for arguments, name in exact.items():
             KEPT[name] = KeptReading(name, read, look, arguments, kind, told)
         return look  # type: ignore[return-value]  # the same signature
 

@@ -70,7 +70,7 @@ def _accepted_positions(run: RunLog) -> int | None:
     """Positions of accepted drafts: of all but the last token, which is never fed back."""
     if not run.tokens:
         return None
-    return sum(token.origin == ORIGIN_ACCEPTED for token in run.tokens[:-1])
+    return run.count_of_origin(ORIGIN_ACCEPTED) - (run.tokens[-1].origin == ORIGIN_ACCEPTED)
 
 
 def measured_bytes(run: RunLog, role: str | None = None) -> int | None:

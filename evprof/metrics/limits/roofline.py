@@ -41,12 +41,12 @@ def _attention_flops(shape: TextShape, seen: float) -> float:
 
 def vision_flops(shape: VisionShape) -> float:
     """Operations from pixels to visual embeddings: patches, layers (four square matrices, two of the MLP, full
-    attention), projections of the kept tokens."""
+    attention), projections of the tokens that go through them."""
     tokens = shape.patches + 1
     embedding = 2 * shape.patches * shape.channels * shape.patch**2 * shape.width
     matrices = 2 * tokens * (4 * shape.width**2 + 2 * shape.width * shape.intermediate)
     layer = matrices + 4 * tokens**2 * shape.width
-    behind = sum(2 * shape.kept * rows * columns for rows, columns in shape.projections)
+    behind = sum(2 * (shape.projected or shape.kept) * rows * columns for rows, columns in shape.projections)
     return shape.frames * (embedding + shape.layers * layer + behind)
 
 

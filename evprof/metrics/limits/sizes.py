@@ -21,23 +21,40 @@ VICUNA_7B = TextShape(
 )
 """The language model of every family's 7B model, but for up to 64 rows of the vocabulary."""
 
+QWEN2_1_5B = TextShape(
+    layers=28,
+    hidden=1536,
+    intermediate=8960,
+    heads=12,
+    kv_heads=2,
+    head_dim=128,
+    vocabulary=151_936,
+    is_tied=True,
+)
+"""EventGPT-Plus' language model, Qwen2.5-1.5B, without its biases (57,344 numbers)."""
+
+TEXT_SHAPES = {"7B": VICUNA_7B, "1.5B": QWEN2_1_5B}
+"""By the size that a family's published model has."""
+
 
 def _published_vision(family: Family) -> VisionShape:
-    into = ((1024, 4096), (4096, 4096))
+    hidden, patches = TEXT_SHAPES[family.size].hidden, (family.image_size // 14) ** 2
+    into = ((1024, hidden), (hidden, hidden))
     return VisionShape(
         frames=1,
         layers=family.tower_layers,
         width=1024,
         intermediate=4096,
         patch=14,
-        patches=(family.image_size // 14) ** 2,
+        patches=patches,
         kept=family.frame_tokens,
-        projections=(*into, (4096, 4096)) if family.has_adaptor else into,
+        projections=(*into, (hidden, hidden)) if family.has_adaptor else into,
+        projected=patches if family.pools_projected else None,
     )
 
 
-VISION_7B: dict[str, VisionShape] = {key: _published_vision(family) for key, family in FAMILIES.items()}
-"""CLIP ViT-L/14 in front of VICUNA_7B by family, for one frame."""
+PUBLISHED_VISION: dict[str, VisionShape] = {key: _published_vision(family) for key, family in FAMILIES.items()}
+"""CLIP ViT-L/14 in front of the language model by family, for one frame."""
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _PACKED_BYTES = {"int8": 1.0, "int4": 0.5, "nf4": 0.5, "8bit": 1.0, "4bit": 0.5}
@@ -173,7 +190,7 @@ def sizes_of(model: ModelFacts | None, noted: Mapping[str, ModelSizes]) -> Model
         return ModelSizes(model.name, model.family, model.text, vision)
     if not is_7b(model):
         return None
-    return ModelSizes(model.name, model.family, VICUNA_7B, VISION_7B.get(model.family), is_published=True)
+    return ModelSizes(model.name, model.family, VICUNA_7B, PUBLISHED_VISION.get(model.family), is_published=True)
 
 
 def ceiling_of(run: RunLog, role: str, ceilings: Iterable[DeviceCeiling]) -> DeviceCeiling | None:

@@ -7,13 +7,17 @@ What is paid once per answer (the draft's own stages, preparing, catching up) st
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
+from typing import NamedTuple
 
 from evprof.core.records import RoundRecord
+from evprof.core.rows.kinds import TEXT
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
+from evprof.metrics.figures.kept import kept
 from evprof.metrics.speculation.outcome import draft_depth, expected_tokens_per_round
 from evprof.metrics.speculation.what_if import accepted_of
 
@@ -117,20 +121,15 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
     once: list[float] = []
     prepared: list[float] = []
     for run in runs:
-        split = split_decode(run)
-        if split is None:
+        spent = decode_costs(run)
+        if spent is None:
             continue
-        once.append(split[0])
-        prepared.append(_prepare_ms(run))
-        by_depth: dict[int, list[tuple[RoundRecord, int]]] = {}
-        for entry, gap in split[1]:
-            by_depth.setdefault(draft_depth(run, entry), []).append((entry, gap))
-        for count, mine in by_depth.items():
-            draft.setdefault(count, []).append(fmean(ms_from_ns(entry.draft_ns) for entry, _ in mine))
-            rest.setdefault(count, []).append(
-                fmean(ms_from_ns(entry.verify_ns + entry.rollback_ns + gap) for entry, gap in mine)
-            )
-            counted[count] = counted.get(count, 0) + len(mine)
+        once.append(spent.once_ms)
+        prepared.append(spent.prepare_ms)
+        for count, draft_ms, rest_ms, rounds in spent.by_depth:
+            draft.setdefault(count, []).append(draft_ms)
+            rest.setdefault(count, []).append(rest_ms)
+            counted[count] = counted.get(count, 0) + rounds
     if not once:
         return None
     relied = {count for count, rounds in counted.items() if rounds >= _FEWEST_ROUNDS} or set(counted)
@@ -140,6 +139,44 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
         {count: median(values) for count, values in rest.items() if count in relied},
         median(once),
         median(prepared),
+    )
+
+
+class DecodeCosts(NamedTuple):
+    """What one run's decode stage went into, in ms. `by_depth`: tokens drafted in a row, the means of drafting them and
+    of the rest of such a round, and how many rounds there were."""
+
+    once_ms: float
+    prepare_ms: float
+    by_depth: list[tuple[int, float, float, int]]
+
+
+def _taken(text: str) -> DecodeCosts:
+    once_ms, prepare_ms, by_depth = json.loads(text)
+    return DecodeCosts(once_ms, prepare_ms, [tuple(entry) for entry in by_depth])
+
+
+@kept(kind=TEXT, told=json.dumps, taken=_taken)
+def decode_costs(run: RunLog) -> DecodeCosts | None:
+    """The costs of one run; None without a steady round in a measured decode stage."""
+    split = split_decode(run)
+    if split is None:
+        return None
+    by_depth: dict[int, list[tuple[RoundRecord, int]]] = {}
+    for entry, gap in split[1]:
+        by_depth.setdefault(draft_depth(run, entry), []).append((entry, gap))
+    return DecodeCosts(
+        split[0],
+        _prepare_ms(run),
+        [
+            (
+                count,
+                fmean(ms_from_ns(entry.draft_ns) for entry, _ in mine),
+                fmean(ms_from_ns(entry.verify_ns + entry.rollback_ns + gap) for entry, gap in mine),
+                len(mine),
+            )
+            for count, mine in by_depth.items()
+        ],
     )
 
 

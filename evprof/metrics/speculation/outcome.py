@@ -283,6 +283,7 @@ def predicted_speedup(tokens_per_round: float, gamma: float, draft_cost: float, 
     return tokens_per_round / cost if cost > 0 else None
 
 
+@kept()
 def preparation_ms(run: RunLog) -> float:
     """Time in ms that only the draft's load…prefill take: the union of all stages less that of the target's own."""
     everything = settled_intervals(run)

@@ -24,7 +24,7 @@ from evprof.run.conversion.plan import OUTPUTS, ConversionPlan, converted
 from evprof.run.conversion.recipe import SUFFIXES
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import EVENTS, VIDEO, Task, Written, stamp
-from evprof.run.conversion.workers import Outcome, Workers
+from evprof.run.conversion.workers import MakeWorkers, Outcome, Workers
 from evprof.run.folder_lock import locked
 from evprof.run.processes.interrupts import first_interrupt
 
@@ -69,12 +69,19 @@ class DatasetConversion:
     """One call of `run` each."""
 
     def __init__(
-        self, plan: ConversionPlan, *, jobs: int = 1, overwrite: bool = False, source: Path | None = None
+        self,
+        plan: ConversionPlan,
+        *,
+        jobs: int = 1,
+        overwrite: bool = False,
+        source: Path | None = None,
+        workers: MakeWorkers | None = None,
     ) -> None:
-        """`source` is the list itself, which must not be written over. Raises UserError when the folder is not fit."""
+        """`source` is the list itself, which must not be written over; `workers` carry the tasks out, by default `jobs`
+        threads of this process. Raises UserError when the folder is not fit."""
         self._plan = plan
         self._folder = plan.folder
-        self._jobs = jobs
+        self._workers = workers or (lambda tasks, stop: Workers(tasks, jobs, stop))
         self._overwrite = overwrite
         self._stop = threading.Event()
         self._keys: dict[str, str] = {}
@@ -125,7 +132,7 @@ class DatasetConversion:
         if not left:
             return
         hopeless: str | None = None
-        workers = Workers(left, self._jobs, self._stop)
+        workers = self._workers(left, self._stop)
         with first_interrupt(stops):
             for outcome in workers.outcomes():
                 watcher.look(workers.steps)

@@ -6,9 +6,10 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.run.conversion.converting import OutputFullError, convert
@@ -83,7 +84,7 @@ class Workers:
                     task = self._tasks.get_nowait()
                 except queue.Empty:
                     break
-                outcome = _carried_out(task, step)
+                outcome = carried_out(task, step)
                 if outcome.is_hopeless:
                     self._stop.set()
                 self._done.put(outcome)
@@ -93,7 +94,23 @@ class Workers:
             self._done.put(None)
 
 
-def _carried_out(task: Task, step: Step) -> Outcome:
+class ConversionWorkers(Protocol):
+    """Who carries out conversions, here or elsewhere."""
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """How far those under way are, where that is known."""
+
+    def outcomes(self) -> Iterator[Outcome | None]:
+        """What became of each task in the order they end, and None several times a second."""
+
+
+MakeWorkers = Callable[[Sequence[Task], threading.Event], ConversionWorkers]
+"""Makes workers for tasks; the event asks them to stop."""
+
+
+def carried_out(task: Task, step: Step) -> Outcome:
+    """Converts, and says what came of it."""
     began = time.perf_counter()
     try:
         written = convert(task, step)

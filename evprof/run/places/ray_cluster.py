@@ -22,6 +22,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.installation import how_to_add
 from evprof.core.sample import Sample
 from evprof.core.units import count_text
+from evprof.run.places.crew import RayCrew
 from evprof.run.places.engine_seat import EngineSeat, SeatTerms
 from evprof.run.places.inputs import InputListing, OwnInputs
 from evprof.run.places.ray_places import PlaceRoom, RayPlaces, reason_of
@@ -162,6 +163,21 @@ class RayCluster(Closing):
         is_apart = any(slot.node_id != self._here for slot in slots)
         source = self._source(samples) if is_apart else None
         return RayPlaces(self._ray, [self._starter(slot, slots, terms, source) for slot in slots], slots, say)
+
+    def crew(self, slots: Sequence[PlaceRoom], worker: Callable[[], Any]) -> RayCrew:
+        """An actor in every slot, made by `worker`, for work that needs no engine."""
+
+        def starter(slot: PlaceRoom) -> Callable[[], Any]:
+            actor = self._ray.remote(worker).options(
+                num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=2, max_restarts=0, **self._on(slot)
+            )
+            return partial(actor.remote)
+
+        return RayCrew(self._ray, [starter(slot) for slot in slots])
+
+    def elsewhere(self, slots: Sequence[PlaceRoom]) -> list[PlaceRoom]:
+        """One slot of every machine but this one."""
+        return list({slot.node_id: slot for slot in reversed(slots) if slot.node_id != self._here}.values())
 
     def _source(self, samples: Sequence[Sample]) -> Any:
         """The inputs as they lie here, for machines that do not see them."""

@@ -24,13 +24,11 @@ from evprof.run.rewriting.copying import (
     stopping,
     whole_session,
 )
+from evprof.session.facts import MERGED
 from evprof.session.marks import MARKS
 from evprof.session.schema import FACT_PREFIX
 from evprof.session.store import Copies
 from evprof.session.views import VIEWS
-
-MERGED = "merged"
-"""The fact that names the sources."""
 
 OF_ONE = ("suite", MERGED, "pruned")
 """Facts that speak of one session alone."""

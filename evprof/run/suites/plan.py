@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.expected_answer import with_choices
 from evprof.core.request import RunRequest
 from evprof.core.run_info import REFERENCE, RowKey
 from evprof.core.sample import Sample
@@ -131,7 +132,8 @@ def _in_sessions(rows: Sequence[SuiteRow], spec: SuiteSpec) -> Iterator[SuiteRow
 
 
 def _asked(cell: SuiteConfiguration, sample: Sample) -> Sample:
-    return sample if cell.prompt is None else replace(sample, prompt=cell.prompt)
+    choices = sample.expected.choices if sample.expected else ()
+    return sample if cell.prompt is None else replace(sample, prompt=with_choices(cell.prompt, choices))
 
 
 def _left_out(cell: SuiteConfiguration, samples: Sequence[Sample]) -> str:

@@ -9,11 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from evprof.core.errors import UserError
 from evprof.core.plain import UnfitError, hints_of, reader_of
 from evprof.core.recording import RecordLog
 from evprof.core.records import JudgementRecord, RoundRecord
-from evprof.core.rows.kinds import JUDGED, ROUNDS, TEXT
+from evprof.core.rows.kinds import JUDGED, NO_TEXT, ROUNDS, TEXT
 from evprof.core.rows.row_block import blocks_by_run
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
@@ -24,6 +26,9 @@ from evprof.session.summary_writing import CHUNKS, FACTS, HEAVY, NUMBERS, STATE,
 
 MOST_FACTS = 65_536
 """Of words that say facts, how many are kept as what they say."""
+
+MOST_AHEAD = 256
+"""Words that are read together."""
 
 MOST_FETCHED = 256
 """Runs whose rows stay in memory; those of others are read again when they are asked for."""
@@ -41,6 +46,9 @@ class Store(Protocol):
 
     def word(self, number: int) -> str:
         """A word."""
+
+    def words(self, numbers: list[int]) -> dict[int, str]:
+        """Words by their numbers."""
 
     def release(self) -> None:
         """Lets go of the file; the next question opens it again."""
@@ -116,10 +124,20 @@ class SessionRuns(Mapping[int, RunLog]):
             return None
         found = self._facts.get((name, number))
         if found is None:
-            found = self.store.word(number)
-            if len(self._facts) < MOST_FACTS:
-                self._facts[name, number] = found
+            # Whoever reads one run of a configuration reads the next ones, too.
+            words = self.store.words(self._ahead(name, place))
+            if len(self._facts) + len(words) > MOST_FACTS:
+                self._facts.clear()
+            self._facts.update({(name, known): word for known, word in words.items()})
+            found = words[number]
         return str(found)
+
+    def _ahead(self, name: str, place: int) -> list[int]:
+        """The numbers of a column's words at a place and at the next places of its configuration."""
+        cells = self.columns.column("cell")[place:]
+        places = place + np.flatnonzero(cells == cells[0])[:MOST_AHEAD]
+        numbers = self.columns.column(name)[places]
+        return np.unique(numbers[numbers != NO_TEXT]).tolist()  # type: ignore[no-any-return]  # numpy says Any
 
     def whole_info(self, run_id: int) -> RunInfo:
         """All that is known of a run; of the last few it is remembered."""
@@ -264,7 +282,7 @@ class KeptOfRun(Mapping[str, Any]):
         kind = columns.kinds.get(name)
         if kind is None:
             return default
-        return self._runs.text(name, self._place) if kind == TEXT else columns.value(name, self._place)
+        return self._runs.text(name, self._place) if kind == TEXT else columns.listed(name)[self._place]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._runs.columns

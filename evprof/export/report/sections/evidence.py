@@ -15,11 +15,11 @@ from evprof.export.report.data import ReportData
 from evprof.export.report.figures import interval_text, ms_cell, number_text, ratio_cell
 from evprof.export.report.parts import Badge, Cell, not_available
 from evprof.metrics.claims.evidence import Evidence
-from evprof.metrics.configurations.baselines import baseline_over
+from evprof.metrics.configurations.baselines import RunPool, baseline_over
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.drift import without_reference
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
-from evprof.metrics.speculation.payoff import MeasuredSpeedup, Payoff
+from evprof.metrics.speculation.payoff import MeasuredSpeedup, Payoff, payoff_over
 
 MOST_PAIRS = 8
 """Pairs a section tells of; the comparison of all configurations is another section's."""
@@ -46,8 +46,11 @@ def badge_of(runs: Iterable[RunLog], otherwise: Badge = Badge.MEASURED) -> Badge
 def pairs_of(data: ReportData) -> list[ConfigurationPair]:
     """The configurations that ask to be compared, in order: draft and target of one cell, session or report, and
     speculation against the target alone; without any of these, every configuration of a session against its first."""
+    return data.once("pairs", lambda: _pairs(without_reference(data.columns)))
+
+
+def _pairs(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
     found: list[ConfigurationPair] = []
-    columns = without_reference(data.columns)
     for session in dict.fromkeys(column.session for column in columns):
         found += _within([column for column in columns if column.session == session])
     if not found:
@@ -65,15 +68,17 @@ def _within(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
     found = [pair for together in by_request.values() for pair in _roles(together)]
     if not found:
         found = _roles(columns)
+    runs = RunPool(run for column in columns for run in column.runs)
     for column in columns:
-        if mode_of(_mode(column)).drafts and (plain := plain_of(column, columns)) is not None:
+        if mode_of(_mode(column)).drafts and (plain := plain_of(column, columns, runs)) is not None:
             found.append(ConfigurationPair(plain, column))
     return found or [ConfigurationPair(columns[0], other) for other in columns[1:]]
 
 
-def plain_of(column: Configuration, columns: Sequence[Configuration]) -> Configuration | None:
-    """The configuration among `columns`, of one session, that holds most of the baseline of one that speculates."""
-    baseline = baseline_over(column.runs, [run for other in columns for run in other.runs])
+def plain_of(column: Configuration, columns: Sequence[Configuration], runs: RunPool) -> Configuration | None:
+    """The configuration among `columns`, of one session and with these `runs`, that holds most of the baseline of one
+    that speculates."""
+    baseline = baseline_over(column.runs, runs)
     if baseline is None:
         return None
     wanted = set(baseline.run_ids)
@@ -109,13 +114,21 @@ def noted_ceilings(data: ReportData) -> list[DeviceCeiling]:
 
 def evidence_of(data: ReportData) -> Evidence:
     """What the claims are judged by."""
-    return Evidence(
-        columns=data.columns,
-        pairs=[(pair.base, pair.other) for pair in pairs_of(data)],
-        warmups=data.warmups,
-        models=noted_models(data),
-        ceilings=noted_ceilings(data),
+    return data.once(
+        "evidence",
+        lambda: Evidence(
+            columns=data.columns,
+            pairs=[(pair.base, pair.other) for pair in pairs_of(data)],
+            warmups=data.warmups,
+            models=noted_models(data),
+            ceilings=noted_ceilings(data),
+        ),
     )
+
+
+def payoff_in(data: ReportData, column: Configuration) -> Payoff | None:
+    """What speculation in a configuration comes to against its baseline; None without one."""
+    return data.once(f"payoff {id(column)}", lambda: payoff_over(column.runs, data.beside(column), data.processes))
 
 
 def saved_cell(payoff: Payoff | None) -> Cell:

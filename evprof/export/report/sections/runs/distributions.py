@@ -8,6 +8,7 @@ from evprof.export.report.figures import count_cell, interval_cell, ms_cell, row
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, Paragraph, Section, Table
 from evprof.export.report.readings import ReportReading, part_title
 from evprof.metrics.arithmetic.statistics import PERCENTILES, Summary, outliers, warmup_count
+from evprof.metrics.figures.partition import shape_of
 
 METHOD = (
     "Every sample weighs the same in a mean: its repeats count as one. Standard deviations are the sample's (n − 1) "
@@ -56,7 +57,8 @@ def section(data: ReportData) -> Section:
 
 
 def _told(data: ReportData, place: int) -> list[tuple[str, ReportReading]]:
-    parts = {name: None for run in data.columns[place].runs for name in readings.parts_of(run, data.basis)}
+    shapes = dict.fromkeys(map(shape_of, data.columns[place].runs))
+    parts = {name: None for shape in shapes for name in readings.parts_of_shape(shape, data.basis)}
     return [
         ("total", readings.total(data.basis)),
         ("to first token", readings.figure("time_to_first_token_ms", data.basis)),

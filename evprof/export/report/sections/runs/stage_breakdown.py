@@ -43,7 +43,8 @@ def section(data: ReportData) -> Section:
 
 def _parts(data: ReportData, basis: str) -> list[str]:
     """Everything that any configuration's time is made of, in order of stages, what no stage covers last."""
-    found = {name for column in data.columns for run in column.runs for name in readings.parts_of(run, basis)}
+    shapes = data.once("shapes", lambda: {shape_of(run) for column in data.columns for run in column.runs})
+    found = {name for shape in shapes for name in readings.parts_of_shape(shape, basis)}
     rank = {name: place for place, name in enumerate((*STAGES, UNATTRIBUTED))}
     return sorted(found, key=lambda name: (rank[name.split(COVERS)[0]], name.count(COVERS), name))
 

@@ -15,7 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.text import join_pieces
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, nothing_measured, ratio_cell, rows_cell, share_text
-from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
+from evprof.export.report.parts import Badge, Block, Bullets, Cell, Section, Table, not_available
 from evprof.export.report.sections.evidence import badge_of
 from evprof.metrics.arithmetic.statistics import mean_interval, summarize
 from evprof.metrics.comparison.differences import configuration_token_match, matched
@@ -35,10 +35,10 @@ Read = Callable[[RunLog], float | None]
 
 
 def section(data: ReportData) -> Section:
-    """Lengths, overlap between configurations, agreement with reference answers, and the first answers themselves."""
+    """Lengths, overlap between configurations, and the first answers themselves."""
     if not any(said(run) is not None or output_length(run) for run in data.runs):
         return Section(TITLE, missing=MISSING)
-    blocks: list[Block] = [_lengths(data), *_shared(data), *_against_references(data), *_side_by_side(data)]
+    blocks: list[Block] = [_lengths(data), *_shared(data), *_side_by_side(data)]
     return Section(TITLE, tuple(blocks))
 
 
@@ -200,39 +200,6 @@ def _mean_share(values: Sequence[float]) -> Cell:
     low, high = (100 * min(max(end, 0.0), 1.0) for end in interval or (0.0, 0.0))
     ends = f" [{low:.1f}, {high:.1f}]" if interval is not None else ""
     return Cell(f"{share_text(fmean(values))}{ends}", Badge.DERIVED, note=f"n = {len(values)}")
-
-
-def _against_references(data: ReportData) -> Iterator[Block]:
-    rows = []
-    cut = 0
-    for column, name in zip(data.columns, data.names, strict=True):
-        asked = [
-            (answer, wanted)
-            for run in column.typical_runs().values()
-            if (wanted := run.info.sample.reference) is not None and (answer := said(run)) is not None
-        ]
-        f1 = [score.f1 for answer, wanted in asked if (score := texts.token_f1(answer, wanted))]
-        rouge = [score for answer, wanted in asked if (score := texts.rouge_l(answer, wanted))]
-        cut += sum(score.is_cut for score in rouge)
-        count = rows_cell(len(rouge))
-        rows.append((Cell(name), count, _mean_share(f1), _mean_share([score.f1 for score in rouge])))
-    if all(run.info.sample.reference is None for run in data.runs):
-        yield Paragraph(
-            "No sample has a reference answer, so token F1 and ROUGE-L are not measured; a manifest gives such answers "
-            "in a column called reference."
-        )
-        return
-    yield Table(
-        ("configuration", "n", "token F1", "ROUGE-L"),
-        tuple(rows),
-        caption="Answers against the reference answers of the manifest: means with 95 % intervals.",
-    )
-    yield Bullets((f"Token F1, {texts.TOKEN_F1_DEFINITION}.", f"ROUGE-L: {texts.ROUGE_L_DEFINITION}."))
-    if cut:
-        yield Paragraph(
-            f"{cut} pairs were longer than {texts.ROUGE_MOST_WORDS} words; ROUGE-L compares their beginnings.",
-            tone="warn",
-        )
 
 
 def _side_by_side(data: ReportData) -> Iterator[Block]:

@@ -24,6 +24,7 @@ from evprof.export.report.sections.evidence import (
     measured_cell,
     names_of,
     pairs_of,
+    payoff_in,
     runs_against,
     saved_cell,
 )
@@ -33,7 +34,7 @@ from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import SHARE, definitions_over
 from evprof.metrics.speculation.cross_prediction import CrossPrediction, predict_across
 from evprof.metrics.speculation.outcome import distinct_answers, round_count
-from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, payoff_over, prediction_over, step_ms_of
+from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, prediction_over, step_ms_of
 from evprof.metrics.speculation.verdicts import detail, payoff_sentence
 
 TITLE = "Acceptance and what speculation brings"
@@ -184,7 +185,7 @@ def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
         info = column.runs[0].info
         if not mode_of(info.mode).drafts or info.imported is not None:
             continue
-        payoff = payoff_over(column.runs, data.beside(column), data.processes)
+        payoff = payoff_in(data, column)
         if payoff is None:
             continue
         if info.mode == SPECULATIVE:

@@ -22,7 +22,7 @@ from evprof.export.report.parts import (
     not_available,
     table_of,
 )
-from evprof.export.report.sections.evidence import measured_cell, names_of, runs_against
+from evprof.export.report.sections.evidence import measured_cell, names_of, payoff_in, runs_against
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.metrics.speculation import break_even
@@ -33,7 +33,6 @@ from evprof.metrics.speculation.payoff import (
     Payoff,
     Prediction,
     expected_table,
-    payoff_over,
     prediction_over,
     step_ms_of,
 )
@@ -79,7 +78,7 @@ def weighed_of(data: ReportData) -> list[Weighed]:
         info = column.runs[0].info
         if info.mode != SPECULATIVE or info.imported is not None:
             continue
-        payoff = payoff_over(column.runs, data.beside(column), data.processes)
+        payoff = payoff_in(data, column)
         step = None if payoff is None else step_ms_of(payoff.baseline)
         if payoff is not None and step is not None and (predicted := prediction_over(payoff.runs, step)) is not None:
             found.append(Weighed(column, predicted, payoff))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 from evprof.core.run_log import RunLog
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, share_cell, share_text
@@ -22,7 +25,7 @@ from evprof.export.report.parts import (
 from evprof.export.report.sections.evidence import names_of
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.speculation.clinic import per_position, round_histogram
-from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
+from evprof.metrics.speculation.failure_modes import KINDS, Rejection, first_rejections, rejection_counts
 from evprof.metrics.speculation.outcome import round_count
 
 TITLE = "Why drafts fail"
@@ -47,13 +50,13 @@ def section(data: ReportData) -> Section:
     told = [column for column in data.columns if any(map(round_count, column.runs))]
     if not told:
         return Section(TITLE, missing="No run speculated in rounds; run speculation on some samples.")
-    failed = {id(column): [entry for run in column.runs for entry in first_rejections(run)] for column in told}
+    failed = {id(column): _counted(column.runs) for column in told}
     # Blocks drafted inside a prefill are of another length; a section of their own tells of them.
     steady = [column for column in told if round_histogram(*column.runs, steady_only=True)][:MOST_DRAWN]
     blocks: list[Block] = [_by_place(steady, names), _by_round(steady, names)] if steady else []
-    if any(failed.values()):
+    if any(map(any, failed.values())):
         blocks += [Paragraph(MEANINGS), _kinds(told, names, failed)]
-        blocks += [_examples(column, names) for column in told[:MOST_DRAWN] if failed[id(column)]]
+        blocks += [_examples(column, names) for column in told[:MOST_DRAWN] if any(failed[id(column)])]
     return Section(TITLE, tuple(blocks))
 
 
@@ -100,23 +103,28 @@ def _by_round(told: list[Configuration], names: dict[int, str]) -> ReportPlot:
     )
 
 
-def _kinds(told: list[Configuration], names: dict[int, str], failed: dict[int, list[Rejection]]) -> Table:
+def _counted(runs: Iterable[RunLog]) -> tuple[int, ...]:
+    """First rejections of all these runs, in the order of KINDS."""
+    each = [found for run in runs if (found := rejection_counts(run)) is not None]
+    return tuple(sum(found[kind] for found in each) for kind in KINDS)
+
+
+def _kinds(told: list[Configuration], names: dict[int, str], failed: dict[int, tuple[int, ...]]) -> Table:
     rows = []
     for column in told:
-        found = counts(failed[id(column)])
-        whole = sum(found.values())
-        cells = [
-            Cell(f"{count} ({share_text(count / whole)})" if whole else "0", Badge.MEASURED) for count in found.values()
-        ]
+        found = failed[id(column)]
+        whole = sum(found)
+        cells = [Cell(f"{count} ({share_text(count / whole)})" if whole else "0", Badge.MEASURED) for count in found]
         rows.append((Cell(names[id(column)]), count_cell(whole), *cells))
     return Table(("configuration", "first rejections", *KINDS), tuple(rows), caption="First rejections by kind")
 
 
 def _examples(column: Configuration, names: dict[int, str]) -> Table:
-    listed: list[tuple[RunLog, Rejection]] = []
-    for repeats in column.samples().values():
-        # Repeats fail alike; of each sample one is told.
-        listed += [(repeats[0], entry) for entry in first_rejections(repeats[0])]
+    # Repeats fail alike; of each sample one is told.
+    firsts = [repeats[0] for repeats in column.samples().values()]
+    count = sum(_counted(firsts))
+    each = ((run, entry) for run in firsts if rejection_counts(run) for entry in first_rejections(run))
+    listed = list(islice(each, MOST_EXAMPLES))
     columns: ColumnsOf[tuple[RunLog, Rejection]] = [
         ("run", lambda told: str(told[0].run_id)),
         ("round", lambda told: str(told[1].round_index + 1)),
@@ -127,9 +135,9 @@ def _examples(column: Configuration, names: dict[int, str]) -> Table:
         ("target of the draft's", lambda told: share_cell(told[1].cross_chance, Badge.MEASURED)),
         ("target of its own", lambda told: share_cell(told[1].target_chance, Badge.MEASURED)),
     ]
-    more = f"; {MOST_EXAMPLES} of {len(listed)}" if len(listed) > MOST_EXAMPLES else ""
+    more = f"; {MOST_EXAMPLES} of {count}" if count > MOST_EXAMPLES else ""
     caption = f"{names[id(column)]}: first rejections with their probabilities{more}"
-    return table_of(listed[:MOST_EXAMPLES], columns, caption, text_columns=5)
+    return table_of(listed, columns, caption, text_columns=5)
 
 
 def _piece(piece: str) -> str:

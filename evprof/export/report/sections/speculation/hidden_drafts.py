@@ -10,12 +10,12 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, share_text
 from evprof.export.report.parts import Badge, Cell, ColumnsOf, Paragraph, Section, table_of
-from evprof.export.report.sections.evidence import names_of, runs_against, saved_cell
+from evprof.export.report.sections.evidence import names_of, payoff_in, runs_against, saved_cell
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample, sample_key
 from evprof.metrics.speculation.outcome import AcceptanceCeiling, ceiling_of, distinct_answers
 from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
-from evprof.metrics.speculation.payoff import Payoff, payoff_over
+from evprof.metrics.speculation.payoff import Payoff
 from evprof.metrics.speculation.verdicts import payoff_sentence
 
 TITLE = "Drafts inside the prefill"
@@ -31,7 +31,7 @@ def section(data: ReportData) -> Section:
     """A row and a sentence per configuration, over all of its samples."""
     names = names_of(data)
     known = {
-        id(column): payoff_over(column.runs, data.beside(column), data.processes)
+        id(column): payoff_in(data, column)
         for column in data.columns
         if mode_of(column.runs[0].info.mode).is_parallel and column.runs[0].info.imported is None
     }

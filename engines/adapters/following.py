@@ -1,0 +1,72 @@
+"""What every head that follows a target's hidden states has: one decoder layer over what its kind makes of a place.
+
+Place i holds what the head takes of the target's state at i, with the embedding of token i + 1; what comes out stands
+for the state at i + 1 and chooses token i + 2. Kinds differ in what they take, in how state and token are joined, and
+in whose norm and head choose; the cache and the passes over it (`head_pass`) are the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+from transformers import LlamaConfig
+
+from engines.decoder.llama import LlamaDecoder, LlamaLayer, RotaryTable
+
+Entered = tuple[torch.Tensor, torch.Tensor]
+"""What the layer's projections take, [..., W], and what its outputs are added to, [..., H]."""
+
+
+class FollowingHead(nn.Module, ABC):
+    """`window` is how many of a prompt's last places it looks back at, None: at all.
+
+    `reads` are the target's layers whose inputs it takes, side by side (the number of layers: what leaves the last);
+    empty: the last hidden state alone. `choices` is how many tokens it chooses among (0: all of the target's).
+    `embedding` [V, H] are embeddings of its own, None where it takes the target's. `sees_pictures`: a visual embedding
+    enters its layer as it is.
+    """
+
+    window: int | None = None
+    reads: tuple[int, ...] = ()
+    choices: int = 0
+    sees_pictures = False
+
+    def __init__(self, llama: LlamaConfig, layer: LlamaLayer, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.llama, self.layer = llama, layer
+        self.rotary = RotaryTable(llama, device, dtype)
+        self.embedding: torch.Tensor | None = None
+        self._rows: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def taken(self, features: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
+        """What places hold [S, H] of the target's true states: the last ones before its norm, or those of `reads`."""
+        return features
+
+    def embed(self, ids: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
+        """[S] -> [S, H]."""
+        return target.embed(ids) if self.embedding is None else nn.functional.embedding(ids, self.embedding)
+
+    @abstractmethod
+    def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
+        """States and the embeddings of the tokens after them, [S, H] each -> what the layer takes."""
+
+    def entered_by(self, states: torch.Tensor, ids: torch.Tensor, target: LlamaDecoder) -> Entered:
+        """The same by the tokens' ids [S]."""
+        return self.entered(states, self.embed(ids, target))
+
+    def left(self, hidden: torch.Tensor) -> torch.Tensor:
+        """What leaves the layer [S, H] -> the guesses, which a draft goes on from."""
+        return hidden
+
+    @abstractmethod
+    def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
+        """Guesses [S, H] -> logits [S, V] over the target's rows."""
+
+    def row(self, place: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosines and signed sines [1, D] of one place: cut once, for a pass takes little longer than cutting."""
+        if place >= len(self._rows):
+            self.rotary.reach(place + 1)
+            self._rows = list(zip(self.rotary.cos.split(1), self.rotary.sin.split(1), strict=True))
+        return self._rows[place]

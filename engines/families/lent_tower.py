@@ -1,0 +1,109 @@
+"""Families whose config.json describes the language model only and names its CLIP tower by path.
+
+The tower's shape is then found in that folder (see `clip_folder`) or is that of CLIP ViT-L/14 at the family's image
+size, and its weights come from there where the checkpoint holds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from transformers import CLIPVisionConfig
+
+from engines.checkpoints.clip_folder import PUBLISHED, fetched_folder, given_folder, named_folder, tower_tensors
+from engines.checkpoints.config import CLIP_L14, ModelConfig, vision_config
+from engines.checkpoints.json_file import read_json
+from engines.checkpoints.shards import StoredTensor, has_weights
+from engines.families.family import ModelFamily
+from evprof.core.errors import UserError
+
+_INSIDE = "vision_model."
+
+
+class LentTowerFamily(ModelFamily):
+    """`tower_key` is what config.json names the tower's folder by, `tower_prefix` the published prefix of its
+    tensors."""
+
+    tower_key: str
+    tower_prefix: str
+
+    def read_tower(
+        self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool
+    ) -> tuple[CLIPVisionConfig, dict[str, Any]]:
+        """The tower's configuration, and what a `ModelConfig` tells of where it was found, `assumptions` with it."""
+        assumptions: tuple[str, ...] = ()
+        tower = values.get(self.tower_key)
+        named, given = named_folder(folder, tower), given_folder(clip) if clip is not None else None
+        is_given = given is not None and (named is None or not holds_tower)
+        tower_folder = given if is_given else named
+        if given is not None and holds_tower:
+            assumptions += (f"The weights hold a CLIP tower of their own, which is used instead of that in {given}.",)
+        if tower_folder is None:
+            assumptions += (
+                f"{self.tower_key} '{tower}' is not on this machine; the tower is taken to be CLIP ViT-L/14 at "
+                f"{self.record.image_size} pixels.",
+            )
+            vision = CLIPVisionConfig(**CLIP_L14, image_size=self.record.image_size)
+        else:
+            tower_values = read_json(tower_folder / "config.json")
+            vision = vision_config(tower_values.get("vision_config") or tower_values)
+        return vision, {
+            "tower_folder": tower_folder,
+            "tower_is_given": is_given,
+            "tower_name": tower if isinstance(tower, str) else None,
+            "assumptions": assumptions,
+        }
+
+    def canonical(self, stored_name: str) -> str:
+        """From transformers 5.17 on towers are saved without `vision_model.`."""
+        outside = self.tower_prefix.removesuffix(_INSIDE)
+        if stored_name.startswith(outside) and not stored_name.startswith(self.tower_prefix):
+            return self.tower_prefix + stored_name.removeprefix(outside)
+        return stored_name
+
+    def is_lent(self, published_name: str) -> bool:
+        """A tensor of the tower."""
+        return published_name.startswith(self.tower_prefix)
+
+    def holds_tower(self, stored: Collection[str]) -> bool:
+        """Published checkpoints may leave the tower out."""
+        return any(self.is_lent(self.canonical(name)) for name in stored)
+
+    def completed(
+        self, folder: Path, config: ModelConfig, stored: dict[str, StoredTensor], *, fetches: bool = False
+    ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
+        """With the tower of a CLIP folder, when the files hold none at all.
+
+        The folder is the one the user gave, else the one config.json names, else (`fetches`) that one from the hub.
+        Raises UserError, naming --clip, when there is none.
+        """
+        if self.holds_tower(stored):
+            return stored, ()
+        source = config.tower_folder if config.tower_folder is not None and has_weights(config.tower_folder) else None
+        if source is None and fetches and not config.tower_is_given:
+            source = fetched_folder(config.tower_name)
+        if source is None:
+            raise UserError(_no_tower(folder, config))
+        borrowed = {self.tower_prefix + name: tensor for name, tensor in tower_tensors(source).items()}
+        if not borrowed:
+            raise UserError(f"{source} holds no CLIP vision tower; name another CLIP folder with --clip FOLDER.")
+        whose = "given with --clip" if config.tower_is_given else f"that config.json names ('{config.tower_name}')"
+        return {**stored, **borrowed}, (f"The weights hold no CLIP tower; the one in {source} {whose} is used.",)
+
+
+def _no_tower(folder: Path, config: ModelConfig) -> str:
+    if config.tower_is_given:
+        return (
+            f"{folder} holds no CLIP tower, and {config.tower_folder} holds no weights either; name another CLIP "
+            "folder with --clip FOLDER."
+        )
+    named = "names none"
+    if config.tower_name is not None:
+        empty = f"but {config.tower_folder} holds no weights"
+        named = f"names '{config.tower_name}', {empty if config.tower_folder else 'which is not on this machine'}"
+    return (
+        f"{folder} holds no CLIP tower, and its config.json {named}; name a CLIP folder such as that of {PUBLISHED} "
+        "with --clip FOLDER."
+    )

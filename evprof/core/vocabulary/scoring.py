@@ -1,0 +1,68 @@
+"""The rules by which answers are scored against what a list expects, as told wherever a score stands.
+
+A change of what a rule gives is a new version: scores that were kept under an older one are worked out anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXACT, CHOICE, TOKEN_F1, ROUGE_L, RIGHT = "exact_match", "right_choice", "token_f1", "rouge_l", "right"
+"""Keys of the rules, which are the figures' too."""
+
+
+@dataclass(frozen=True)
+class ScoringRule:
+    """`rule` says in full what is done; `source` where the formula comes from, "" of our own."""
+
+    key: str
+    version: int
+    rule: str
+    source: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The rule for people, with its version."""
+        return f"{self.key} (version {self.version}): {self.rule}" + (f" [{self.source}]" if self.source else "")
+
+
+_ALL = (
+    ScoringRule(
+        RIGHT,
+        1,
+        "the right choice where a question has choices, else an exact match.",
+    ),
+    ScoringRule(
+        EXACT,
+        1,
+        "1 where answer and any right wording are the same words in the same order, without case, punctuation and "
+        "a, an and the; else 0. Not of questions with choices.",
+        "SQuAD, Rajpurkar et al. 2016",
+    ),
+    ScoringRule(
+        CHOICE,
+        1,
+        "1 where the choice that the answer names is the right one, else 0. It names: 1. the letter it begins with, "
+        "alone or followed by one of ) ] . : , or a line's end; 2. else the last letter after 'answer is', 'answer:', "
+        "'option' or 'choice', a capital one or one that no word follows; 3. else the only letter in round brackets; "
+        "4. else the only choice whose words stand in it in order, of choices inside one another the longest. An "
+        "answer that names none is wrong.",
+    ),
+    ScoringRule(
+        TOKEN_F1,
+        1,
+        "harmonic mean of precision and recall of words, counted with repetitions, without case, punctuation and a, an "
+        "and the; of several right wordings the best. Not of questions with choices.",
+        "SQuAD, Rajpurkar et al. 2016",
+    ),
+    ScoringRule(
+        ROUGE_L,
+        1,
+        "longest common subsequence of the first 20,000 words of each, F1; of several right wordings the best. Not of "
+        "questions with choices.",
+        "Lin 2004, section 3",
+    ),
+)
+
+SCORING_RULES: dict[str, ScoringRule] = {rule.key: rule for rule in _ALL}
+"""Every rule by its key, the one that says right or wrong first."""

@@ -1,0 +1,285 @@
+"""Published draft heads as folders: which layout a config.json is of, and what it says, checked; tensors are the
+engine's to read.
+
+Layouts are those of SafeAILab/EAGLE, SpecForge, speculators, MSD and Medusa. What they differ in stands here as data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evprof.core.errors import UserError
+from evprof.core.vocabulary.drafters import EAGLE, MEDUSA
+from evprof.loaders.paths import opened_file
+
+CONFIG = "config.json"
+MEDUSA_FILE = "medusa_lm_head.pt"
+LAYOUT = "layout"
+"""The key of a head's `config` that names its layout; adapters of evprof's first format lack it."""
+
+FINAL, LAYERS = "final", "layers"
+"""What a head takes of its target: the last hidden state after the last norm, or what enters some of its layers."""
+
+_MOST_BYTES = 16 << 20
+_MOST_WIDTH, _MOST_ROWS, _MOST_LAYERS = 1 << 20, 10_000_000, 1000
+
+_LLAMA: dict[str, Any] = {
+    "vocab_size": 32_000,
+    "hidden_size": 4096,
+    "intermediate_size": 11_008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+}
+"""What transformers takes a Llama to be where its configuration is silent."""
+
+
+@dataclass(frozen=True)
+class HeadLayout:
+    """A way in which heads are published; `word` names it, `kind` is the drafter that it is for.
+
+    `is_this` tells it by a config.json. `layer` is the key its decoder layer is described under ("": the top), `reads`
+    what it takes of the target. `layer_step` is added to a layer's number to give the one whose input is meant: some
+    count outputs. `feeds_normed`: the flag `norm_output` says that drafts go on from normed states; elsewhere it says
+    whether there is a norm before the head. `sees_pictures`: a visual embedding enters the layer as it is.
+    """
+
+    key: str
+    kind: str
+    word: str
+    is_this: Callable[[Mapping[str, Any]], bool]
+    layer: str = ""
+    reads: str = FINAL
+    layer_step: int = 0
+    feeds_normed: bool = False
+    sees_pictures: bool = False
+
+
+def _is_speculators(name: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda config: config.get("speculators_model_type") == name
+
+
+def _is_eagle3(config: Mapping[str, Any]) -> bool:
+    return "draft_vocab_size" in config or any("eagle3" in name.lower() for name in _architectures(config))
+
+
+def _is_medusa(config: Mapping[str, Any]) -> bool:
+    return "medusa_num_heads" in config or "medusa_num_layers" in config
+
+
+_ALL = (
+    HeadLayout(
+        "speculators-eagle3",
+        EAGLE,
+        "EAGLE-3 (speculators)",
+        _is_speculators("eagle3"),
+        "transformer_layer_config",
+        LAYERS,
+        feeds_normed=True,
+    ),
+    HeadLayout(
+        "speculators-eagle", EAGLE, "EAGLE-1 (speculators)", _is_speculators("eagle"), "transformer_layer_config"
+    ),
+    HeadLayout("eagle3", EAGLE, "EAGLE-3", _is_eagle3, reads=LAYERS, layer_step=1),
+    HeadLayout("medusa", MEDUSA, "Medusa", _is_medusa),
+    HeadLayout("msd", EAGLE, "MSD", lambda config: config.get("model_type") == "llava", sees_pictures=True),
+    HeadLayout("eagle", EAGLE, "EAGLE-1", lambda config: config.get("model_type", "llama") in ("llama", "eagle")),
+)
+LAYOUTS: dict[str, HeadLayout] = {layout.key: layout for layout in _ALL}
+"""By key; the first that knows a configuration is its layout."""
+
+
+@dataclass(frozen=True)
+class FoundHead:
+    """A folder's head: its layout, the model it says it is for ("" where it says none), and sizes."""
+
+    layout: HeadLayout
+    target: str
+    hidden_size: int
+    vocabulary: int
+    config: dict[str, Any]
+
+
+def eagle1_config(hidden_size: int, vocabulary: int, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json by which others load an EAGLE-1 head of these sizes; `config` as `FoundHead`'s."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": hidden_size,
+        "vocab_size": vocabulary,
+        "num_hidden_layers": 1,
+        "num_attention_heads": config["heads"],
+        "num_key_value_heads": config["kv_heads"],
+        "head_dim": config["head_dim"],
+        "intermediate_size": config["intermediate"],
+        "hidden_act": "silu",
+        "rms_norm_eps": config["eps"],
+        "max_position_embeddings": config["positions"],
+        "bias": False,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float16",
+        **config["rope"],
+    }
+
+
+def is_head_folder(folder: Path) -> bool:
+    """Whether a folder might hold a published head: it has a config.json and no adapter.json."""
+    return (folder / CONFIG).is_file()
+
+
+def read_head(folder: Path) -> FoundHead:
+    """What a published head's config.json says. Raises UserError for one of no known layout or of senseless sizes."""
+    path = folder / CONFIG
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UserError(f"{path} is too large for a description of a head.")
+        with opened_file(path) as file:
+            values = json.loads(file.read())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}; download the head again.") from None
+    return described_head(values, path)
+
+
+def described_head(values: Any, path: Path) -> FoundHead:
+    """The same of the value of a config.json; `path` is for sentences."""
+    if not isinstance(values, dict):
+        raise UserError(f"{path} does not describe a draft head.")
+    layout = next((layout for layout in _ALL if layout.is_this(values)), None)
+    if layout is None:
+        named = values.get("speculators_model_type") or values.get("model_type")
+        known = ", ".join(each.word for each in _ALL)
+        raise UserError(f"{path} describes a '{str(named)[:40]}', which is no draft head evprof knows: {known}.")
+    if layout.kind == MEDUSA:
+        numbers = _Numbers(path, values)
+        hidden, rows = (numbers.whole(name, most, 0) for name, most in _SIZES.items())
+        return FoundHead(layout, _text(values.get("base_model_name_or_path")), hidden, rows, {LAYOUT: layout.key})
+    layer = values.get(layout.layer) if layout.layer else values
+    if not isinstance(layer, dict):
+        raise UserError(f"{path} lacks '{layout.layer}', which describes the head's layer; download the head again.")
+    numbers = _Numbers(path, layer)
+    hidden, rows = (numbers.whole(name, most, _LLAMA[name]) for name, most in _SIZES.items())
+    config = {LAYOUT: layout.key, **_layer(numbers, hidden)}
+    if layout.reads == LAYERS:
+        config |= _fusion(layout, path, values, rows, hidden)
+    _refuse_unknown(layout, path, values)
+    return FoundHead(layout, _target_of(values), hidden, rows, config)
+
+
+_SIZES = {"hidden_size": _MOST_WIDTH, "vocab_size": _MOST_ROWS}
+
+
+class _Numbers:
+    """Numbers of a configuration, each held against its bounds. Raises UserError with the field's name."""
+
+    def __init__(self, path: Path, values: Mapping[str, Any]) -> None:
+        self.path, self.values = path, values
+
+    def whole(self, name: str, most: int, default: int, *, least: int = 1) -> int:
+        value = self.values.get(name)
+        value = default if value is None else value
+        if value == default == 0:
+            return 0
+        if type(value) is not int or not least <= value <= most:
+            raise UserError(
+                f"{self.path}: {name} is {str(value)[:40]}, and a head needs a whole number from {least} to {most}."
+            )
+        return value
+
+
+def _layer(numbers: _Numbers, hidden: int) -> dict[str, Any]:
+    """Sizes of the one decoder layer."""
+    path, values = numbers.path, numbers.values
+    layers = numbers.whole("num_hidden_layers", _MOST_LAYERS, _LLAMA["num_hidden_layers"])
+    if layers != 1:
+        raise UserError(f"{path} describes {layers} layers; evprof drafts with heads of one, and a model is no head.")
+    heads = numbers.whole("num_attention_heads", 4096, _LLAMA["num_attention_heads"])
+    kv_heads = numbers.whole("num_key_value_heads", 4096, heads)
+    head_dim = numbers.whole("head_dim", 4096, max(1, hidden // heads), least=2)
+    if heads % kv_heads or head_dim % 2:
+        raise UserError(f"{path}: {heads} heads of {head_dim} over {kv_heads} make no attention.")
+    if values.get("hidden_act", _LLAMA["hidden_act"]) != "silu":
+        raise UserError(f"{path}: the activation '{str(values['hidden_act'])[:40]}' is none that a Llama's head has.")
+    for name in ("attention_bias", "mlp_bias", "qkv_bias"):
+        if values.get(name):
+            raise UserError(f"{path}: {name} is set; evprof drafts for Llamas, whose heads have no such bias.")
+    eps = values.get("rms_norm_eps", _LLAMA["rms_norm_eps"])
+    if not isinstance(eps, int | float) or isinstance(eps, bool) or not 0 <= eps <= 1:
+        raise UserError(f"{path}: rms_norm_eps is {str(eps)[:40]}, and must lie from 0 to 1.")
+    return {
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "intermediate": numbers.whole("intermediate_size", _MOST_WIDTH, _LLAMA["intermediate_size"]),
+        "eps": float(eps),
+        "positions": numbers.whole("max_position_embeddings", _MOST_ROWS, _LLAMA["max_position_embeddings"]),
+        "rope": {name: values[name] for name in ("rope_theta", "rope_scaling", "rope_parameters") if values.get(name)},
+    }
+
+
+def _fusion(layout: HeadLayout, path: Path, values: Mapping[str, Any], rows: int, hidden: int) -> dict[str, Any]:
+    """What an EAGLE-3 head says beside its layer."""
+    numbers = _Numbers(path, values)
+    told = values.get("eagle_config")
+    eagle: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    if eagle.get("use_aux_hidden_state") is False:
+        raise UserError(f"{path}: use_aux_hidden_state is off; evprof knows EAGLE-3 heads that read inside the target.")
+    if numbers.whole("target_hidden_size", _MOST_WIDTH, hidden) != hidden:
+        raise UserError(
+            f"{path}: the head is {hidden} wide and its target {values['target_hidden_size']}; evprof drafts with "
+            "heads as wide as their target."
+        )
+    name = "eagle_aux_hidden_state_layer_ids"
+    layers = eagle.get(name, values.get(name))
+    if layers is not None and not _are_layers(layers):
+        raise UserError(f"{path}: {name} must be one to eight different layers, not {str(layers)[:60]}.")
+    flags = {flag: values.get(flag) for flag in ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")}
+    for flag, value in flags.items():
+        if not isinstance(value, bool | None):
+            raise UserError(f"{path}: {flag} is {str(value)[:40]}, and must be true or false.")
+    normed = flags["norm_output"]
+    return {
+        "draft_vocabulary": numbers.whole("draft_vocab_size", _MOST_ROWS, 32_000 if layout.layer else rows),
+        "layers": None if layers is None else sorted(layer + layout.layer_step for layer in layers),
+        "norm_before_residual": bool(flags["norm_before_residual"]),
+        "norm_before_fc": bool(flags["norm_before_fc"]),
+        "fc_norm": bool(flags["fc_norm"]),
+        "feeds_normed": bool(normed) if layout.feeds_normed else False,
+        "norms_head": True if layout.feeds_normed or normed is None else normed,
+    }
+
+
+def _are_layers(layers: Any) -> bool:
+    return (
+        isinstance(layers, list)
+        and 1 <= len(layers) <= 8
+        and all(type(layer) is int and 0 <= layer <= _MOST_LAYERS for layer in layers)
+        and len(set(layers)) == len(layers)
+    )
+
+
+def _refuse_unknown(layout: HeadLayout, path: Path, values: Mapping[str, Any]) -> None:
+    """Raises UserError for variants whose arithmetic is another."""
+    for name in ("layernorms", "add_para_norm"):
+        if values.get(name):
+            raise UserError(f"{path}: {name} is set; of {layout.word} heads evprof knows those without more norms.")
+
+
+def _architectures(config: Mapping[str, Any]) -> list[str]:
+    found = config.get("architectures")
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def _target_of(values: Mapping[str, Any]) -> str:
+    told = values.get("speculators_config")
+    verifier = told.get("verifier") if isinstance(told, dict) else None
+    return _text(verifier.get("name_or_path")) if isinstance(verifier, dict) else ""
+
+
+def _text(value: Any) -> str:
+    return value[:200] if isinstance(value, str) else ""

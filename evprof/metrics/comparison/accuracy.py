@@ -1,0 +1,190 @@
+"""How right configurations answer, beside what that takes: scores by task, per second and joule, and McNemar's test.
+
+Means, differences and rates are `estimates`' own, over samples and scenes. Right answers per second are the mean score
+over the mean time of the same samples (all right answers by all time), not a mean of each run's own ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+from typing import Any
+
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.scoring import RIGHT, SCORING_RULES
+from evprof.metrics.arithmetic.mcnemar import McNemar
+from evprof.metrics.configurations.gathering import Configuration, SampleKey
+from evprof.metrics.estimates.estimates import Estimate, Read, difference_of, mean_of, observe, ratio_of
+from evprof.metrics.figures.energy import energy_j
+from evprof.metrics.figures.scores import score
+from evprof.metrics.figures.stages import END_TO_END, total_ms
+
+MS_PER_S = 1000.0
+
+MOST_TASKS = 100
+"""Tasks that are told apart; what is beyond counts only in all."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The answers of a configuration, or of one `task` of it ("" of all), that can be right or wrong."""
+
+    column: Configuration
+    runs: tuple[RunLog, ...]
+    basis: str = END_TO_END
+    task: str = ""
+
+    @property
+    def samples(self) -> int:
+        """How many samples they are of."""
+        return len({(run.info.sample.name, run.info.sample.prompt) for run in self.runs})
+
+    @cached_property
+    def scores(self) -> dict[str, Estimate]:
+        """The mean of each score that any answer has."""
+        found = {key: self._mean(lambda run, key=key: score(run, key)) for key in SCORING_RULES}
+        return {key: estimate for key, estimate in found.items() if estimate is not None}
+
+    @cached_property
+    def total_ms(self) -> Estimate | None:
+        """The mean time of an answer, in ms."""
+        return self._mean(self._ms)
+
+    @cached_property
+    def energy_j(self) -> Estimate | None:
+        """The mean energy of an answer, in J."""
+        return self._mean(self._joules)
+
+    @cached_property
+    def per_second(self) -> Estimate | None:
+        """Right answers per second."""
+        return self._per(lambda run: None if (spent := self._ms(run)) is None else spent / MS_PER_S)
+
+    @cached_property
+    def per_joule(self) -> Estimate | None:
+        """Right answers per joule."""
+        return self._per(self._joules)
+
+    def _ms(self, run: RunLog) -> float | None:
+        return total_ms(run, self.basis)
+
+    def _joules(self, run: RunLog) -> float | None:
+        return energy_j(run, self.basis)
+
+    def _mean(self, read: Read) -> Estimate | None:
+        return mean_of(observe(self.runs, read, self.column.session))
+
+    def _per(self, read: Read) -> Estimate | None:
+        taken = [run for run in self.runs if read(run) is not None]
+        spent = observe(taken, read, self.column.session)
+        return ratio_of(spent, observe(taken, lambda run: score(run, RIGHT), self.column.session))
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of `accuracy` in the documents of `compare` and `suite`."""
+        return {
+            "task": self.task or None,
+            "samples": self.samples,
+            "runs": len(self.runs),
+            "scores": {key: estimate_document(estimate) for key, estimate in self.scores.items()},
+            "total_ms": estimate_document(self.total_ms),
+            "energy_j": estimate_document(self.energy_j),
+            "right_per_s": estimate_document(self.per_second),
+            "right_per_j": estimate_document(self.per_joule),
+        }
+
+
+def estimate_document(found: Estimate | None) -> dict[str, Any] | None:
+    """A mean with its interval as plain values; None of nothing."""
+    return None if found is None else {"mean": found.value, "ci95": list(found.interval) if found.interval else None}
+
+
+def accuracy_of(column: Configuration, basis: str = END_TO_END) -> Accuracy | None:
+    """The scored answers of a configuration; None where no sample expects an answer."""
+    runs = tuple(run for run in column.runs if score(run, RIGHT) is not None)
+    return Accuracy(column, runs, basis) if runs else None
+
+
+def by_task(whole: Accuracy) -> list[Accuracy]:
+    """The same by task, in order of the runs; nothing where there is one task or none."""
+    found: dict[str, list[RunLog]] = {}
+    for run in whole.runs:
+        task = run.info.sample.task
+        if task in found or len(found) < MOST_TASKS:
+            found.setdefault(task, []).append(run)
+    if len(found) < 2:
+        return []
+    return [Accuracy(whole.column, tuple(runs), whole.basis, task or "(no task)") for task, runs in found.items()]
+
+
+@dataclass(frozen=True)
+class PairedAccuracy:
+    """Two configurations over the samples both answered: the difference of their right answers, and McNemar's test."""
+
+    mcnemar: McNemar
+    difference: Estimate | None
+
+    def to_json(self) -> dict[str, Any]:
+        """`mcnemar` of an entry of `pairs`."""
+        test = self.mcnemar
+        return {
+            "pairs": test.pairs,
+            "both": test.both,
+            "only_baseline": test.base,
+            "only_other": test.other,
+            "neither": test.neither,
+            "exact_p": test.exact_p,
+            "chi2": test.chi2,
+            "chi2_p": test.chi2_p,
+            "difference": estimate_document(self.difference),
+        }
+
+
+def paired_accuracy(base: Configuration, other: Configuration) -> PairedAccuracy | None:
+    """Both sides' right answers in pairs of a sample each; None where none was scored for both.
+
+    Of a sample that was asked several times a side counts as right where more than half of its answers are.
+    """
+    below, above = _right_by_sample(base), _right_by_sample(other)
+    common = [key for key in below if key in above]
+    if not common:
+        return None
+    sides = [
+        observe([run for key in common for run in column.samples()[key]], lambda run: score(run, RIGHT), column.session)
+        for column in (base, other)
+    ]
+    # Whether an answer is right hangs on no process's pace.
+    alone = [[entry._replace(session="") for entry in side] for side in sides]
+    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), difference_of(*alone))
+
+
+def _right_by_sample(column: Configuration) -> dict[SampleKey, bool]:
+    found = {}
+    for key, runs in column.samples().items():
+        scored = [value for run in runs if (value := score(run, RIGHT)) is not None]
+        if scored:
+            found[key] = fmean(scored) > 0.5
+    return found
+
+
+def accuracy_document(listed: Sequence[Configuration], basis: str = END_TO_END) -> dict[str, Any] | None:
+    """`accuracy` of the `compare` document: the rules, and every column in all and by task; None without a score."""
+    wholes = [accuracy_of(column, basis) for column in listed]
+    if not any(wholes):
+        return None
+    return {
+        "rules": rules_document(),
+        "columns": [
+            None if whole is None else whole.to_json() | {"tasks": [part.to_json() for part in by_task(whole)]}
+            for whole in wholes
+        ],
+    }
+
+
+def rules_document() -> list[dict[str, Any]]:
+    """The scoring rules as plain values, told wherever scores stand."""
+    return [
+        {"key": rule.key, "version": rule.version, "rule": rule.rule, "source": rule.source or None}
+        for rule in SCORING_RULES.values()
+    ]

@@ -1,0 +1,133 @@
+"""How right an answer is: against the wordings, or the choices, that its sample expects (`vocabulary/scoring`).
+
+A score is None where nothing is expected, or its rule is not for such a question; an answer that says nothing scores 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from evprof.core.expected_answer import LETTERS
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
+from evprof.metrics.figures.decoding import answer_text
+from evprof.metrics.figures.kept import kept
+from evprof.metrics.figures.texts import rouge_l, squad_words, token_f1
+
+_BEGINS = re.compile(r"[\s*(\[]*([A-Za-z])[*]*(?:[)\].:,]|[ \t]*(?:\n|\Z))")
+_NAMED = re.compile(
+    r"(?:(?i:answer\s+is)|(?i:answer)\s*:|(?i:option)|(?i:choice))[\s:*(\[]*"
+    r"([A-Z](?![A-Za-z'])|[a-z](?=[*)\].:,]|\s*\Z))"
+)
+_IN_BRACKETS = re.compile(r"\(([A-Za-z])\)")
+
+MOST_READ = 100_000
+"""Characters of an answer that a choice is looked for in."""
+
+
+def named_choice(answer: str, choices: Sequence[str]) -> int | None:
+    """The place of the choice that an answer names, by the rule CHOICE; None where it names none, or several."""
+    text = answer[:MOST_READ]
+    begins = _BEGINS.match(text)
+    if begins and (found := _place(begins[1], choices)) is not None:
+        return found
+    named = [place for letter in _NAMED.findall(text) if (place := _place(letter, choices)) is not None]
+    if named:
+        return named[-1]
+    bracketed = {place for letter in _IN_BRACKETS.findall(text) if (place := _place(letter, choices)) is not None}
+    if bracketed:
+        return bracketed.pop() if len(bracketed) == 1 else None
+    return _said_choice(text, choices)
+
+
+def _place(letter: str, choices: Sequence[str]) -> int | None:
+    place = LETTERS.index(letter.upper())
+    return place if place < len(choices) else None
+
+
+def _said_choice(text: str, choices: Sequence[str]) -> int | None:
+    """The only choice whose words stand in the answer, leaving out those inside a longer one that does, too."""
+    said = f" {' '.join(squad_words(text))} "
+    worded = [f" {' '.join(squad_words(choice))} " for choice in choices]
+    found = [place for place, words in enumerate(worded) if words.strip() and words in said]
+    longest = [
+        place
+        for place in found
+        if not any(worded[place] != worded[other] and worded[place] in worded[other] for other in found)
+    ]
+    return longest[0] if len(longest) == 1 else None
+
+
+def scores_of(answer: str, sample: Sample) -> dict[str, float]:
+    """Every score of an answer by its rule; {} where the sample expects nothing."""
+    return {key: value for key in SCORING_RULES if (value := score_of(key, answer, sample)) is not None}
+
+
+def score_of(key: str, answer: str, sample: Sample) -> float | None:
+    """The score of an answer by one rule, 0…1; None where that rule is not for this question."""
+    expected = sample.expected
+    if expected is not None and expected.choices:
+        if key not in (CHOICE, RIGHT) or expected.right is None:
+            return None
+        return float(named_choice(answer, expected.choices) == expected.right)
+    scored = [_SCORES[key](answer, wanted) for wanted in sample.answers] if key in _SCORES else []
+    return max((value for value in scored if value is not None), default=None)
+
+
+def _exact(answer: str, wanted: str) -> float | None:
+    words = squad_words(wanted)
+    return float(squad_words(answer) == words) if words else None
+
+
+def _f1(answer: str, wanted: str) -> float | None:
+    found = token_f1(answer, wanted)
+    return None if found is None else found.f1
+
+
+def _rouge(answer: str, wanted: str) -> float | None:
+    found = rouge_l(answer, wanted)
+    return None if found is None else found.f1
+
+
+_SCORES: dict[str, Callable[[str, str], float | None]] = {
+    RIGHT: _exact,
+    EXACT: _exact,
+    TOKEN_F1: _f1,
+    ROUGE_L: _rouge,
+}
+
+
+@kept(*((key,) for key in SCORING_RULES), key=lambda _, key: f"{key} {SCORING_RULES[key].version}")
+def score(run: RunLog, key: str) -> float | None:
+    """The score of a run's answer by one rule; None of a run that has not ended, or expects nothing."""
+    sample = run.info.sample
+    return score_of(key, answer_text(run), sample) if run.info.is_over and sample.is_scored else None
+
+
+KEPT_RIGHT = f"score {RIGHT} {SCORING_RULES[RIGHT].version}"
+"""What a session keeps under which whether an answer is right."""
+
+
+def scores_document(run: RunLog) -> dict[str, Any] | None:
+    """`accuracy` of a run: its scores, the choice that its answer names, and the rules; None where nothing is expected.
+
+    `named` is the letter of the choice, None where the answer names none or the question has no choices.
+    """
+    scored = {key: value for key in SCORING_RULES if (value := score(run, key)) is not None}
+    if not scored:
+        return None
+    return {
+        "scores": scored,
+        "named": named_letter(run),
+        "rules": {key: SCORING_RULES[key].sentence for key in scored},
+    }
+
+
+def named_letter(run: RunLog) -> str | None:
+    """The letter of the choice that a run's answer names; None where it names none, or there are no choices."""
+    expected = run.info.sample.expected
+    place = named_choice(answer_text(run), expected.choices) if expected else None
+    return None if place is None else LETTERS[place]

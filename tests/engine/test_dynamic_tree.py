@@ -1,0 +1,244 @@
+"""Trees that grow where a drafter is sure: the nodes are those brute force chooses, answers the target's own, draws its
+law."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from transformers import LlamaForCausalLM
+
+from engines.adapters.medusa import load_medusa
+from engines.adapters.published import load_head
+from engines.decoder.decoding import Limits
+from engines.decoder.llama import LlamaDecoder
+from engines.drafters import dynamic_tree
+from engines.drafters.drafter import Proposal
+from engines.drafters.dynamic_tree import grow
+from engines.drafters.eagle_drafter import EagleDrafter
+from engines.drafters.medusa_drafter import MedusaDrafter
+from engines.speculation.verification import Verifier
+from evprof.core.errors import UserError
+from evprof.core.records import RoundRecord
+from evprof.core.vocabulary.speculation import DynamicTree, SpeculationSettings
+from evprof.loaders.adapters import read_adapter
+from published_heads import Reference, eagle1, eagle3, medusa, save
+
+ROWS = 24
+
+
+@pytest.fixture(scope="session")
+def kit(played_rounds: ModuleType) -> ModuleType:
+    return played_rounds
+
+
+@pytest.fixture(scope="module")
+def target(make_llama: Any) -> LlamaForCausalLM:
+    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
+    return made
+
+
+@pytest.fixture(scope="module")
+def decoder(target: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(target)
+
+
+Path_ = tuple[int, ...]
+
+
+class Drawn:
+    """A drafter of `rows` tokens whose logits after a path are drawn from its spelling; some are equal."""
+
+    def __init__(self, seed: int, rows: int, spread: int) -> None:
+        self.seed, self.rows, self.spread = seed, rows, spread
+        self.paths: list[Path_] = [()]
+
+    def logits(self, path: Path_) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(hash((self.seed, path)) % (1 << 62))
+        return torch.randint(0, self.spread + 1, (self.rows,), generator=generator).float()
+
+    def expand(self, ids: torch.Tensor, rows: torch.Tensor, level: int) -> torch.Tensor:
+        self.paths = [(*self.paths[row], token) for row, token in zip(rows.tolist(), ids.tolist(), strict=True)]
+        assert {len(path) for path in self.paths} == {level}
+        return torch.stack([self.logits(path) for path in self.paths])
+
+    def chance(self, path: Path_) -> float:
+        return float(sum(self.logits(path[:end]).log_softmax(-1)[path[end]] for end in range(len(path))))
+
+
+def paths_of(proposal: Proposal) -> list[Path_]:
+    assert proposal.parents is not None
+    found: list[Path_] = []
+    for token, parent in zip(proposal.ids.tolist(), proposal.parents, strict=True):
+        assert parent < len(found)
+        found.append((*(found[parent] if parent >= 0 else ()), token))
+    return found
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    rows=st.integers(1, 4),
+    spread=st.sampled_from([0, 1, 5]),
+    nodes=st.integers(1, 30),
+    depth=st.integers(1, 3),
+)
+@settings(deadline=None, max_examples=150)
+def test_the_nodes_are_the_likeliest_of_all_paths(seed: int, rows: int, spread: int, nodes: int, depth: int) -> None:
+    """Wider than it has nodes, nothing better is missed: the tree is the best there is."""
+    drawn = Drawn(seed, rows, spread)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dynamic_tree, "WIDTH", 64)
+        proposal = grow(
+            drawn.logits(())[None], drawn.expand, DynamicTree(nodes, depth), choices=rows, is_stopped=lambda: False
+        )
+    found = paths_of(proposal)
+    every = [path for length in range(1, depth + 1) for path in product(range(rows), repeat=length)]
+    assert len(set(found)) == len(found) == proposal.size == min(nodes, len(every))
+    best = sorted((drawn.chance(path) for path in every), reverse=True)[: proposal.size]
+    assert sorted((drawn.chance(path) for path in found), reverse=True) == pytest.approx(best, abs=1e-4)
+
+
+def by_hand(drawn: Drawn, limits: DynamicTree, wide: int) -> list[float]:
+    """Chances of the nodes of a tree that looks below `wide` nodes of a level, written plainly."""
+    width = min(wide, drawn.rows)
+    kept: list[tuple[float, Path_]] = [(drawn.chance((token,)), (token,)) for token in range(drawn.rows)]
+    seen = frontier = sorted(kept, key=lambda one: -one[0])[:width]
+    for _ in range(1, limits.depth):
+        below: list[tuple[float, Path_]] = []
+        for chance, path in frontier:
+            law = drawn.logits(path).log_softmax(-1).tolist()
+            children = sorted(range(drawn.rows), key=law.__getitem__, reverse=True)[:width]
+            below += [(chance + law[token], (*path, token)) for token in children]
+        seen = seen + below
+        frontier = sorted(below, key=lambda one: -one[0])[:wide]
+    return sorted((chance for chance, _ in seen), reverse=True)[: limits.nodes]
+
+
+@given(seed=st.integers(0, 10_000), rows=st.integers(4, 40), nodes=st.integers(1, 60), depth=st.integers(1, 5))
+@settings(deadline=None, max_examples=60)
+def test_a_narrow_tree_is_what_the_paper_says(seed: int, rows: int, nodes: int, depth: int) -> None:
+    drawn, limits = Drawn(seed, rows, 1 << 20), DynamicTree(nodes, depth)
+    drawn.logits = lambda path: Drawn.logits(drawn, path) / (1 << 18)  # type: ignore[method-assign]
+    proposal = grow(drawn.logits(())[None], drawn.expand, limits, choices=rows, is_stopped=lambda: False)
+    wide = min(dynamic_tree.WIDTH, nodes)
+    found = [drawn.chance(path) for path in paths_of(proposal)]
+    assert sorted(found, reverse=True) == pytest.approx(by_hand(drawn, limits, wide), abs=1e-3)
+    assert proposal.logits is not None
+    for path, logits in zip(paths_of(proposal), proposal.logits, strict=True):
+        assert torch.equal(logits[0], drawn.logits(path[:-1]))
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("limits", [DynamicTree(1, 1), DynamicTree(6, 3), DynamicTree(40, 5)])
+@pytest.mark.parametrize("kind", ["EAGLE-1", "EAGLE-3", "Medusa"])
+def test_answers_are_the_targets_own(
+    *,
+    kind: str,
+    limits: DynamicTree,
+    decoder: LlamaDecoder,
+    target: LlamaForCausalLM,
+    sink: Any,
+    kit: ModuleType,
+    tmp_path: Path,
+) -> None:
+    make = drafting(kind, decoder, target, tmp_path, dynamic=limits)
+    for seed in range(3):
+        prompt = kit.prompt_of(seed, 1 + 4 * seed, ROWS)
+        expected = kit.plain(decoder, prompt, Limits(24), sink)
+        sink.records.clear()
+        done = kit.play(kit.cached(decoder), make, prompt, Limits(24), sink, gamma=limits.depth)
+        assert done.ids == expected
+        kit.assert_cache_is_fresh(done.target, target, kit.sequence(prompt, done.ids[:-1]))
+        assert all(record.drafted <= limits.nodes for record in sink.of(RoundRecord))
+
+
+def drafting(kind: str, decoder: LlamaDecoder, target: LlamaForCausalLM, folder: Path, **more: Any) -> Any:
+    makers: dict[str, Any] = {
+        "EAGLE-1": eagle1,
+        "EAGLE-3": lambda folder, config: eagle3(folder, config, choices=13),
+        "Medusa": medusa,
+    }
+    save(makers[kind](folder / "head", target.config))
+    info = read_adapter(str(folder / "head"))
+    if kind == "Medusa":
+        heads = load_medusa(info, decoder)
+        return lambda one: MedusaDrafter("head", heads, one, **more)
+    head = load_head(info, decoder)
+    return lambda one: EagleDrafter("head", head, one, frozenset(), **more)
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_a_heads_tree_is_what_its_reference_thinks(
+    decoder: LlamaDecoder, target: LlamaForCausalLM, kit: ModuleType, tmp_path: Path, sink: Any
+) -> None:
+    """Branches see their own ancestors only: each node's logits are those of its path drafted as a chain."""
+    make = drafting("EAGLE-1", decoder, target, tmp_path, dynamic=DynamicTree(25, 4))
+    reference = Reference(eagle1(tmp_path / "head", target.config), target)
+    prompt = kit.prompt_of(2, 8, ROWS)
+    ids = prompt[0].tolist()
+    one = kit.cached(decoder)
+    drafter = make(one)
+    one.keeps_features, one.reads = True, drafter.reads
+    first = int(one.prefill(decoder.embed(prompt), kit.NEVER).argmax())
+    drafter.start(kit.PromptContext(ids, one.prompt_embeddings, one.features))
+    proposal = drafter.propose([first], 4, lambda: False)
+    states = reference.states(torch.tensor(ids))
+    for path, logits in zip(paths_of(proposal), proposal.logits, strict=True):
+        places, embeddings = states, reference.embeddings(torch.tensor([*ids[1:], first]))
+        for token in path[:-1]:
+            places = torch.cat([places, reference.guesses(places, embeddings)[-1:]])
+            embeddings = torch.cat([embeddings, reference.embeddings(torch.tensor([token]))])
+        expected = target.lm_head(reference.guesses(places, embeddings)[-1])
+        assert torch.allclose(logits[0], expected, atol=1e-3 * float(expected.abs().max()))
+
+
+def follows(proposal: Proposal, verifier: Verifier, logits: torch.Tensor, *, wrong: bool = False) -> tuple[int, ...]:
+    """The tokens of one round; `wrong` takes the drafter's likeliest child wherever one hangs."""
+    if wrong:
+        return (int(proposal.ids[0]),)
+    read = verifier.look(proposal, logits).tolist()
+    return verifier.conclude(proposal, read, frozenset()).emitted
+
+
+@pytest.mark.parametrize("is_mutant", [False, True])
+def test_a_sampled_round_keeps_the_targets_law(is_mutant: bool) -> None:
+    """First and second token of rounds with a dynamic tree, by chi-square; one that trusts the drafter is found out."""
+    rows, draws = 6, 12_000
+    drawn = Drawn(3, rows, 3)
+    proposal = grow(drawn.logits(())[None], drawn.expand, DynamicTree(9, 3), choices=rows, is_stopped=lambda: False)
+    nodes = paths_of(proposal)
+
+    def law_after(path: Path_) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(hash((9, path)) % (1 << 62))
+        return torch.randn(rows, generator=generator)
+
+    logits = torch.stack([law_after(path) for path in [(), *nodes]])
+    verifier = Verifier(lambda each: each.softmax(-1), torch.Generator().manual_seed(0))
+    outcomes = [follows(proposal, verifier, logits, wrong=is_mutant and draw % 10 == 0) for draw in range(draws)]
+    law = law_after(()).softmax(-1)
+    counts = torch.bincount(torch.tensor([outcome[0] for outcome in outcomes]), minlength=rows)
+    chances = [chisquare(counts.numpy(), (law * draws).numpy(), sum_check=False).pvalue]
+    for token in {path[0] for path in nodes if len(path) == 1}:
+        second = [outcome[1] for outcome in outcomes if outcome[0] == token and len(outcome) > 1]
+        if len(second) > 200:
+            found = torch.bincount(torch.tensor(second), minlength=rows)
+            wanted = law_after((token,)).softmax(-1) * len(second)
+            chances.append(chisquare(found.numpy(), wanted.numpy(), sum_check=False).pvalue)
+    assert len(chances) > 2
+    assert (min(chances) < 1e-6) == is_mutant
+
+
+def test_the_setting_is_checked() -> None:
+    asked = SpeculationSettings(drafter="eagle", adapter="x", tree="dynamic:24:6")
+    asked.check()
+    assert asked.dynamic == DynamicTree(24, 6)
+    assert (asked.nodes, asked.levels, asked.widths) == (24, 6, ())
+    with pytest.raises(UserError, match="256 is the most"):
+        SpeculationSettings(drafter="eagle", adapter="x", tree="dynamic:257:6").check()

@@ -1,0 +1,370 @@
+"""Published heads drafting: hidden states and drafts as a reference computes them, answers the target's own, misfits
+and damage refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import LlamaForCausalLM
+
+from engines.adapters.head_pass import HeadPass
+from engines.adapters.published import load_head
+from engines.decoder.decoding import Limits
+from engines.decoder.llama import LlamaDecoder
+from engines.decoder.sampling import distribution
+from engines.drafters.drafter import PromptContext
+from engines.drafters.eagle_drafter import EagleDrafter
+from engines.speculation.verification import Verifier
+from evprof.core.errors import UserError
+from evprof.core.records import RoundRecord
+from evprof.core.vocabulary.generation import GenerationSettings
+from evprof.loaders.adapters import read_adapter
+from published_heads import Reference, Written, eagle1, eagle3, save
+
+ROWS = 24
+Make = Callable[[Path, Any], Written]
+
+HEADS: dict[str, Make] = {
+    "EAGLE-1": eagle1,
+    "EAGLE-1 without a bias": lambda folder, config: eagle1(folder, config, bias=False, seed=1),
+    "EAGLE-1 as speculators saves it": lambda folder, config: eagle1(folder, config, layout="speculators-eagle"),
+    "MSD": lambda folder, config: eagle1(folder, config, layout="msd", seed=2),
+    "EAGLE-3": eagle3,
+    "EAGLE-3 over fewer tokens": lambda folder, config: eagle3(folder, config, choices=11, seed=3),
+    "EAGLE-3 with embeddings": lambda folder, config: eagle3(folder, config, own_embeddings=True, seed=4),
+    "EAGLE-3, residual normed": lambda folder, config: eagle3(folder, config, norm_before_residual=True, seed=5),
+    "EAGLE-3 without a norm before its head": lambda folder, config: eagle3(folder, config, norm_output=False),
+    "EAGLE-3.1": lambda folder, config: eagle3(
+        folder, config, fc_norm=True, norm_output=True, choices=13, layout="speculators-eagle3", seed=6
+    ),
+    "EAGLE-3, reading under one norm": lambda folder, config: eagle3(
+        folder, config, norm_before_fc=True, layout="speculators-eagle3", reads=(0, 2, 4), seed=7
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def kit(played_rounds: ModuleType) -> ModuleType:
+    return played_rounds
+
+
+@pytest.fixture(scope="module")
+def target(make_llama: Any) -> LlamaForCausalLM:
+    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
+    return made
+
+
+@pytest.fixture(scope="module")
+def decoder(target: LlamaForCausalLM) -> LlamaDecoder:
+    return LlamaDecoder.take_over(target)
+
+
+def drafting(folder: Path, decoder: LlamaDecoder, **more: Any) -> Any:
+    head = load_head(read_adapter(str(folder)), decoder)
+    return lambda one: EagleDrafter("head", head, one, frozenset(), **more)
+
+
+def ids_of(kit: ModuleType, seed: int, length: int) -> list[int]:
+    made: list[int] = kit.prompt_of(seed, length, ROWS)[0].tolist()
+    return made
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("name", HEADS)
+def test_hidden_states_and_drafts_are_the_references(
+    name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, kit: ModuleType, tmp_path: Path
+) -> None:
+    written = save(HEADS[name](tmp_path / "head", target.config))
+    reference = Reference(written, target)
+    head = load_head(read_adapter(str(tmp_path / "head")), decoder)
+    largest = 0.0
+    for seed in range(4):
+        ids = ids_of(kit, seed, 3 + 5 * seed)
+        tokens, guesses = reference.chain(ids, 6)
+        one = kit.cached(decoder)
+        one.keeps_features, one.reads = True, head.reads
+        one.prefill(decoder.embed(torch.tensor([ids[:-1]])), kit.NEVER)
+        states = head.taken(one.features[0], decoder)
+        passes = HeadPass(head, decoder, 8)
+        behind = torch.tensor(ids[1:])
+        passes.look_back(states[:-1], head.embed(behind[:-1], decoder))
+        guess, token = passes.follow(states[-1:], behind[-1:]), None
+        made: list[int] = []
+        for place in range(6):
+            largest = max(largest, float((guess[0] - guesses[place]).abs().max() / guesses[place].abs().max()))
+            token = passes.logits(guess).argmax(-1)
+            made.append(int(token))
+            guess = passes.follow(guess, token)
+        assert made == tokens
+    print(f"{name}: largest difference {largest:.1e} of the largest state")
+    assert largest < 1e-4
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("widths", [(), (3, 2, 1)])
+@pytest.mark.parametrize("name", HEADS)
+def test_answers_are_the_targets_own(
+    *,
+    name: str,
+    widths: tuple[int, ...],
+    decoder: LlamaDecoder,
+    target: LlamaForCausalLM,
+    sink: Any,
+    kit: ModuleType,
+    tmp_path: Path,
+) -> None:
+    save(HEADS[name](tmp_path / "head", target.config))
+    for seed in range(3):
+        prompt = kit.prompt_of(seed, 1 + 4 * seed, ROWS)
+        expected = kit.plain(decoder, prompt, Limits(24), sink)
+        make = drafting(tmp_path / "head", decoder, widths=widths)
+        done = kit.play(kit.cached(decoder), make, prompt, Limits(24), sink, gamma=len(widths) or 4)
+        assert done.ids == expected
+        kit.assert_cache_is_fresh(done.target, target, kit.sequence(prompt, done.ids[:-1]))
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("name", ["EAGLE-1", "EAGLE-3 over fewer tokens", "EAGLE-3.1"])
+def test_rounds_draft_what_the_reference_drafts(
+    *, name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, tmp_path: Path
+) -> None:
+    """After acceptance and rollback, too: each round anew from true states."""
+    written = save(HEADS[name](tmp_path / "head", target.config))
+    reference = Reference(written, target)
+    prompt = kit.prompt_of(3, 9, ROWS)
+    make = drafting(tmp_path / "head", decoder)
+    done = kit.play(kit.cached(decoder), make, prompt, Limits(20), sink, gamma=3, chunk=4)
+    answer: list[int] = [done.ids[0]]
+    for record in sink.of(RoundRecord):
+        if record.drafted:
+            expected, _ = reference.chain([*prompt[0].tolist(), *answer], record.drafted)
+            assert record.drafted_ids == ",".join(map(str, expected))
+        answer = done.ids[: len(answer) + record.emitted]
+    assert answer == done.ids
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_msd_sees_pictures_as_they_are(
+    decoder: LlamaDecoder, target: LlamaForCausalLM, kit: ModuleType, tmp_path: Path
+) -> None:
+    written = save(HEADS["MSD"](tmp_path / "head", target.config))
+    reference = Reference(written, target)
+    torch.manual_seed(0)
+    visual = torch.randn(4, target.config.hidden_size)
+    text = ids_of(kit, 1, 7)
+    embeddings = torch.cat(
+        [target.model.embed_tokens(torch.tensor(text[:3])), visual, target.model.embed_tokens(torch.tensor(text[3:]))]
+    )
+    one = kit.cached(decoder)
+    drafter = drafting(tmp_path / "head", decoder)(one)
+    one.keeps_features, one.reads = True, drafter.reads
+    first = int(one.prefill(embeddings[None], kit.NEVER).argmax())
+    drafter.start(PromptContext(text, one.prompt_embeddings, one.features, visual, (3,)))
+    proposal = drafter.propose([first], 5, lambda: False)
+    pictures = torch.tensor([False] * 2 + [True] * 4 + [False] * 5)
+    behind = torch.cat([embeddings[1:], target.model.embed_tokens(torch.tensor([first]))])
+    expected, _ = reference.chain_from(reference.states_of(embeddings), behind, 5, pictures)
+    assert proposal.ids.tolist() == expected
+    assert PromptContext(text, slots=(3,)).places(11) == [*text[:3], *[-200] * 4, *text[3:]]
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_drawn_tokens_keep_the_targets_law(
+    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, tmp_path: Path
+) -> None:
+    """Seeded alike an answer comes out alike, and tokens that the head does not know are reached."""
+    save(eagle3(tmp_path / "head", target.config, choices=2))
+    settings = GenerationSettings(temperature=1.0, top_p=1.0)
+
+    def law(logits: torch.Tensor) -> torch.Tensor:
+        return distribution(logits, settings)
+
+    def answer(seed: int) -> list[int]:
+        generator = torch.Generator().manual_seed(seed)
+        make = drafting(tmp_path / "head", decoder, law=law, generator=torch.Generator().manual_seed(seed))
+        done = kit.play(
+            kit.cached(decoder), make, kit.prompt_of(1, 5, ROWS), Limits(40), sink, verifier=Verifier(law, generator)
+        )
+        ids: list[int] = done.ids
+        return ids
+
+    assert answer(1) == answer(1)
+    assert len({*answer(1), *answer(2)}) > 2
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_old_bin_files_open_as_well(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path) -> None:
+    one = save(eagle1(tmp_path / "one", target.config))
+    save(eagle1(tmp_path / "other", target.config), as_bin=True)
+    mine, theirs = (load_head(read_adapter(str(tmp_path / name)), decoder) for name in ("one", "other"))
+    assert one.tensors
+    for name, tensor in mine.state_dict().items():
+        assert torch.equal(tensor, theirs.state_dict()[name])
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_the_targets_own_embeddings_are_not_held_twice(
+    decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path
+) -> None:
+    written = eagle1(tmp_path / "head", target.config)
+    written.tensors["embed_tokens.weight"] = target.model.embed_tokens.weight.detach().clone()
+    written.tensors["lm_head.weight"] = torch.zeros(ROWS, 64)
+    save(written)
+    assert load_head(read_adapter(str(tmp_path / "head")), decoder).embedding is None
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_rows_added_to_a_target_are_its_own(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path) -> None:
+    """A head may know fewer tokens than its target has rows: padding, and what a tokenizer has got since."""
+    written = eagle3(tmp_path / "head", target.config, own_embeddings=True)
+    for name in ("embed_tokens.weight", "lm_head.weight"):
+        written.tensors[name] = written.tensors[name][:-2].clone()
+    written.config |= {"vocab_size": ROWS - 2, "draft_vocab_size": ROWS - 2}
+    save(written)
+    head = load_head(read_adapter(str(tmp_path / "head")), decoder)
+    assert head.embedding is not None
+    assert torch.equal(head.embedding[-2:], decoder.embed_tokens.weight[-2:])
+    assert head.logits(torch.randn(3, 64), decoder).argmax(-1).max() < ROWS - 2
+
+
+Damage = Callable[[Written], Any]
+
+
+def _set(**changed: Any) -> Damage:
+    return lambda written: written.config.update(changed)
+
+
+def _layer(written: Written) -> dict[str, Any]:
+    found: dict[str, Any] = written.config.get("transformer_layer_config", written.config)
+    return found
+
+
+def _tensor(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Damage:
+    return lambda written: written.tensors.update({name: change(written.tensors[name])})
+
+
+DAMAGED: dict[str, tuple[Make, Damage, str]] = {
+    "another width": (eagle1, _set(hidden_size=32, intermediate_size=48), "for a target with hidden size 32"),
+    "another vocabulary": (eagle1, _set(vocab_size=ROWS + 1), f"for a target with {ROWS + 1} tokens"),
+    "a whole model": (eagle1, _set(num_hidden_layers=32), "describes 32 layers"),
+    "a tensor missing": (eagle1, lambda written: written.tensors.pop("fc.weight"), "lacks 'fc.weight'"),
+    "a tensor too many": (
+        eagle1,
+        lambda written: written.tensors.update(more=torch.zeros(2)),
+        "holds 'more', which is no part",
+    ),
+    "ViSpec": (
+        eagle1,
+        lambda written: written.tensors.update({"imadpt.query": torch.zeros(2)}),
+        "a head of ViSpec",
+    ),
+    "another shape": (
+        eagle1,
+        _tensor("fc.weight", lambda tensor: tensor[:, 1:].contiguous()),
+        "'fc.weight' is of shape",
+    ),
+    "not a number": (eagle1, _tensor("fc.weight", lambda tensor: tensor * torch.nan), "not finite"),
+    "whole numbers": (eagle1, _tensor("fc.bias", lambda tensor: tensor.long()), "weights are needed"),
+    "no attention": (eagle1, _set(num_key_value_heads=3), "make no attention"),
+    "a width of nothing": (eagle1, _set(intermediate_size=0), "intermediate_size is 0"),
+    "a width without end": (eagle1, _set(hidden_size=1 << 40), "hidden_size is 1099511627776"),
+    "a width in words": (eagle1, _set(num_attention_heads="four"), "num_attention_heads is four"),
+    "a bias": (eagle1, _set(attention_bias=True), "attention_bias is set"),
+    "another activation": (eagle1, _set(hidden_act="gelu"), "the activation 'gelu'"),
+    "senseless positions": (eagle1, _set(rope_scaling={"rope_type": "yarn"}), "rotary positions cannot be computed"),
+    "positions that follow the length": (
+        eagle1,
+        _set(rope_scaling={"rope_type": "dynamic", "factor": 2.0}),
+        "changes with a prompt's length",
+    ),
+    "norms of HASS": (eagle1, _set(add_para_norm=True), "add_para_norm is set"),
+    "another model": (eagle1, _set(model_type="gpt2"), "is no draft head evprof knows"),
+    "no layer described": (
+        lambda folder, config: eagle3(folder, config, layout="speculators-eagle3"),
+        _set(transformer_layer_config=None),
+        "lacks 'transformer_layer_config'",
+    ),
+    "layers that are not there": (
+        eagle3,
+        _set(eagle_config={"eagle_aux_hidden_state_layer_ids": [1, 2, 30]}),
+        "reads what enters layers 2, 3, 31",
+    ),
+    "layers twice": (eagle3, _set(eagle_config={"eagle_aux_hidden_state_layer_ids": [1, 1, 2]}), "different layers"),
+    "the usual layers of a shallow target": (eagle3, _set(eagle_config={}), "reads what enters layers 2, 2, 1"),
+    "a flag in words": (eagle3, _set(norm_before_residual="yes"), "must be true or false"),
+    "narrower than its target": (eagle3, _set(target_hidden_size=128), "as wide as their target"),
+    "no reading inside": (eagle3, _set(eagle_config={"use_aux_hidden_state": False}), "use_aux_hidden_state is off"),
+    "a map out of bounds": (
+        lambda folder, config: eagle3(folder, config, choices=5),
+        _tensor("d2t", lambda tensor: tensor + ROWS),
+        "names tokens that the target does not have",
+    ),
+    "a map that wraps round": (
+        lambda folder, config: eagle3(folder, config, choices=5),
+        _tensor("d2t", lambda tensor: tensor.index_fill(0, torch.tensor([4]), (1 << 63) - 1)),
+        "names tokens that the target does not have",
+    ),
+    "a token twice": (
+        lambda folder, config: eagle3(folder, config, choices=5),
+        _tensor("d2t", lambda tensor: -torch.arange(5)),
+        "or one twice",
+    ),
+    "no map": (
+        lambda folder, config: eagle3(folder, config, choices=5),
+        lambda written: written.tensors.pop("d2t"),
+        "lacks 'd2t'",
+    ),
+    "a map in fractions": (
+        lambda folder, config: eagle3(folder, config, choices=5),
+        _tensor("d2t", lambda tensor: tensor.float()),
+        "whole numbers are needed",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_what_is_damaged_or_does_not_fit_is_refused(
+    what: str, decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path
+) -> None:
+    make, damage, sentence = DAMAGED[what]
+    written = make(tmp_path / "head", target.config)
+    damage(written)
+    save(written)
+    with pytest.raises(UserError, match=sentence):
+        load_head(read_adapter(str(tmp_path / "head")), decoder)
+
+
+def test_a_config_that_is_none_is_refused(tmp_path: Path) -> None:
+    for number, content in enumerate(("[]", "{", '{"a":' * 5000, json.dumps({"model_type": 5}))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "config.json").write_text(content)
+        with pytest.raises(UserError):
+            read_adapter(str(folder))
+
+
+def test_weights_that_run_code_are_refused(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path) -> None:
+    written = eagle1(tmp_path / "head", target.config)
+    written.folder.mkdir()
+    (written.folder / "config.json").write_text(json.dumps(written.config))
+    torch.save({"fc.weight": Path}, written.folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match="nothing of it was run"):
+        load_head(read_adapter(str(written.folder)), decoder)
+
+
+def test_a_head_without_weights_is_refused(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path) -> None:
+    written = eagle1(tmp_path / "head", target.config)
+    written.folder.mkdir()
+    (written.folder / "config.json").write_text(json.dumps(written.config))
+    with pytest.raises(UserError, match="holds no weights"):
+        load_head(read_adapter(str(written.folder)), decoder)
+    save_file({}, written.folder / "model.safetensors")
+    with pytest.raises(UserError, match="lacks"):
+        load_head(read_adapter(str(written.folder)), decoder)

@@ -1,0 +1,173 @@
+"""Qwen2 inside LLaVA, and EventGPT-Plus as a draft: for a Llama that cuts text otherwise, and for a Qwen2."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    CLIPVisionConfig,
+    LlavaForConditionalGeneration,
+    LlavaNextVideoForConditionalGeneration,
+)
+from transformers import LlavaConfig as TheirLlavaConfig
+from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
+
+import assets
+from closeness import assert_close
+from engines.decoder.decoding import CachedModel
+from engines.decoder.kv_cache import STATIC
+from engines.engine import LocalEngine
+from engines.inspection.checkpoint import inspect_checkpoint, inspect_vocabularies
+from engines.loading.weights import load_model
+from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.speculation import REENCODED, SAME
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import PARALLEL_PREFILL, SPECULATIVE
+from evprof.core.vocabulary.speculation import SpeculationSettings
+from qwen2_folders import EventGptPlusParts, qwen2, tokenizer, write_tokenizer
+
+pytestmark = pytest.mark.usefixtures("without_gradients")
+
+NEVER = threading.Event()
+VOCABULARY = tokenizer()
+ROWS = VOCABULARY.get_vocab_size() + 5
+SAMPLE = Path(assets.__file__).parent / "samples" / "bus-approaching"
+QUESTION = "What is in the scene?"
+CLASSES: dict[str, Any] = {
+    "llava": (LlavaForConditionalGeneration, TheirLlavaConfig),
+    "llava_next_video": (LlavaNextVideoForConditionalGeneration, TheirLlavaNextVideoConfig),
+}
+
+
+def write_llava(folder: Path, family: str, *, is_tied: bool = False, seed: int = 1) -> Any:
+    """A checkpoint as transformers saves it, and the model it was saved from."""
+    made, described = CLASSES[family]
+    vision = CLIPVisionConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        image_size=56,
+        patch_size=14,
+    )
+    slots = {"image_token_index": ROWS - 1} | ({"video_token_index": ROWS - 2} if family != "llava" else {})
+    text = qwen2(ROWS, is_tied=is_tied).config
+    config = described(vision_config=vision, text_config=text, tie_word_embeddings=is_tied, **slots)
+    torch.manual_seed(seed)
+    model = made(config).eval().requires_grad_(False)
+    for name, parameter in model.named_parameters():
+        if "norm" not in name:
+            nn.init.normal_(parameter, std=0.5 if name.endswith("bias") else 0.2)
+    model.tie_weights()
+    model.save_pretrained(folder)
+    write_tokenizer(folder, VOCABULARY)
+    return model
+
+
+@pytest.fixture(scope="module")
+def plus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with torch.inference_mode(False):
+        parts = EventGptPlusParts.small(ROWS, seed=3)
+        return parts.write(tmp_path_factory.mktemp("models") / "plus", VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def qwen_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "llava-qwen2"
+    with torch.inference_mode(False):
+        write_llava(folder, "llava")
+    return folder
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+@pytest.mark.parametrize("family", ["llava", "llava_next_video"])
+def test_llava_on_qwen2_computes_as_transformers_does(family: str, is_tied: bool, tmp_path: Path) -> None:
+    with torch.inference_mode(False):
+        theirs = write_llava(tmp_path, family, is_tied=is_tied)
+        model: Any = load_model(
+            ModelChoice(str(tmp_path), device="cpu", dtype="float32"), "target", lambda *_: None, NEVER
+        )
+    found = inspect_checkpoint(str(tmp_path))
+    assert (found["missing"], found["surplus"], found["problems"]) == ([], [], [])
+    assert found["architecture"]["backbone"].startswith("Qwen2, ")
+    assert model.facts.prompt_template.endswith("_chatml")
+    ids = torch.randint(0, ROWS - 5, (1, 40), generator=torch.Generator().manual_seed(1))
+    cached = CachedModel.over(model.language_model, "target", kind=STATIC, bytes_per_position=1)
+    cached.prefill(model.language_model.embed(ids[:, :-9]), NEVER)
+    ours = model.language_model.head(model.language_model.trunk(model.language_model.embed(ids[:, -9:]), cached.cache))
+    assert_close(ours, theirs(input_ids=ids).logits[:, -9:])
+    layout = model.template_of(GenerationSettings())
+    assert layout.before == "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+    assert layout.after.format(question="?") == "\n?<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_siglip_tower_beside_a_qwen2_is_refused_by_its_name(qwen_target: Path, tmp_path: Path) -> None:
+    values = json.loads((qwen_target / "config.json").read_text())
+    values["vision_config"]["model_type"] = "siglip_vision_model"
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="the vision tower is of type 'siglip_vision_model'"):
+        inspect_checkpoint(str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Any:
+    made = LocalEngine(make_room=lambda *_: None)
+    made._tools.draft_worker.do(lambda: None).wait()
+    yield made
+    made.close()
+
+
+def run(engine: LocalEngine, mode: str, draft: str, target: str, **asked: Any) -> RunLog:
+    settings = GenerationSettings(max_new_tokens=32, frames=2, speculation=SpeculationSettings(**asked))
+    mine, theirs = (ModelChoice(name, device="cpu", dtype="float32") for name in (draft, target))
+    sample = Sample(str(SAMPLE / "events.npy"), str(SAMPLE / "video.mp4"), QUESTION)
+    recording = RecordLog()
+    engine.run(RunRequest(mode, sample, mine, theirs, settings, keeps_frames=False), recording, threading.Event())
+    book = RunBook(recording)
+    book.update()
+    return list(book.runs.values())[-1]
+
+
+def ids_of(found: RunLog) -> list[int]:
+    return [token.token_id for token in found.tokens if token.origin != "rejected"]
+
+
+@pytest.mark.parametrize(
+    ("against", "mode"), [("a Llama", SPECULATIVE), ("a Qwen2", SPECULATIVE), ("a Qwen2", PARALLEL_PREFILL)]
+)
+def test_as_a_draft_it_leaves_the_answer_as_it_is(
+    against: str, mode: str, engine: LocalEngine, plus: Path, qwen_target: Path
+) -> None:
+    target = "evprof-tiny-video-llava" if against == "a Llama" else str(qwen_target)
+    alone = run(engine, "target", str(plus), target)
+    drafted = run(engine, mode, str(plus), target)
+    assert [(one.info.status, one.info.error) for one in (alone, drafted)] == [("finished", None)] * 2
+    assert ids_of(drafted) == ids_of(alone)
+    speculation: Any = drafted.info.speculation
+    assert speculation.alignment == (REENCODED if against == "a Llama" else SAME)
+    assert drafted.info.models["draft"].family == "eventgpt_plus"
+    assert len(drafted.rounds) > 0
+
+
+def test_inside_the_prefill_of_a_llama_it_cannot_draft(engine: LocalEngine, plus: Path) -> None:
+    found = run(engine, PARALLEL_PREFILL, str(plus), "evprof-tiny-video-llava")
+    assert found.info.status == "failed"
+    assert "Too few ids of plus mean the same" in str(found.info.error)
+
+
+def test_ids_of_two_qwen2_vocabularies_pass_as_they_are(plus: Path, qwen_target: Path) -> None:
+    found = inspect_vocabularies(str(plus), str(qwen_target))
+    assert (found["alignment"], found["same_number"], found["only_draft_count"]) == (SAME, True, 0)
+    found = inspect_vocabularies(str(plus), "evprof-tiny-video-llava")
+    assert found["alignment"] == REENCODED

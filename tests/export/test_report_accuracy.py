@@ -1,0 +1,138 @@
+"""The report's section on accuracy: planted answers give planted scores, beside time, by task and in pairs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cell_runs import Cell
+from evprof.core.expected_answer import ExpectedAnswer
+from evprof.core.run_log import RunLog
+from evprof.core.vocabulary.scoring import CHOICE, RIGHT, SCORING_RULES
+from evprof.export.files import write_export
+from evprof.export.report.data import Source, gather
+from evprof.export.report.parts import Bullets, Paragraph, Table
+from evprof.export.report.sections.runs.accuracy import MISSING, section
+from evprof.metrics.comparison.accuracy import accuracy_of, by_task, paired_accuracy
+from evprof.metrics.comparison.document import compare_document
+from evprof.metrics.configurations.gathering import configurations_of
+
+CHOICES = ("a car", "a bus", "a bicycle")
+
+
+def _cell(name: str, answers: list[str], first_run: int, **changes: object) -> list[RunLog]:
+    """A cell's answers to questions of two tasks: choices (the bus is right) and counting (three)."""
+    made = Cell(name=name, samples=len(answers), is_imported=False, **changes).runs(first_run)
+    for place, (run, answer) in enumerate(zip(made, answers, strict=True)):
+        run.info.text = answer
+        asked = (
+            {"reference": "a bus", "expected": ExpectedAnswer((), CHOICES, 1, "vehicles")}
+            if place % 2 == 0
+            else {"reference": "three", "expected": ExpectedAnswer(("3",), task="counting")}
+        )
+        run.info.sample = replace(run.info.sample, **asked)
+    return made
+
+
+@pytest.fixture
+def runs() -> list[RunLog]:
+    """One cell is always right, the other in one question of eight, at twice the time."""
+    good = ["B", "3", "(B)", "Three.", "B", "three", "a bus", "3"]
+    poor = ["A", "4", "(B)", "none", "C", "two", "a car", "7"]
+    slow = {"vision": 60.0, "prefill": 1000.0, "decode": 280.0}
+    return [*_cell("good", good, 1), *_cell("poor", poor, 101, stages=slow)]
+
+
+def _tables(runs: list[RunLog]) -> list[Table]:
+    found = section(gather([Source(Path("s.evprof"), runs)]))
+    return [block for block in found.blocks if isinstance(block, Table)]
+
+
+def test_scores_stand_beside_time_by_task_and_in_pairs(runs):
+    scores, tasks, pairs = _tables(runs)
+    rows = {row[0].text: dict(zip(scores.heads, (cell.text for cell in row), strict=True)) for row in scores.rows}
+    assert rows["good"]["right answers"].startswith("100.0 %")
+    assert rows["poor"]["right answers"].startswith("12.5 %")
+    assert rows["good"]["right choice"].startswith("100.0 %")
+    assert rows["poor"]["right choice"].startswith("25.0 %")
+    assert rows["good"]["n"] == "8"
+    # 8 right answers in 8 times 0.67 s, and 1 in 8 times 1.34 s
+    assert float(rows["good"]["right per s"].split()[0]) == pytest.approx(1 / 0.67, rel=0.01)
+    assert float(rows["poor"]["right per s"].split()[0]) == pytest.approx(0.125 / 1.34, rel=0.01)
+    assert [(row[0].text, row[1].text, row[2].text) for row in tasks.rows] == [
+        ("good", "vehicles", "4"),
+        ("good", "counting", "4"),
+        ("poor", "vehicles", "4"),
+        ("poor", "counting", "4"),
+    ]
+    (row,) = pairs.rows
+    assert [cell.text for cell in row[:6]] == ["poor", "8", "1", "7", "0", "0"]
+    assert float(row[7].text) == pytest.approx(2 / 2**7, abs=0.001)
+    found = section(gather([Source(Path("s.evprof"), runs)]))
+    assert any(
+        isinstance(block, Paragraph) and "poor: right less often than good" in block.text for block in found.blocks
+    )
+    (rules,) = (block for block in found.blocks if isinstance(block, Bullets))
+    assert SCORING_RULES[CHOICE].sentence in rules.items
+
+
+def test_without_an_expected_answer_the_section_says_how_to_give_one():
+    runs = Cell(samples=3, is_imported=False).runs()
+    assert section(gather([Source(Path("s.evprof"), runs)])).missing == MISSING
+
+
+def test_the_comparison_tells_the_same(runs):
+    good, poor = configurations_of(runs)
+    document = json.loads(json.dumps(compare_document([good, poor], good)))
+    told = document["accuracy"]
+    assert [column["scores"][RIGHT]["mean"] for column in told["columns"]] == [1.0, 0.125]
+    assert [part["task"] for part in told["columns"][0]["tasks"]] == ["vehicles", "counting"]
+    assert {rule["key"] for rule in told["rules"]} == set(SCORING_RULES)
+    (pair,) = document["pairs"]
+    counted = {key: pair["mcnemar"][key] for key in ("pairs", "both", "only_baseline", "only_other", "neither")}
+    assert counted == {"pairs": 8, "both": 1, "only_baseline": 7, "only_other": 0, "neither": 0}
+    difference = pair["mcnemar"]["difference"]
+    assert difference["mean"] == -0.875
+    assert difference["ci95"][0] < -0.875 < difference["ci95"][1] < 0
+    rows = {row["metric"]: row for row in document["rows"]}
+    assert rows[RIGHT]["values"] == [1.0, 0.125]
+
+
+def test_right_answers_per_second_are_all_right_answers_by_all_time(runs):
+    good, poor = map(accuracy_of, configurations_of(runs))
+    assert good is not None
+    assert poor is not None
+    assert good.total_ms is not None
+    assert good.per_second is not None
+    assert good.per_second.value == pytest.approx(1000 / good.total_ms.value)
+    assert good.per_second.interval is not None
+    assert good.per_second.interval[0] <= good.per_second.value <= good.per_second.interval[1]
+    assert good.per_joule is None, "no device was sampled"
+    assert by_task(by_task(good)[0]) == []
+
+
+def test_most_of_a_samples_repeats_decide(runs):
+    good, poor = configurations_of(runs)
+    again = _cell("good", ["A"] * 8, 201) + _cell("good", ["C"] * 8, 301)
+    for number, run in enumerate(again):
+        run.info.repeat = 1 + number // 8
+    mostly_wrong = configurations_of([*good.runs, *again])[0]
+    found = paired_accuracy(mostly_wrong, poor)
+    assert found is not None
+    assert (found.mcnemar.both, found.mcnemar.base) == (0, 0), "one right answer of three is not most of them"
+
+
+def test_predictions_are_a_line_a_run(runs, tmp_path):
+    runs[3].info.warmup = True
+    said: list[str] = []
+    path = tmp_path / "predictions.jsonl"
+    assert write_export([Source(Path("s.evprof"), runs)], "predictions", path, tell=said.append) == [path]
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 15
+    assert said == ["1 run left out: warm-ups, profiled or unfinished."]
+    first = lines[0]
+    assert (first["id"], first["question"], first["prediction"]) == ("sample 0", "What?", "B")
+    assert (first["choices"], first["right_choice"], first["named_choice"]) == (list(CHOICES), "B", "B")
+    assert first["scores"] == {RIGHT: 1.0, CHOICE: 1.0}
+    assert (lines[1]["reference"], lines[1]["task"]) == (["three", "3"], "counting")

@@ -1,0 +1,59 @@
+"""What is known of the bundled pair is told of it alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evprof.core.units import number_text
+from evprof.loaders.bundled import assets_folder
+from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+
+
+def test_the_bundled_pair_is_known_with_and_without_its_draft() -> None:
+    found = pair_evaluation(BUNDLED_TARGET, BUNDLED_DRAFT)
+    assert found is not None
+    assert found == pair_evaluation(BUNDLED_TARGET)
+    left = found["openness"][BUNDLED_TARGET]
+    assert left["entropy_bits"] >= 0.0
+    assert 0.0 <= left["in_training"] <= 1.0
+    open_part, kinds, *_ = pair_sentences(BUNDLED_TARGET, found)
+    assert f"{number_text(left['entropy_bits'], 2)} bits a token" in open_part
+    for kind, of in found["accuracy"][BUNDLED_TARGET].items():
+        assert f"{kind} {of['right']:.0%} ({of['chance']:.0%}, {of['other_input']:.0%})" in kinds
+
+
+@pytest.mark.parametrize(("share", "is_said"), [(0.02, False), (0.5, False), (0.51, True)])
+def test_reciting_is_said_where_most_answers_stand_in_the_training(share: float, *, is_said: bool) -> None:
+    found = pair_evaluation(BUNDLED_TARGET)
+    assert found is not None
+    found["openness"][BUNDLED_TARGET]["in_training_greedy"] = share
+    said = " ".join(pair_sentences(BUNDLED_TARGET, found))
+    assert f"{share:.1%} of the likeliest" in said
+    assert ("recited" in said) == is_said
+
+
+@pytest.mark.parametrize(
+    ("target", "draft"),
+    [
+        ("random:160m-video-llava", None),
+        (BUNDLED_TARGET, "another"),
+        (f"{BUNDLED_TARGET}:layers=5", None),
+        (str(assets_folder() / "models" / BUNDLED_TARGET), None),
+        ("", None),
+        (BUNDLED_DRAFT, None),
+        (f"../models/{BUNDLED_TARGET}", None),
+    ],
+)
+def test_nothing_is_claimed_of_others(target: str, draft: str | None) -> None:
+    assert pair_evaluation(target, draft) is None
+
+
+def test_what_is_known_names_the_command_that_finds_it_out() -> None:
+    found = pair_evaluation(BUNDLED_TARGET)
+    assert found is not None
+    words = found["command"].split()
+    assert Path(words[1]).name == "make_pair.py"
+    assert words[words.index("--scenes") + 1] == str(found["scenes"])

@@ -1,0 +1,112 @@
+"""How right answers are: planted answers have planted scores, and choices are found by the stated rule."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cell_runs import Cell
+from evprof.core.expected_answer import ExpectedAnswer
+from evprof.core.run_info import RUNNING
+from evprof.core.run_log import RunLog
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
+from evprof.metrics.figures.kept import KEPT
+from evprof.metrics.figures.scores import named_choice, score, scores_document, scores_of
+
+CHOICES = ("a red car", "a car", "a bus", "no car at all")
+
+
+@pytest.mark.parametrize(
+    ("answer", "place"),
+    [
+        ("B", 1),
+        ("b", 1),
+        ("(C) because it is long", 2),
+        ("**D**", 3),
+        ("C. a bus", 2),
+        ("A\nIt is red.", 0),
+        ("I think the answer is C.", 2),
+        ("The answer is A, not B. No: the answer is B", 1),
+        ("Answer: (b)", 1),
+        ("It must be option D", 3),
+        ("It is (C).", 2),
+        ("Either (A) or (C)? I cannot say.", None),
+        ("There is a bus.", 2),
+        ("A red car crosses the road", 0),
+        ("the answer is a bus", 2),
+        ("A dog", None),
+        ("", None),
+        ("E", None),
+        ("a bus, or a red car", None),
+    ],
+)
+def test_a_choice_is_found_by_the_stated_rule(answer, place):
+    assert named_choice(answer, CHOICES) == place
+
+
+def test_planted_answers_have_planted_scores():
+    open_question = Sample(reference="The red car.", expected=ExpectedAnswer(also=("a crimson automobile",)))
+    assert scores_of("red CAR!", open_question) == {RIGHT: 1.0, EXACT: 1.0, TOKEN_F1: 1.0, ROUGE_L: pytest.approx(0.8)}
+    assert scores_of("A crimson automobile", open_question)[EXACT] == 1.0
+    # two of three words said, both of the two wanted
+    assert scores_of("one red car", open_question)[TOKEN_F1] == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))
+    assert scores_of("", open_question) == dict.fromkeys((RIGHT, EXACT, TOKEN_F1, ROUGE_L), 0.0)
+    choice = Sample(reference="a bus", expected=ExpectedAnswer((), CHOICES, 2))
+    assert scores_of("C", choice) == {RIGHT: 1.0, CHOICE: 1.0}
+    assert scores_of("A", choice) == {RIGHT: 0.0, CHOICE: 0.0}
+    assert scores_of("C", Sample(expected=ExpectedAnswer((), CHOICES))) == {}
+    assert scores_of("anything", Sample()) == {}
+
+
+@given(st.text(max_size=80), st.lists(st.text(min_size=1, max_size=20), min_size=1, max_size=4))
+def test_scores_are_shares_and_another_wording_never_lowers_them(answer, wordings):
+    few = scores_of(answer, Sample(reference=wordings[0]))
+    many = scores_of(answer, Sample(reference=wordings[0], expected=ExpectedAnswer(also=tuple(wordings[1:]))))
+    assert all(0 <= value <= 1 for value in many.values())
+    assert all(many[key] >= value for key, value in few.items())
+
+
+WORDS = st.lists(st.sampled_from(["car", "bus", "red", "the", "road"]), max_size=8).map(" ".join)
+
+
+@given(WORDS, WORDS)
+def test_f1_and_rouge_are_the_same_from_both_sides(one, two):
+    forth, back = scores_of(one, Sample(reference=two)), scores_of(two, Sample(reference=one))
+    for key in (TOKEN_F1, ROUGE_L):
+        if key in forth and key in back:
+            assert forth[key] == pytest.approx(back[key])
+    assert scores_of(one, Sample(reference=one)).get(ROUGE_L, 1.0) == 1.0
+
+
+@given(st.text(max_size=60), st.lists(st.text(max_size=10), min_size=2, max_size=26))
+def test_any_answer_names_one_of_the_choices_or_none(answer, choices):
+    found = named_choice(answer, choices)
+    assert found is None or 0 <= found < len(choices)
+
+
+def _run(text: str | None, sample: Sample) -> RunLog:
+    run = Cell(samples=1, text=text).runs()[0]
+    run.info.sample = sample
+    return run
+
+
+def test_a_run_tells_its_scores_with_their_rules():
+    run = _run("(c)", Sample(reference="a bus", expected=ExpectedAnswer((), CHOICES, 2, "vehicles")))
+    found = scores_document(run)
+    assert found is not None
+    assert found["scores"] == {RIGHT: 1.0, CHOICE: 1.0}
+    assert found["named"] == "C"
+    assert "version 1" in found["rules"][CHOICE]
+    assert scores_document(_run("a bus", Sample())) is None
+    run.info.status = RUNNING
+    assert score(run, RIGHT) is None
+
+
+def test_kept_scores_are_of_one_version_of_their_rule():
+    for key, rule in SCORING_RULES.items():
+        assert f"score {key} {rule.version}" in KEPT
+    run = _run("A bus", Sample(reference="bus"))
+    run.kept = {"score exact_match 0": 0.0}
+    assert score(run, EXACT) == 1.0, "what an older rule gave stands for nothing"
+    run.kept = {"score exact_match 1": 0.25}
+    assert score(run, EXACT) == 0.25

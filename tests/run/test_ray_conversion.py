@@ -1,0 +1,142 @@
+"""Lists converted by a Ray cluster of this machine: the files of one process, whatever dies on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from evprof.core.errors import UserError
+from evprof.core.events import EventArray
+from evprof.core.sample import Sample
+from evprof.loaders.writers.npy import write_npy
+from evprof.run.conversion.cluster import ClusterWorkers
+from evprof.run.conversion.dataset import DatasetConversion, DatasetEnd
+from evprof.run.conversion.plan import ConversionPlan, plan_rows
+from evprof.run.conversion.recipe import ConversionRecipe
+from evprof.run.conversion.step import Step
+from evprof.run.conversion.workers import Outcome
+from evprof.run.places.ray_cluster import LOCAL, RayCluster
+
+ACTOR = "ray::ConversionSeat"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with RayCluster(LOCAL, lambda _: None, cpus=2) as found:
+        yield found
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> list[Sample]:
+    found = []
+    for number in range(24):
+        generator = np.random.default_rng(number)
+        columns = [generator.integers(0, limit, 40_000) for limit in (64, 48, 50_000, 2)]
+        path = tmp_path / f"{number}.npy"
+        write_npy(path, [EventArray.from_columns(columns[0], columns[1], np.sort(columns[2]), columns[3])])
+        found.append(Sample(str(path), name=f"sample {number}"))
+    return found
+
+
+class Watching:
+    """Kills a worker of the cluster once the first file has ended, if it is to."""
+
+    def __init__(self, kills: bool = False, stops: bool = False) -> None:
+        self.kills, self.stops = kills, stops
+        self.killed: list[int] = []
+
+    def begin(self, tasks: int, done_before: int) -> None:
+        pass
+
+    def look(self, steps: Sequence[Step]) -> None:
+        pass
+
+    def end(self, outcome: Outcome) -> None:
+        if self.kills and not self.killed:
+            found = [child for child in psutil.Process().children(recursive=True) if ACTOR in " ".join(child.cmdline())]
+            os.kill(found[0].pid, signal.SIGKILL)
+            self.killed.append(found[0].pid)
+        if self.stops:
+            self.stops = False
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def stopping(self) -> None:
+        pass
+
+
+def converted(plan: ConversionPlan, watcher: Watching, cluster: RayCluster | None = None) -> DatasetEnd:
+    if cluster is None:
+        return DatasetConversion(plan).run(watcher)
+    slots = cluster.slots(1, on_gpus=False)
+    assert len(slots) == 2
+    return DatasetConversion(
+        plan, workers=lambda tasks, stop: ClusterWorkers(cluster, slots, plan.folder, tasks, stop)
+    ).run(watcher)
+
+
+def plan_of(samples: Sequence[Sample], folder: Path) -> ConversionPlan:
+    return plan_rows(samples, folder, ConversionRecipe.of("npz", {}), None)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*.npz"))
+    }
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_two_workers_leave_the_files_of_one_process(cluster, samples, tmp_path, kills):
+    alone, spread = tmp_path / "alone", tmp_path / "spread"
+    converted(plan_of(samples, alone), Watching())
+    watcher = Watching(kills)
+    end = converted(plan_of(samples, spread), watcher, cluster)
+    assert bool(watcher.killed) == kills
+    assert (end.samples, end.failed, end.problems) == (24, {}, [])
+    assert contents(spread) == contents(alone)
+    assert len(contents(spread)) == 24
+    assert not list(spread.rglob("*.part"))
+
+
+def test_ctrl_c_keeps_what_was_finished_and_the_same_call_goes_on(cluster, samples, tmp_path):
+    folder = tmp_path / "spread"
+    end = converted(plan_of(samples, folder), Watching(stops=True), cluster)
+    assert end.is_stopped
+    assert 0 < end.samples < 24
+    again = converted(plan_of(samples, folder), Watching(), cluster)
+    assert (again.samples, len(again.kept)) == (24, end.samples)
+
+
+def test_a_file_that_cannot_be_converted_stops_only_its_row(cluster, samples, tmp_path):
+    Path(samples[3].events_path or "").write_bytes(b"nothing of the kind")
+    end = converted(plan_of(samples, tmp_path / "spread"), Watching(), cluster)
+    assert end.samples == 23
+    assert len(end.failed) == 1
+
+
+def test_a_machine_that_does_not_see_the_folder_is_named(samples, tmp_path):
+    class Blind:
+        """A cluster of a machine elsewhere."""
+
+        def elsewhere(self, slots: Sequence[object]) -> list[object]:
+            class Slot:
+                host = "node7"
+
+            return [Slot()]
+
+        def ask(self, *_: object) -> bool:
+            return False
+
+    plan = plan_of(samples, tmp_path / "spread")
+    conversion = DatasetConversion(
+        plan, workers=lambda tasks, stop: ClusterWorkers(Blind(), [None], plan.folder, tasks, stop)
+    )
+    with pytest.raises(UserError, match="node7 does not see the folder"):
+        conversion.run(Watching())
