@@ -9,8 +9,8 @@ from pathlib import Path
 from evprof.core.vocabulary.drafters import DRAFTERS, EAGLE, KINDS, KV, SELF
 from evprof.metrics.limits.theory import (
     C_002,
+    CARDS,
     DRAFT_002,
-    GPU_SPEEDS,
     PROMPTS,
     RATES,
     TARGET_002,
@@ -29,7 +29,7 @@ from site_pages.markdown import code, table
 
 _BENCHMARKS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 
-_CARD = GPU_SPEEDS[-1]
+_CARD = CARDS[-1]
 
 _WIDTHS = (1, 5, 20, 80, 255)
 
@@ -157,7 +157,7 @@ def _cards() -> Iterator[str]:
     )
     rows = [
         (card.name, f"{prompt:,}", *(f"{verify_cost(card, prompt, drafted):.2f}" for drafted in _WIDTHS))
-        for card in GPU_SPEEDS
+        for card in CARDS
         for prompt in PROMPTS
     ]
     yield table(("card", "target's prompt", *(f"v({drafted})" for drafted in _WIDTHS)), rows)
@@ -190,7 +190,7 @@ def _inside() -> Iterator[str]:
     )
     rows = [
         (card.name, f"{prompt:,}", *(f"{inside_on(card, prompt, 100, rate, used=_USED):.2f}x" for rate in RATES))
-        for card in GPU_SPEEDS
+        for card in CARDS
         for prompt in PROMPTS
     ]
     yield table(("card", "target's prompt", *(f"a = {rate:g}" for rate in RATES)), rows)

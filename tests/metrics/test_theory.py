@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from evprof.core.vocabulary.drafters import DRAFTERS
 from evprof.metrics.limits.theory import (
     C_002,
+    CARDS,
     DRAFT_002,
-    GPU_SPEEDS,
     PROMPTS,
     TARGET_002,
-    GpuSpeed,
+    CardPeaks,
     best_rounds,
     draft_cost,
     hope,
@@ -60,13 +60,13 @@ def test_costs_by_the_roofline() -> None:
 
 
 @given(
-    st.sampled_from(GPU_SPEEDS),
+    st.sampled_from(CARDS),
     st.sampled_from(PROMPTS),
     st.sampled_from(sorted(DRAFTERS)),
     st.floats(0, 1),
     st.integers(1, 300),
 )
-def test_no_gain_exceeds_its_bound(card: GpuSpeed, prompt: int, drafter: str, rate: float, drafted: int) -> None:
+def test_no_gain_exceeds_its_bound(card: CardPeaks, prompt: int, drafter: str, rate: float, drafted: int) -> None:
     assert 1 <= verify_cost(card, prompt, drafted) <= verify_cost(card, prompt, drafted + 1) <= drafted + 2
     cost = draft_cost(drafter, prompt)
     gamma, speed = best_rounds(rate, cost, card, prompt)
