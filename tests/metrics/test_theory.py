@@ -13,7 +13,7 @@ from evprof.metrics.limits.theory import (
     DRAFT_002,
     PROMPTS,
     TARGET_002,
-    Card,
+    CardPeaks,
     best_rounds,
     draft_cost,
     hope,
@@ -66,7 +66,7 @@ def test_costs_by_the_roofline() -> None:
     st.floats(0, 1),
     st.integers(1, 300),
 )
-def test_no_gain_exceeds_its_bound(card: Card, prompt: int, drafter: str, rate: float, drafted: int) -> None:
+def test_no_gain_exceeds_its_bound(card: CardPeaks, prompt: int, drafter: str, rate: float, drafted: int) -> None:
     assert 1 <= verify_cost(card, prompt, drafted) <= verify_cost(card, prompt, drafted + 1) <= drafted + 2
     cost = draft_cost(drafter, prompt)
     gamma, speed = best_rounds(rate, cost, card, prompt)

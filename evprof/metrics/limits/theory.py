@@ -39,7 +39,7 @@ C_002 = DRAFT_002.step_ms / TARGET_002.step_ms
 
 
 @dataclass(frozen=True)
-class Card:
+class CardPeaks:
     """A GPU by its published peaks in 16 bit: bytes and operations a second."""
 
     name: str
@@ -47,7 +47,7 @@ class Card:
     peak_flops_s: float
 
 
-CARDS = (Card("RTX 4090", 1008e9, 165e12), Card("A100-80", 2039e9, 312e12), Card("H100", 3350e9, 989e12))
+CARDS = (CardPeaks("RTX 4090", 1008e9, 165e12), CardPeaks("A100-80", 2039e9, 312e12), CardPeaks("H100", 3350e9, 989e12))
 
 
 def step_bytes(prompt: int) -> float:
@@ -70,14 +70,14 @@ def draft_cost(drafter: str, prompt: int) -> float:
     return step_bytes(DRAFT_PROMPT) / step_bytes(prompt) if DRAFTERS[drafter].takes_draft else 0.0
 
 
-def verify_cost(card: Card, prompt: int, drafted: int) -> float:
+def verify_cost(card: CardPeaks, prompt: int, drafted: int) -> float:
     """v(k): a pass over k drafted tokens and the last one, in plain steps; above 1 where arithmetic takes longer."""
     reading_s = step_bytes(prompt) / card.bandwidth_bytes_s
     multiplying_s = (drafted + 1) * decode_flops(VICUNA_7B, prompt) / card.peak_flops_s
     return max(reading_s, multiplying_s) / max(reading_s, decode_flops(VICUNA_7B, prompt) / card.peak_flops_s)
 
 
-def best_rounds(rate: float, cost: float, card: Card, prompt: int) -> tuple[int, float]:
+def best_rounds(rate: float, cost: float, card: CardPeaks, prompt: int) -> tuple[int, float]:
     """(gamma, speed) of the gamma up to LONGEST_GAMMA that decodes fastest; (0, 1.0): better not at all."""
     found = [
         (
@@ -143,7 +143,7 @@ def inside(tokens: int, rate: float, *, later_speedup: float = 1.0) -> float:
     return parallel_prefill(TARGET_002, DRAFT_002, tokens, rate, later_speedup=later_speedup).speedup
 
 
-def inside_on(card: Card, prompt: int, tokens: int, rate: float, *, used: float) -> float:
+def inside_on(card: CardPeaks, prompt: int, tokens: int, rate: float, *, used: float) -> float:
     """The same by the roofline: the target's prefill is multiplying at a share `used` of the peak, steps are reading.
 
     The draft's own prompt is multiplied as well; vision is left out on both sides.
@@ -158,6 +158,6 @@ def inside_on(card: Card, prompt: int, tokens: int, rate: float, *, used: float)
     return parallel_prefill(paces[0], paces[1], tokens, rate).speedup
 
 
-def prefill_s(card: Card, positions: int, used: float) -> float:
+def prefill_s(card: CardPeaks, positions: int, used: float) -> float:
     """A prefill at a share `used` of the card's peak."""
     return prefill_flops(VICUNA_7B, positions) / (used * card.peak_flops_s)
