@@ -15,6 +15,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from evprof.core.closing import Closing
@@ -75,6 +76,9 @@ class RayCluster(Closing):
         return self._start(say, cpus)
 
     def _join(self, word: str, say: Callable[[str], None]) -> Any:
+        if "RAY_AUTH_MODE" not in os.environ and _has_token():
+            # Ray's command line takes the user's token unasked, `ray.init` does not. It looks when it is imported.
+            self._held.enter_context(_environment({"RAY_AUTH_MODE": "token"}))
         ray = _ray()
         try:
             if word != AUTO:
@@ -241,6 +245,12 @@ def _ray() -> Any:
     import ray.exceptions
 
     return ray
+
+
+def _has_token() -> bool:
+    """Whether there is a token for Ray, where Ray looks for one."""
+    own = Path.home() / ".ray" / "auth_token"
+    return any(name in os.environ for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")) or own.is_file()
 
 
 def _check_address(word: str) -> None:
