@@ -1,35 +1,22 @@
 """Collects examples over a list of samples into a folder, a shard at a time, and goes on after any interruption.
 
-What an example is, is `observing`'s; how it is stored, `stored_examples`'.
+Who makes them is an `ExampleSource`; how they are stored, `stored_examples`'.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 
-import torch
-
-from engines.fit.making_room import make_room
-from engines.hardware.threads import use_threads
-from engines.loading.model_identity import content_identity
-from engines.loading.warm_models import Loader, WarmModels
-from engines.loading.weights import load_model
-from engines.stages.model import VisionLanguageModel
+from engines.training.collect_plan import CollectPlan
 from engines.training.example import Example
-from engines.training.observing import Observer
+from engines.training.example_maker import Content, ExamplesHere, ExampleSource, Made, Row
 from engines.training.stored_examples import StoredExamples, nbytes_of, write_shard
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
-from evprof.core.records import DRAFT, TARGET
-from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
-from evprof.core.vocabulary.modes import SPECULATIVE
-from evprof.loaders.collection import SHARD_BYTES, SHARD_EXAMPLES, CollectedExample, Shard, scene_of
+from evprof.loaders.collection import SHARD_BYTES, SHARD_EXAMPLES, CollectedExample, Shard, shard_name
 from evprof.run.collection_journal import CollectionJournal, row_key
 
 FLUSH_S = 30.0
@@ -49,35 +36,6 @@ class CollectingWatcher(Protocol):
         """Something a person should know."""
 
 
-@dataclass(frozen=True)
-class CollectPlan:
-    """What is collected of whom; without a `draft` only the target's part, and of its prompt the last `positions` (0:
-    all)."""
-
-    samples: Sequence[Sample]
-    target: ModelChoice
-    draft: ModelChoice | None
-    settings: GenerationSettings
-    folder: Path
-    overwrite: bool = False
-    positions: int = 0
-
-    @property
-    def keeps_positions(self) -> bool:
-        """Whether only the prompt's end is kept: what a draft takes part in looks at all of it."""
-        return self.draft is None and self.positions > 0
-
-    def request(self) -> RunRequest:
-        """The pair as one run asks for it: what must fit in memory. Raises UserError for settings that mean nothing."""
-        mode = TARGET if self.draft is None else SPECULATIVE
-        request = RunRequest(mode, self.samples[0], self.draft, self.target, self.settings)
-        self.settings.validate()
-        for role, choice in ((DRAFT, self.draft), (TARGET, self.target)):
-            if choice is not None:
-                choice.validate(role)
-        return request
-
-
 @dataclass
 class CollectEnd:
     """What there is afterwards: `examples` in all, of which `before` were there; `failed` by name of the sample;
@@ -95,33 +53,29 @@ class CollectEnd:
 
 
 class Collecting:
-    """One call of `run` each. `loader` brings models; tests bring their own."""
+    """One call of `run` each. `source` makes the examples: by default this process."""
 
     def __init__(
         self,
         plan: CollectPlan,
+        source: ExampleSource | None = None,
         *,
-        loader: Loader = load_model,
-        identity: Callable[[ModelChoice], str] = content_identity,
-        needs_room: bool = True,
         shard_examples: int = SHARD_EXAMPLES,
         flush_s: float = FLUSH_S,
     ) -> None:
         """Raises UserError without samples, and for settings that mean nothing."""
         if not plan.samples:
             raise UserError("There is no sample to collect from; is the list empty?")
+        plan.request()
         self._plan = plan
-        self._request = plan.request()
-        self._loader = loader
-        self._identity = identity
-        self._needs_room = needs_room
+        self._source = source or ExamplesHere(plan)
         self._shard_examples, self._flush_s = shard_examples, flush_s
         self._end = CollectEnd()
         self._open: list[tuple[Example, CollectedExample]] = []
         self._number = 0
         self._flushed_at = time.monotonic()
         self._unwritten = 0
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: set[Content] = set()
 
     def run(self, watcher: CollectingWatcher, stop: StopFlag) -> CollectEnd:
         """Collects what is not there yet; a set `stop` ends it between two tokens, with all that was collected kept.
@@ -130,39 +84,22 @@ class Collecting:
         """
         plan, end = self._plan, self._end
         try:
-            models = self._models(watcher, stop)
+            settings = self._source.settings(watcher.say, stop)
         except Cancelled:
             end.is_stopped = True
             return end
-        settings = collection_settings(plan, models, self._identity)
         with CollectionJournal(plan.folder, settings, overwrite=plan.overwrite) as journal:
             try:
                 self._take_up(journal)
-                left = self._left(journal, watcher)
-                observer = Observer(models[TARGET], models.get(DRAFT), plan.settings)
-                for key, sample in left:
-                    if stop.is_set():
-                        raise Cancelled
-                    watcher.end(sample.name, self._collect(key, sample, observer, journal, stop))
+                for made in self._source.made(self._left(journal, watcher), self._seen, stop):
+                    self._keep(made, journal)
+                    watcher.end(made.row.sample.name, made.error)
             except Cancelled:
                 end.is_stopped = True
             finally:
                 self._write(journal)
             self._conclude(journal)
         return end
-
-    def _models(self, watcher: CollectingWatcher, stop: StopFlag) -> dict[str, VisionLanguageModel]:
-        plan = self._plan
-        warm = WarmModels(self._loader)
-        choices = {TARGET: plan.target, **({} if plan.draft is None else {DRAFT: plan.draft})}
-        if self._needs_room:
-            make_room(self._request, tuple(choices), warm)
-        models = {role: warm.get(choice, role, lambda *_: None, stop).model for role, choice in choices.items()}
-        for model in models.values():
-            for sentence in model.warnings:
-                watcher.say(sentence)
-        use_threads(models.values())
-        return models
 
     def _take_up(self, journal: CollectionJournal) -> None:
         """The last shard, if it is not full: its examples are gone on with, so that shards come out as in one go."""
@@ -177,8 +114,8 @@ class Collecting:
         stored = StoredExamples(journal.collection, places)
         self._open = list(zip(stored, last.examples, strict=True))
 
-    def _left(self, journal: CollectionJournal, watcher: CollectingWatcher) -> list[tuple[str, Sample]]:
-        """Rows that have no example yet, with their keys."""
+    def _left(self, journal: CollectionJournal, watcher: CollectingWatcher) -> list[Row]:
+        """Rows that have no example yet."""
         known = {example.key for example in journal.collection.examples}
         left: dict[str, Sample] = {}
         counted: set[str] = set()
@@ -196,32 +133,17 @@ class Collecting:
             else:
                 left[key] = sample
         watcher.begin(end.before + len(left), end.before)
-        return list(left.items())
+        return [Row(key, sample) for key, sample in left.items()]
 
-    def _collect(
-        self, key: str, sample: Sample, observer: Observer, journal: CollectionJournal, stop: StopFlag
-    ) -> str | None:
-        """Makes one example; returns why there is none, where there is none."""
-        try:
-            scene = scene_of(sample, has_draft=self._plan.draft is not None)
-            if (scene, sample.prompt) in self._seen:
-                self._end.repeated += 1
-                return None
-            example = observer.example(sample, stop)
-            if self._plan.keeps_positions:
-                example = example.shortened(self._plan.positions)
-        except UserError as problem:
-            self._end.failed[sample.name] = problem.sentence
-            journal.fail(key, problem.sentence)
-            return problem.sentence
-        except (torch.OutOfMemoryError, MemoryError):
-            raise UserError(
-                f"Memory ran out at sample '{sample.name}'; ask for fewer --frames or another --device; the same "
-                "command then goes on."
-            ) from None
-        self._seen.add((scene, sample.prompt))
-        self._take(example, _told(example, key, scene, sample), journal)
-        return None
+    def _keep(self, made: Made, journal: CollectionJournal) -> None:
+        if made.error is not None:
+            self._end.failed[made.row.sample.name] = made.error
+            journal.fail(made.row.key, made.error)
+        elif made.example is None or made.told is None:
+            self._end.repeated += 1
+        else:
+            self._seen.add((made.told.scene, made.told.prompt))
+            self._take(made.example, made.told, journal)
 
     def _take(self, example: Example, told: CollectedExample, journal: CollectionJournal) -> None:
         self._open.append((example, told))
@@ -235,7 +157,8 @@ class Collecting:
     def _write(self, journal: CollectionJournal, *, is_full: bool = False) -> None:
         if self._unwritten:
             examples, told = [held for held, _ in self._open], [each for _, each in self._open]
-            journal.add(write_shard(self._plan.folder, self._number, examples, told, is_full=is_full))
+            path = self._plan.folder / shard_name(self._number)
+            journal.add(write_shard(path, examples, told, is_full=is_full))
             self._unwritten = 0
         self._flushed_at = time.monotonic()
         if is_full:
@@ -248,46 +171,3 @@ class Collecting:
         end.settings = found.settings
         end.examples, end.shards = len(examples), len(shards)
         end.tokens, end.bytes = sum(each.tokens for each in examples), sum(shard.bytes for shard in shards)
-
-
-def _told(example: Example, key: str, scene: str, sample: Sample) -> CollectedExample:
-    return CollectedExample(
-        example.name,
-        key,
-        scene,
-        example.prompt,
-        int(example.answer_ids.shape[0]),
-        example.target_prompt,
-        example.target_visual,
-        example.draft_visual,
-        sample.facts(),
-    )
-
-
-def collection_settings(
-    plan: CollectPlan,
-    models: dict[str, VisionLanguageModel],
-    identity: Callable[[ModelChoice], str] = content_identity,
-) -> dict[str, Any]:
-    """What decides examples apart from the samples: equal for collections that may be one."""
-    settings = plan.settings
-    return {
-        "target": _model(models[TARGET], plan.target, identity),
-        "draft": None if plan.draft is None else _model(models[DRAFT], plan.draft, identity),
-        "max_new_tokens": settings.max_new_tokens,
-        "frames": settings.frames,
-        "event_frames": settings.event_frames,
-        **({"positions": plan.positions} if plan.keeps_positions else {}),
-    }
-
-
-def _model(model: VisionLanguageModel, choice: ModelChoice, identity: Callable[[ModelChoice], str]) -> dict[str, Any]:
-    text = model.language_model
-    return {
-        "name": choice.name,
-        "identity": identity(choice),
-        "family": model.facts.family,
-        "hidden_size": text.config.hidden_size,
-        "rows": text.rows,
-        "dtype": model.facts.dtype,
-    }

@@ -18,7 +18,7 @@ from engines.checkpoints.shards import StoredTensor, read_tensors, safetensors_h
 from engines.training.example import Example
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_binary
-from evprof.loaders.collection import SHARD_EXAMPLES, CollectedExample, Collection, Shard, shard_name
+from evprof.loaders.collection import SHARD_EXAMPLES, CollectedExample, Collection, Shard
 from evprof.loaders.paths import reason
 
 TENSORS = (
@@ -35,9 +35,7 @@ KEPT_BYTES = 1 << 30
 """Of examples that stay in memory once read."""
 
 
-def write_shard(
-    folder: Path, number: int, examples: Sequence[Example], told: Sequence[CollectedExample], *, is_full: bool
-) -> Shard:
+def write_shard(path: Path, examples: Sequence[Example], told: Sequence[CollectedExample], *, is_full: bool) -> Shard:
     """Writes examples as one file, whole or not at all; what the journal is to tell of it. Raises UserError."""
     tensors: dict[str, torch.Tensor] = {}
     for index, example in enumerate(examples):
@@ -46,7 +44,6 @@ def write_shard(
             if value is not None:
                 tensors[f"{index:03}.{name}"] = value.detach().to(_CPU).contiguous().clone()
     content = save(tensors)
-    path = folder / shard_name(number)
     try:
         with whole_binary(path) as stream:
             stream.write(content)

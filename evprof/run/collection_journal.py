@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -30,6 +31,9 @@ from evprof.run.conversion.task import stamp
 from evprof.run.folder_lock import locked
 
 LOCK = "collection.lock"
+
+ARRIVING = "arriving"
+"""A folder within: examples of other processes, on their way into a shard; gone when the journal is closed."""
 
 
 class CollectionJournal:
@@ -56,12 +60,13 @@ class CollectionJournal:
             if self._begins_anew:
                 for path in (*self.folder.glob("shard-*.safetensors"), *self.folder.glob("shard-*.safetensors.part")):
                     path.unlink()
+            shutil.rmtree(self.folder / ARRIVING, ignore_errors=True)
             # Rows that failed are tried again, and those that fail again are told again.
             self.collection.failed.clear()
             self._rewrite()
             self._file = (self.folder / JOURNAL).open("a", encoding="utf-8", newline="\n")
         except OSError as error:
-            raise _unwritable(self.folder, error) from None
+            raise unwritable(self.folder, error) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,6 +75,7 @@ class CollectionJournal:
             self._file = None
         with contextlib.suppress(OSError):
             self._rewrite()
+        shutil.rmtree(self.folder / ARRIVING, ignore_errors=True)
         self._held.close()
 
     def add(self, shard: Shard) -> None:
@@ -91,7 +97,7 @@ class CollectionJournal:
             self._file.write(line)
             self._file.flush()
         except OSError as error:
-            raise _unwritable(self.folder, error) from None
+            raise unwritable(self.folder, error) from None
 
     def _rewrite(self) -> None:
         found = self.collection
@@ -148,7 +154,8 @@ def _told(value: object) -> str:
     return "none" if value is None else str(value)[:80]
 
 
-def _unwritable(folder: Path, error: OSError) -> UserError:
+def unwritable(folder: Path, error: OSError) -> UserError:
+    """The sentence for a folder that takes nothing."""
     return UserError(
         f"{folder}: cannot be written to ({reason(error)}); check its permissions and its free space; the same command "
         "then goes on."

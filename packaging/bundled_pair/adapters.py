@@ -16,7 +16,8 @@ from pathlib import Path
 
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
 from bundled_pair.scene_files import MANIFEST, write_scene_files
-from engines.training.collecting import Collecting, CollectPlan
+from engines.training.collect_plan import CollectPlan
+from engines.training.collecting import Collecting
 from engines.training.evaluating import write_evaluation
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainPlan, train_adapter

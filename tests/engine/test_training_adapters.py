@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from engines.adapters.folder import load_tensors
-from engines.training.collecting import Collecting, CollectPlan
+from engines.training.collect_plan import CollectPlan
+from engines.training.collecting import Collecting
 from engines.training.evaluating import forced_figures, write_evaluation
+from engines.training.example_maker import ExamplesHere
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainEnd, TrainPlan, train_adapter
 from engines.training.trainee import TraineeSide, make_trainee
@@ -71,7 +73,8 @@ def collected(
     folder: Path, loader: Any, samples: list[Sample] | None = None, draft: ModelChoice | None = DRAFT
 ) -> Path:
     plan = CollectPlan(samples or bundled_samples(), TARGET, draft, SETTINGS, folder)
-    Collecting(plan, loader=loader, identity=name_of, needs_room=False).run(Nobody(), threading.Event())
+    source = ExamplesHere(plan, loader=loader, identity=name_of, needs_room=False)
+    Collecting(plan, source).run(Nobody(), threading.Event())
     return folder
 
 

@@ -14,9 +14,11 @@ import pytest
 import torch
 
 from closeness import assert_close
-from engines.training.collecting import CollectEnd, Collecting, CollectPlan
+from engines.training.collect_plan import CollectPlan
+from engines.training.collecting import CollectEnd, Collecting
 from engines.training.eagle_trainee import EagleTrainee
 from engines.training.example import Example
+from engines.training.example_maker import ExamplesHere
 from engines.training.observing import Observer, forced_features
 from engines.training.stored_examples import StoredExamples
 from evprof.core.errors import UserError
@@ -76,15 +78,10 @@ def collect(tiny_models: Any) -> Callable[..., CollectEnd]:
         positions: int = 0,
     ) -> CollectEnd:
         plan = CollectPlan(samples, TARGET, draft, settings, folder, overwrite, positions)
-        collecting = Collecting(
-            plan,
-            loader=tiny_models,
-            identity=lambda choice: f"the {choice.name}",
-            needs_room=False,
-            shard_examples=4,
-            flush_s=flush_s,
+        source = ExamplesHere(plan, loader=tiny_models, identity=lambda choice: f"the {choice.name}", needs_room=False)
+        return Collecting(plan, source, shard_examples=4, flush_s=flush_s).run(
+            watcher or Listener(), stop or threading.Event()
         )
-        return collecting.run(watcher or Listener(), stop or threading.Event())
 
     return run
 

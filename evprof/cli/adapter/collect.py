@@ -12,6 +12,7 @@ from typing import Any
 from evprof.cli.adapter.progress import CollectProgress
 from evprof.cli.sample_options import check_least
 from evprof.cli.setting_options import choice_of, settings_of
+from evprof.cli.suite.machines import open_cluster
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 from evprof.core.sample import Sample
@@ -28,8 +29,12 @@ def collect(options: argparse.Namespace, console: Console) -> int:
     settings.validate()
     for sentence in problems:
         console.warn(sentence)
-    with CollectProgress(console) as progress, progress.until_stopped() as stop:
-        end = _carry_out(samples, settings, options, progress, stop)
+    with (
+        open_cluster(options, console) as cluster,
+        CollectProgress(console) as progress,
+        progress.until_stopped() as stop,
+    ):
+        end = _carry_out(samples, settings, options, cluster, progress, stop)
     if not console.is_json:
         console.print(
             f"{end.examples:,} examples ({end.tokens:,} answer tokens) in {count_text(end.shards, 'shard')}, "
@@ -49,15 +54,24 @@ def _carry_out(
     samples: Sequence[Sample],
     settings: GenerationSettings,
     options: argparse.Namespace,
+    cluster: Any,
     progress: CollectProgress,
     stop: threading.Event,
 ) -> Any:
-    from engines.training.collecting import Collecting, CollectPlan
+    from engines.training.collect_plan import CollectPlan
+    from engines.training.collecting import Collecting
 
     draft = None if options.no_draft else _choice(options.draft, options)
     target = replace(_choice(options.target, options), clip=None)
     plan = CollectPlan(samples, target, draft, settings, options.output, options.overwrite, options.keep_positions)
-    return Collecting(plan).run(progress, stop)
+    if cluster is None:
+        return Collecting(plan).run(progress, stop)
+    from engines.training.cluster_examples import ClusterExamples
+
+    is_on_gpus = any(not choice.device.startswith("cpu") for choice in plan.choices.values())
+    slots = cluster.slots(options.ray_threads, on_gpus=is_on_gpus)
+    with ClusterExamples(cluster, slots, plan, options.ray_threads) as source:
+        return Collecting(plan, source).run(progress, stop)
 
 
 def _choice(name: str, options: argparse.Namespace) -> ModelChoice:

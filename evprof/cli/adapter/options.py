@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evprof.cli.command import add_json_option
+from evprof.cli.command import add_json_option, add_ray_options
 from evprof.cli.sample_options import add_list_options
 from evprof.cli.setting_options import add_pair_options, add_setting
 from evprof.core.vocabulary.drafters import TAUGHT_KINDS
@@ -41,6 +41,11 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("answers")
     for key in ("max_new_tokens", "frames", "event_frames"):
         add_setting(group, SETTINGS[key])
+    add_ray_options(
+        parser.add_argument_group("many GPUs and machines"),
+        "collect on all GPUs",
+        "without GPUs: a worker for every N CPU threads of a machine (default: one with all of them)",
+    )
     add_json_option(parser)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from evprof.core.errors import UserError
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.task import Task
 from evprof.run.conversion.workers import Outcome, carried_out
+from evprof.run.places.shared_paths import anywhere, check_seen
 
 
 class ConversionSeat:
@@ -43,23 +41,7 @@ class ClusterWorkers:
         self._slots = list(slots)[: len(tasks)]
         self._tasks = {there.output: task for task in tasks for there in [_anywhere(task)]}
         self._stop = stop
-        self._check(folder)
-
-    def _check(self, folder: Path) -> None:
-        machines = self._cluster.elsewhere(self._slots)
-        if not machines:
-            return
-        mark = folder / f".evprof-{uuid4().hex}.part"
-        mark.touch()
-        try:
-            for slot in machines:
-                if not self._cluster.ask(slot, is_file, str(mark.absolute())):
-                    raise UserError(
-                        f"{slot.host} does not see the folder {folder}; give -o a folder that all machines see under "
-                        "one path."
-                    )
-        finally:
-            mark.unlink()
+        check_seen(cluster, self._slots, folder)
 
     def outcomes(self) -> Iterator[Outcome | None]:
         """What became of each task, and None many times a second. A lost worker's file is begun again elsewhere."""
@@ -81,14 +63,4 @@ class ClusterWorkers:
 
 
 def _anywhere(task: Task) -> Task:
-    """The task with whole paths: a worker may have been started in another folder."""
-    names = ("events_path", "video_path", "video_times_path", "rectify_path")
-    paths: dict[str, Any] = {
-        name: os.path.abspath(path) for name in names if (path := getattr(task.sample, name)) is not None
-    }
-    return replace(task, sample=replace(task.sample, **paths), output=task.output.absolute())
-
-
-def is_file(path: str) -> bool:
-    """Whether a machine sees a file."""
-    return Path(path).is_file()
+    return replace(task, sample=anywhere(task.sample), output=task.output.absolute())

@@ -21,7 +21,7 @@ from evprof.loaders.paths import reason
 PIECE_BYTES = 16 << 20
 """What is sent at a time."""
 
-_PATHS = ("events_path", "video_path", "video_times_path", "rectify_path")
+INPUT_PATHS = ("events_path", "video_path", "video_times_path", "rectify_path")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,9 @@ class OwnInputs:
     """The source, where the suite was started: gives the inputs of its samples and no other file."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
-        self._paths = {path for sample in samples for name in _PATHS if (path := getattr(sample, name)) is not None}
+        self._paths = {
+            path for sample in samples for name in INPUT_PATHS if (path := getattr(sample, name)) is not None
+        }
 
     def listing(self, path: str) -> InputListing:
         """Reads it through for its hash."""
@@ -80,7 +82,7 @@ class InputCopies:
     def sample_here(self, sample: Sample) -> Sample:
         """The sample with paths that hold its inputs on this machine. Raises UserError."""
         found: dict[str, Any] = {
-            name: self._place(path) for name in _PATHS if (path := getattr(sample, name)) is not None
+            name: self._place(path) for name in INPUT_PATHS if (path := getattr(sample, name)) is not None
         }
         return replace(sample, **found)
 

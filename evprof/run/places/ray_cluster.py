@@ -168,14 +168,14 @@ class RayCluster(Closing):
         source = self._source(samples) if is_apart else None
         return RayPlaces(self._ray, [self._starter(slot, slots, terms, source) for slot in slots], slots, say)
 
-    def crew(self, slots: Sequence[PlaceRoom], worker: Callable[[], Any]) -> RayCrew:
-        """An actor in every slot, made by `worker`, for work that needs no engine."""
+    def crew(self, slots: Sequence[PlaceRoom], worker: Callable[..., Any], *words: Any) -> RayCrew:
+        """An actor in every slot, made by `worker` of these words, for work that is no measurement."""
 
         def starter(slot: PlaceRoom) -> Callable[[], Any]:
             actor = self._ray.remote(worker).options(
                 num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=2, max_restarts=0, **self._on(slot)
             )
-            return partial(actor.remote)
+            return partial(actor.remote, *words)
 
         return RayCrew(self._ray, [starter(slot) for slot in slots])
 
@@ -190,7 +190,7 @@ class RayCluster(Closing):
 
     def _starter(self, slot: PlaceRoom, slots: Sequence[PlaceRoom], terms: SeatTerms, source: Any) -> Callable[[], Any]:
         neighbours = sum(other.node_id == slot.node_id for other in slots)
-        own = SeatTerms(terms.make_argv, terms.timeout_s, terms.cooldown, _omp_threads(slot, terms), neighbours)
+        own = SeatTerms(terms.make_argv, terms.timeout_s, terms.cooldown, omp_threads(slot, terms.threads), neighbours)
         inputs = None if source is None or slot.node_id == self._here else ActorInputs(source)
         actor = self._ray.remote(EngineSeat).options(
             num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=3, max_restarts=0, **self._on(slot)
@@ -262,10 +262,10 @@ def _check_address(word: str) -> None:
         )
 
 
-def _omp_threads(slot: PlaceRoom, terms: SeatTerms) -> int | None:
-    """As asked; else as the person's own shell says; a machine's all where nobody does."""
+def omp_threads(slot: PlaceRoom, threads: int | None) -> int | None:
+    """Threads of a place's engine: as asked; else as the person's own shell says; a machine's all where nobody does."""
     own = os.environ.get("OMP_NUM_THREADS", "")
-    return terms.threads or (int(own) if own.isdecimal() and not slot.gpus else None)
+    return threads or (int(own) if own.isdecimal() and not slot.gpus else None)
 
 
 def _dashboard(found: Any) -> str:

@@ -1,0 +1,210 @@
+"""Examples collected by a Ray cluster of this machine: those of one process, whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from engines.training.cluster_examples import ClusterExamples
+from engines.training.collect_plan import CollectPlan
+from engines.training.collecting import CollectEnd, Collecting
+from engines.training.collecting_seat import PieceAnswer
+from engines.training.example_maker import Row
+from evprof.core.errors import UserError
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.loaders.bundled import bundled_samples
+from evprof.loaders.collection import JOURNAL, read_collection
+from evprof.run.collection_journal import LOCK
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.places.crew import Done
+from evprof.run.places.ray_cluster import LOCAL, RayCluster
+
+ACTOR = "ray::CollectingSeat"
+SETTINGS = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
+TARGET, DRAFT = (ModelChoice(name, "cpu", "float32") for name in (BUNDLED_TARGET, BUNDLED_DRAFT))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    with RayCluster(LOCAL, lambda _: None, cpus=2) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    """Every bundled scene, asked four questions; the fifth row has the content and question of the first."""
+    found = [
+        replace(sample, prompt=prompt, name=f"{sample.name}: {prompt}")
+        for sample in bundled_samples()
+        for prompt in ("What is it?", "Is it day?", "What moves?", "Who is there?")
+    ]
+    return [*found[:4], replace(found[0], name="again", start_us=None), *found[4:]]
+
+
+class Listener:
+    """Does something once so many have ended."""
+
+    def __init__(self, then: Callable[[int], None] = lambda _: None) -> None:
+        self.then = then
+        self.began: tuple[int, int] | None = None
+        self.ended: list[str] = []
+
+    def begin(self, total: int, done_before: int) -> None:
+        self.began = total, done_before
+
+    def end(self, name: str, error: str | None = None) -> None:
+        self.ended.append(name)
+        self.then(len(self.ended))
+
+    def say(self, sentence: str) -> None:
+        pass
+
+
+def collect(
+    folder: Path,
+    samples: list[Sample],
+    cluster: RayCluster | None = None,
+    watcher: Listener | None = None,
+    stop: threading.Event | None = None,
+) -> CollectEnd:
+    plan = CollectPlan(samples, TARGET, DRAFT, SETTINGS, folder)
+    told = watcher or Listener(), stop or threading.Event()
+    if cluster is None:
+        return Collecting(plan, shard_examples=5).run(*told)
+    slots = cluster.slots(1, on_gpus=False)
+    assert len(slots) == 2
+    with ClusterExamples(cluster, slots, plan, 1) as source:
+        return Collecting(plan, source, shard_examples=5).run(*told)
+
+
+def kill_one(count: int) -> None:
+    if count == 1:
+        found = [child for child in psutil.Process().children(recursive=True) if ACTOR in " ".join(child.cmdline())]
+        os.kill(found[0].pid, signal.SIGKILL)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.name != LOCK}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, samples: list[Sample]) -> Path:
+    folder = tmp_path_factory.mktemp("alone")
+    collect(folder, samples)
+    return folder
+
+
+@pytest.mark.parametrize("then", [lambda _: None, kill_one], ids=["undisturbed", "one-killed"])
+def test_two_workers_leave_the_examples_of_one_process(cluster, samples, alone, tmp_path, then) -> None:
+    watcher = Listener(then)
+    end = collect(tmp_path, samples, cluster, watcher)
+    assert (end.examples, end.failed, end.is_stopped) == (12, {}, False)
+    assert watcher.ended == list(dict.fromkeys(watcher.ended))
+    # Every byte: tensors, their order, and what the journal tells of them.
+    assert contents(tmp_path) == contents(alone)
+    assert len(contents(alone)) == 4
+
+
+def test_a_stop_keeps_what_was_collected_and_the_same_call_goes_on(cluster, samples, alone, tmp_path) -> None:
+    stop = threading.Event()
+    end = collect(tmp_path, samples, cluster, Listener(lambda count: stop.set() if count == 2 else None), stop)
+    assert end.is_stopped
+    assert 2 <= end.examples < 12
+    watcher = Listener()
+    again = collect(tmp_path, samples, cluster, watcher)
+    assert watcher.began == (12, end.examples)
+    assert (again.examples, again.before) == (12, end.examples)
+    assert {each.key for each in read_collection(tmp_path).examples} == {
+        each.key for each in read_collection(alone).examples
+    }
+
+
+def test_a_row_that_fails_stops_no_other_and_content_counts_once(cluster, samples, tmp_path) -> None:
+    """The copy has other paths, so that it is another row, and is found out by its content alone."""
+    broken, copied = tmp_path / "broken.mp4", tmp_path / "copied.mp4"
+    broken.write_bytes(b"no video")
+    copied.write_bytes(Path(samples[0].video_path or "").read_bytes())
+    rows = [
+        samples[0],
+        replace(samples[1], video_path=str(broken), name="broken"),
+        replace(samples[0], video_path=str(copied), name="copy"),
+        samples[2],
+    ]
+    end = collect(tmp_path / "data", rows, cluster)
+    assert (end.examples, end.repeated, list(end.failed)) == (2, 1, ["broken"])
+    assert [each.name for each in read_collection(tmp_path / "data").examples] == [samples[0].name, samples[2].name]
+    assert collect(tmp_path / "data", rows[2:], cluster).repeated == 1
+
+
+class Scripted:
+    """A cluster of machines elsewhere, whose places answer what they are told to."""
+
+    def __init__(self, *answers: PieceAnswer, sees: bool = True) -> None:
+        self.answers, self.sees = answers, sees
+
+    def elsewhere(self, slots: list[SimpleNamespace]) -> list[SimpleNamespace]:
+        return slots
+
+    def ask(self, *_: object) -> bool:
+        return self.sees
+
+    def crew(self, *_: object) -> Scripted:
+        return self
+
+    def done(self, pieces: list[object], _: object) -> Iterator[Done[object]]:
+        return (Done(piece, answer) for piece, answer in zip(pieces, self.answers, strict=False))
+
+    def close(self) -> None:
+        pass
+
+
+def source(cluster: Scripted, samples: list[Sample], folder: Path) -> ClusterExamples:
+    slots = [SimpleNamespace(node_id=host, host=host, gpus=1, threads=0) for host in ("node1", "node7")]
+    return ClusterExamples(cluster, slots, CollectPlan(samples, TARGET, DRAFT, SETTINGS, folder), None)
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (PieceAnswer("node7", settings={"target": 2}), "node7 has another target than node1"),
+        (PieceAnswer("node7", error="There is no such model.", is_fatal=True), "node7: There is no such model"),
+        (PieceAnswer("node7", settings={"target": 1}, evprof="0.1"), r"node7 has evprof 0\.1"),
+    ],
+)
+def test_places_that_would_make_other_examples_are_named(samples, tmp_path, other, sentence) -> None:
+    found = source(Scripted(PieceAnswer("node1", settings={"target": 1}), other), samples, tmp_path)
+    with pytest.raises(UserError, match=sentence):
+        found.settings(lambda _: None, threading.Event())
+
+
+def test_a_machine_that_does_not_see_the_folder_is_named(samples, tmp_path) -> None:
+    with pytest.raises(UserError, match="node1 does not see the folder"):
+        source(Scripted(sees=False), samples, tmp_path / "data").settings(lambda _: None, threading.Event())
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_memory_that_ran_out_at_a_place_ends_the_work(samples, tmp_path) -> None:
+    found = source(Scripted(PieceAnswer("node1", settings={}), PieceAnswer("node1", settings={})), samples, tmp_path)
+    found.settings(lambda _: None, threading.Event())
+    found._cluster.answers = (PieceAnswer("node1", error="Memory ran out.", is_fatal=True),)
+    with pytest.raises(UserError, match="node1: Memory ran out"):
+        list(found.made([Row("a", samples[0])], set(), threading.Event()))
+
+
+def test_what_a_killed_call_left_on_its_way_is_removed(samples, alone, tmp_path) -> None:
+    for path in alone.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "arriving").mkdir()
+    (tmp_path / "arriving" / "half.safetensors").write_bytes(b"half")
+    assert collect(tmp_path, samples).before == 12
+    assert not (tmp_path / "arriving").exists()
+    assert (tmp_path / JOURNAL).read_bytes() == (alone / JOURNAL).read_bytes()
