@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.training.collect_plan import CollectPlan
-from engines.training.collecting_seat import CollectingSeat, Piece, PieceAnswer
+from engines.training.collecting_seat import CollectingSeat, PieceAnswer, PieceOfWork
 from engines.training.example_maker import Content, Made, Row
 from engines.training.stored_examples import StoredExamples
 from evprof.core.closing import Closing
@@ -50,7 +50,7 @@ class ClusterExamples(Closing):
         self._crew = self._cluster.crew(self._slots, CollectingSeat, there, self._threads, neighbours)
         answers: list[PieceAnswer] = []
         told: set[str] = set()
-        for done in self._crew.done([Piece() for _ in self._slots], stop):
+        for done in self._crew.done([PieceOfWork() for _ in self._slots], stop):
             if done is None or stop.is_set():
                 continue
             if done.answer is None:
@@ -71,10 +71,10 @@ class ClusterExamples(Closing):
 
         When it has to end before all are made, those that wait come all the same.
         """
-        left, arrived = deque(rows), dict[str, Done[Piece]]()
+        left, arrived = deque(rows), dict[str, Done[PieceOfWork]]()
         problem: UserError | None = None
         try:
-            for done in self._crew.done([Piece(row.key, anywhere(row.sample)) for row in rows], stop):
+            for done in self._crew.done([PieceOfWork(row.key, anywhere(row.sample)) for row in rows], stop):
                 if done is None or (done.answer is None and stop.is_set()):
                     continue
                 if done.answer is not None and done.answer.is_fatal:
@@ -95,7 +95,7 @@ class ClusterExamples(Closing):
         if stop.is_set():
             raise Cancelled
 
-    def _taken(self, row: Row, done: Done[Piece], seen: Set[Content]) -> Made:
+    def _taken(self, row: Row, done: Done[PieceOfWork], seen: Set[Content]) -> Made:
         if done.answer is None:
             return Made(row, error=done.lost)
         shard = done.answer.shard

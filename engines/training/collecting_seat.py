@@ -21,7 +21,7 @@ from evprof.version import __version__
 
 
 @dataclass(frozen=True)
-class Piece:
+class PieceOfWork:
     """A row to make an example of; without a sample: only have the models loaded."""
 
     key: str = ""
@@ -63,7 +63,7 @@ class CollectingSeat:
         self._warnings: list[str] = []
         self._seen: set[tuple[str, str]] | None = None
 
-    def carry_out(self, piece: Piece) -> PieceAnswer:
+    def carry_out(self, piece: PieceOfWork) -> PieceAnswer:
         """Makes its example, with the models loaded before if they are not."""
         place = place_name()
         try:

@@ -1,4 +1,4 @@
-"""`--ray`: what suites and conversions leave is what one process leaves."""
+"""`--ray`: what suites, conversions and collections leave is what one process leaves."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from evprof.cli.suite import command, machines
 from evprof.cli.terminal import program
 from evprof.core.events import EventArray
 from evprof.core.run_info import PLACE
+from evprof.loaders.bundled import bundled_samples
+from evprof.loaders.writers.manifest import write_manifest
 from evprof.loaders.writers.npy import write_npy
 from evprof.session.summaries.opened import open_session
 from scripted_process import engine_argv
@@ -54,6 +56,26 @@ def test_a_list_is_converted_by_a_cluster_of_this_machine(
     assert (document["samples"], document["written"], document["failed"]) == (4, 4, 0)
     assert files(tmp_path / "spread") == files(tmp_path / "alone")
     assert len(files(tmp_path / "alone")) == 4
+
+
+def test_examples_are_collected_by_a_cluster_of_this_machine(evprof: Evprof, tmp_path: Path) -> None:
+    write_manifest(tmp_path / "two.csv", bundled_samples()[:2])
+    words = ["adapter", "collect", str(tmp_path / "two.csv"), "--max-new-tokens", "4", "--frames", "1"]
+    words += ["--event-frames", "1", "--device", "cpu", "--json", "-o", str(tmp_path / "spread")]
+    refused = evprof(*words, "--ray-threads", "2")
+    assert (refused.code, "--ray-threads belongs to --ray" in refused.errors) == (2, True)
+    # In a process of its own, as a person has it.
+    done = subprocess.run(
+        [sys.executable, "-m", "evprof", *words, "--ray", "local", "--ray-threads", "1"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert "collecting: 2 examples" in done.stderr
+    document = json.loads(done.stdout)
+    assert (document["examples"], document["before"], document["failed"]) == (2, 0, [])
+    again = evprof(*words)
+    assert (again.code, again.document["before"], again.document["settings"]) == (0, 2, document["settings"])
 
 
 def test_one_recording_needs_no_cluster(evprof: Evprof, listed: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def samples() -> list[Sample]:
         for sample in bundled_samples()
         for prompt in ("What is it?", "Is it day?", "What moves?", "Who is there?")
     ]
-    return [*found[:4], replace(found[0], name="again", start_us=None), *found[4:]]
+    return [*found[:4], replace(found[0], name="again"), *found[4:]]
 
 
 class Listener:

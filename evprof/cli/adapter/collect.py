@@ -34,7 +34,7 @@ def collect(options: argparse.Namespace, console: Console) -> int:
         CollectProgress(console) as progress,
         progress.until_stopped() as stop,
     ):
-        end = _carry_out(samples, settings, options, cluster, progress, stop)
+        end = _carry_out(samples, settings, options, cluster=cluster, progress=progress, stop=stop)
     if not console.is_json:
         console.print(
             f"{end.examples:,} examples ({end.tokens:,} answer tokens) in {count_text(end.shards, 'shard')}, "
@@ -54,6 +54,7 @@ def _carry_out(
     samples: Sequence[Sample],
     settings: GenerationSettings,
     options: argparse.Namespace,
+    *,
     cluster: Any,
     progress: CollectProgress,
     stop: threading.Event,

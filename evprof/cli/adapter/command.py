@@ -15,6 +15,7 @@ _COLLECT = (
         "evprof adapter collect dataset.csv -o examples --target checkpoints/Video-LLaVA-7B --no-draft --device cuda",
         "collect of one model, on a GPU",
     ),
+    CommandExample("evprof adapter collect dataset.csv -o examples --ray local", "collect on all GPUs of this machine"),
 )
 _TRAIN = (
     CommandExample("evprof adapter train examples --kind eagle -o head", "train a head on the target's hidden states"),

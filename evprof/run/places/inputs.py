@@ -22,6 +22,7 @@ PIECE_BYTES = 16 << 20
 """What is sent at a time."""
 
 INPUT_PATHS = ("events_path", "video_path", "video_times_path", "rectify_path")
+"""Fields of a sample that name files."""
 
 
 @dataclass(frozen=True)
