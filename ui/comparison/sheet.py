@@ -265,7 +265,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
 
 def value_text(value: float, unit: str) -> str:
     """A figure without its unit; shares in percent."""
-    return f"{100 * value:.1f} %" if unit == "" else figure_text(value, unit)
+    return f"{figure_text(value, unit)} %" if unit == "" else figure_text(value, unit)
 
 
 def delta_text(delta: float, unit: str) -> str:
