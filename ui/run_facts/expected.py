@@ -8,6 +8,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import one_line
+from evprof.core.vocabulary.expected_answer import LETTERS
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from ui.run_facts.figures import NOTHING
@@ -27,13 +28,9 @@ def expected_line(run: RunLog) -> tuple[str, str]:
         return wanted[0].upper() + wanted[1:], "dim"
     from evprof.metrics.figures.scores import score
 
-    shared = score(run, TOKEN_F1)
-    parts = [
-        verdict,
-        wanted,
-        *([f"token F1 {100 * shared:.0f} %"] if shared is not None and verdict == "Wrong" else []),
-    ]
-    return " · ".join(parts), "good" if verdict == "Right" else "bad"
+    shared = score(run, TOKEN_F1) if verdict == "Wrong" else None
+    near = "" if shared is None else f"token F1 {100 * shared:.0f} %"
+    return " · ".join(filter(None, (verdict, near, wanted))), "good" if verdict == "Right" else "bad"
 
 
 def verdict_of(run: RunLog) -> str:
@@ -66,8 +63,9 @@ def right_words(shares: Mapping[str, float]) -> str:
 def expected_text(run: RunLog, longest: int) -> str:
     """The right choice with its letter, or the right wordings."""
     sample = run.info.sample
-    letter = sample.expected.letter if sample.expected else ""
-    said = " or ".join(f"“{answer}”" for answer in sample.answers)
+    choices, letter = (sample.expected.choices, sample.expected.letter) if sample.expected else ((), "")
+    right = (choices[LETTERS.index(letter)],) if letter else sample.answers
+    said = " or ".join(f"“{answer}”" for answer in right)
     told = one_line(f"{letter}, {said}" if letter else said, WHOLE)
     return told if len(told) <= longest else f"{told[:longest].rstrip()}…"
 
