@@ -120,7 +120,8 @@ class SettingRow(QWidget):
             words = dict(self.control.choices).get(value, str(value))
             if _words_of(self.field) != words:
                 self.field.setEditText(words)
-                self.field.lineEdit().setCursorPosition(0)  # longer words show how they begin
+                if (line := self.field.lineEdit()) is not None:
+                    line.setCursorPosition(0)  # longer words show how they begin
         elif isinstance(self.field, ChoiceBox):
             index = next((place for place, (known, _) in enumerate(self.control.choices) if known == value), -1)
             self.field.setCurrentIndex(index)
