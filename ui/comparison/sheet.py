@@ -330,7 +330,7 @@ def _notes(rows: Sequence[ComparisonRow]) -> list[str]:
     for row in rows:
         for note in row.notes:
             found.setdefault(note, []).append(figure_of(row.metric).title)
-    return [f"{', '.join(titles)} · {note}" if len(titles) <= _MOST_NAMED else note for note, titles in found.items()]
+    return [f"{', '.join(titles)}: {note}" if len(titles) <= _MOST_NAMED else note for note, titles in found.items()]
 
 
 def _signed_ms(delta_ms: float) -> str:
