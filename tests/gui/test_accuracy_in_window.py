@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication
@@ -11,14 +12,18 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
+from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.expected_answer import ExpectedAnswer
+from evprof.run.session_writer import SessionWriter
+from evprof.session.summaries.opened import open_session
 from evprof.view.columns import columns_of
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.columns.model_pair import ModelPair
 from ui.run_facts.expected import right_words
 from ui.run_facts.figures import FigureRow, compare
+from ui.runs import cell_facts
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import Detail, DetailSection
 from ui.runs.run_entries import RunEntries
@@ -166,6 +171,22 @@ def test_a_pair_of_which_one_failed_is_not_judged(controller: RunController, rec
     recording.post(RunEnded(8, FINISHED, None, {"end_ns": 5_000_000, "text": "B"}))
     controller.pull()
     assert next(line.label for line in _lines(controller) if line.title == "later") == ""
+
+
+def test_a_stored_cell_tells_the_same_shares_by_columns(
+    controller: RunController, recording: RecordLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell_facts, "FEWEST", 1)
+    for run_id in (7, 8):
+        recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": 5_000_000, "text": "A"}))
+    controller.pull()
+    SessionWriter(recording, tmp_path / "scored.evprof").close()
+    book = RunBook(open_session(tmp_path / "scored.evprof").recording)
+    book.update()
+    (stored,) = RunEntries().lines(book.runs)
+    cell = _lines(controller)[0]
+    assert "33 / 33 % right" in stored.label
+    assert (stored.label, stored.tip) == (cell.label, cell.tip)
 
 
 def test_one_model_has_one_share() -> None:
