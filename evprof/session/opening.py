@@ -33,7 +33,7 @@ _PREFIX, _LOCK, _YOUNG_S = "evprof-reading-", "lock", 60.0
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that sees one state of the session. Raises sqlite3.Error, OSError, DamageError."""
     found = logs(path)
-    if sum(part.stat().st_size for part in (path, *found)) > MOST_BYTES:
+    if path.stat().st_size + sum(map(bytes_in, found)) > MOST_BYTES:
         raise DamageError(f"it takes more than {MOST_BYTES >> 30} GiB")
     address = path.resolve().as_uri()
     if not found:
