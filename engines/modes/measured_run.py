@@ -32,9 +32,10 @@ from engines.modes.lost_gpu import is_lost_gpu, lost_sentence
 from engines.modes.memory_failure import give_back, is_memory_failure, memory_sentence
 from engines.modes.plain_run import Course, PlainRun
 from engines.modes.run_plan import RunPlan, RunTools, block_sizes, reads_inside, resolved, taken_facts, way_of
+from engines.modes.run_zero import RunZero
 from engines.modes.strategy import strategy_of
 from engines.stages.model import EVENTS, VisionLanguageModel
-from engines.stages.pipeline import ModelPass, Tell, capacity_of
+from engines.stages.pipeline import ModelPass, capacity_of
 from engines.stages.reading import OFF, files_of, import_reader_of, recording_problems
 from engines.tokens.alternatives import AlternativesLog
 from engines.tokens.answer import Answer
@@ -60,26 +61,6 @@ class Ready:
 
     models: dict[str, VisionLanguageModel]
     steps: dict[str, tuple[ChosenStep, DecodeSteps]]
-
-
-class Zero:
-    """Hears of all passes and tells each thing on, of their beginnings only the first: the run's zero is that."""
-
-    def __init__(self, describe: Callable[[dict[str, Any]], None]) -> None:
-        self._describe = describe
-        self._is_told = False
-
-    def teller(self, role: str) -> Tell:
-        """What hears of a role's pass."""
-
-        def tell(name: str, value: Any) -> None:
-            if name in ("lengths", "loading"):
-                self._describe({name: {role: value}})
-            elif not self._is_told:
-                self._is_told = True
-                self._describe({"start_ns": value})
-
-        return tell
 
 
 class MeasuredRun:
@@ -276,7 +257,7 @@ class MeasuredRun:
             clock,
             memory,
             self._stop,
-            Zero(self._describe).teller,
+            RunZero(self._describe).teller,
             self._tools.draft_pools,
             self._tools.draft_worker,
             log,

@@ -33,7 +33,7 @@ _PREFIX, _LOCK, _YOUNG_S = "evprof-reading-", "lock", 60.0
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that sees one state of the session. Raises sqlite3.Error, OSError, DamageError."""
     found = logs(path)
-    if sum(part.stat().st_size for part in (path, *found)) > MOST_BYTES:
+    if path.stat().st_size + sum(map(bytes_in, found)) > MOST_BYTES:
         raise DamageError(f"it takes more than {MOST_BYTES >> 30} GiB")
     address = path.resolve().as_uri()
     if not found:
@@ -57,8 +57,15 @@ def copy_session(path: Path, copy: Path) -> None:
 
 def logs(path: Path) -> list[Path]:
     """What SQLite left beside the file and has yet to fold in."""
-    found = (_beside(path, "-wal"), _beside(path, "-journal"))
-    return [log for log in found if log.is_file() and log.stat().st_size]
+    return [log for log in (_beside(path, "-wal"), _beside(path, "-journal")) if bytes_in(log)]
+
+
+def bytes_in(log: Path) -> int:
+    """How long a log is; 0 once it is gone, which may be at any moment."""
+    try:
+        return log.stat().st_size if log.is_file() else 0
+    except FileNotFoundError:
+        return 0
 
 
 def _beside(path: Path, ending: str) -> Path:

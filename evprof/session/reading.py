@@ -27,7 +27,7 @@ from evprof.session.checked_rows import CheckedRows, DamagedRow
 from evprof.session.checksums import DamageError, Tally, read_tally
 from evprof.session.header import check_header, is_cut
 from evprof.session.migrations import format_of, migrate
-from evprof.session.opening import MOST_BYTES, logs, opened
+from evprof.session.opening import MOST_BYTES, bytes_in, logs, opened
 from evprof.session.plausible import implausible
 from evprof.session.presence import is_written
 from evprof.session.schema import COLUMNS, FACT_PREFIX, FORMAT, ROW_STREAMS, TALLY
@@ -120,7 +120,7 @@ class SessionReading:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self.connection = connection
-        self._file_bytes = sum(part.stat().st_size for part in (path, *logs(path)))
+        self._file_bytes = path.stat().st_size + sum(map(bytes_in, logs(path)))
         self._left_bytes = self._most_bytes = min(MOST_BYTES, _BASE_BYTES + _BYTES_PER_FILE_BYTE * self._file_bytes)
         self._recording = RecordLog()
         self._infos: dict[int, RunInfo] = {}

@@ -416,7 +416,7 @@ def test_another_session_in_the_window_starts_over(
         (412.25, "ms", "+412.2"),
         (-0.004, "ms", "±0"),
         (-1.5, "tokens", "−1.5"),
-        (0.125, "", "+12.5 %"),
+        (0.125, "", "+12.5 points"),
         (0.0, "ms", "±0"),
     ],
 )

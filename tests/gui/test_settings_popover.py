@@ -607,6 +607,28 @@ def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplica
     popover.hide()
 
 
+def test_fields_to_type_into_show_whole_words_that_can_be_typed(toolbar: Toolbar, application: QApplication) -> None:
+    """Somebody who changes a figure in a word of the list has typed what is understood."""
+    popover = toolbar.settings_popover
+    popover.open_below(toolbar.settings)
+    application.processEvents()
+    for row in popover.rows.values():
+        if isinstance(row.field, ChoiceBox) and row.control.is_free:
+            for value, word in row.control.choices:
+                assert value in (word, row.control.default), row.control.key
+                row.show_value(value)
+                line = row.field.lineEdit()
+                assert line is not None
+                assert line.fontMetrics().horizontalAdvance(word) <= line.width() - 8, row.control.key
+    longer = popover.rows["tree"]
+    longer.show_value("12,11,10,9,8,7,6,5,4,3,2,1")
+    assert isinstance(longer.field, ChoiceBox)
+    typed = longer.field.lineEdit()
+    assert typed is not None
+    assert typed.cursorPosition() == 0, "longer words show how they begin"
+    popover.hide()
+
+
 def test_settings_survive_a_restart(toolbar: Toolbar, themes: ThemeHolder, tmp_path: Path) -> None:
     popover = toolbar.settings_popover
     popover.open_below(toolbar.settings)

@@ -29,7 +29,16 @@ def test_keys_are_the_contract(plain_run) -> None:
     later = {"started_at", "warnings", "trace_path", "cell", "imported", "loading"}
     assert set(document) - RUN_KEYS == later | {
         *("cold", "engine_session", "baseline"),
-        *("energy", "throttled", "throttling", "attention_kernels", "clocks", "snapshot_path", "visual_costs"),
+        *(
+            "accuracy",
+            "energy",
+            "throttled",
+            "throttling",
+            "attention_kernels",
+            "clocks",
+            "snapshot_path",
+            "visual_costs",
+        ),
         *("token_alternatives", "token_entropy_bits"),
     }
     assert list(document["model"]) == (

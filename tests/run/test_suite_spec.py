@@ -236,7 +236,7 @@ def test_an_adapter_is_named_in_either_place_and_its_kind_is_the_drafter(tmp_pat
         ({"drafter": "lookpu"}, "did you mean lookup"),
         ({"length": "long"}, "length must be one of fixed, heuristic, budgeted"),
         ({"hidden": "many"}, "hidden must be a whole number"),
-        ({"tree": "3,2"}, "Only an EAGLE-style head"),
+        ({"tree": "3,2"}, "Only some drafters draft trees"),
         ({"adapter": "nowhere"}, "is no trained adapter"),
         ({"mode": "parallel-prefill", "drafter": "lookup"}, "Parallel prefill drafts with the draft model"),
         ({"mode": "kv-adapted"}, "needs a trained map"),

@@ -32,7 +32,7 @@ from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.players.video_player import VideoPlayer
-from ui.run_facts.expected import expected_line
+from ui.run_facts.expected import WHOLE, expected_line, expected_text
 from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
 from ui.run_facts.run_text import chips, counters, drafter_kind, mode_name, short_chips, stage_now
 from ui.state.selection import Selection
@@ -308,6 +308,7 @@ class ModelColumn:
         self.failure.setVisible(bool(sentence) and column.is_answer)
         expected, tone = expected_line(column.run) if column.is_answer else ("", "dim")
         self.expected.say(plain(expected), tone)
+        self.expected.setToolTip(plain(expected_text(column.run, WHOLE)) if expected else "")
         self.expected.setVisible(bool(expected))
         self._show_answer(column)
 

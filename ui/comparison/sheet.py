@@ -32,6 +32,9 @@ from ui.run_facts.run_text import mode_name, run_title
 
 GOOD, BAD = "good", "bad"
 
+_MOST_NAMED = 4
+"""Figures that a note is told with."""
+
 
 @dataclass(frozen=True)
 class ConfigurationHead:
@@ -152,7 +155,6 @@ def sheet(
         for row in settings
     ]
     blocks = common_blocks(listed, basis)
-    notes = dict.fromkeys(note for row in rows for note in row.notes)
     return ComparisonSheet(
         heads,
         (*lines, *_figure_rows(shown, listed, baseline)),
@@ -161,7 +163,7 @@ def sheet(
             for index, (column, title) in enumerate(zip(listed, titles, strict=True))
             if index != baseline
         ),
-        (*_left_out(listed, titles, sessions), *_repeats(listed), *notes),
+        (*_left_out(listed, titles, sessions), *_repeats(listed), *_notes(rows)),
         baseline,
         len(rows) - len(shown),
         comparability(listed, baseline).sentence,
@@ -265,12 +267,12 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
 
 def value_text(value: float, unit: str) -> str:
     """A figure without its unit; shares in percent."""
-    return f"{100 * value:.1f} %" if unit == "" else figure_text(value, unit)
+    return f"{figure_text(value, unit)} %" if unit == "" else figure_text(value, unit)
 
 
 def delta_text(delta: float, unit: str) -> str:
-    """A difference with its sign: `+412`, `−0.31`, `±0`."""
-    text = value_text(abs(delta), unit)
+    """A difference with its sign: `+412`, `−0.31`, `±0`; of shares in points of percent: `+4.2 points`."""
+    text = figure_text(abs(delta), unit) + (" points" if unit == "" else "")
     if unit == "tokens" and abs(delta) % 1:
         text = f"{abs(delta):.1f}"
     if not any(digit in text for digit in "123456789"):
@@ -320,6 +322,15 @@ def _repeats(listed: Sequence[Configuration]) -> list[str]:
     if all(column.is_cell or len(column.runs) == len(column.samples()) for column in listed):
         return []
     return ["Of the repeats of one request the bars divide the one of median total, so that their parts add up."]
+
+
+def _notes(rows: Sequence[ComparisonRow]) -> list[str]:
+    """What has to be known of figures, each once; of which ones, where it is of few."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes:
+            found.setdefault(note, []).append(figure_of(row.metric).title)
+    return [f"{', '.join(titles)}: {note}" if len(titles) <= _MOST_NAMED else note for note, titles in found.items()]
 
 
 def _signed_ms(delta_ms: float) -> str:

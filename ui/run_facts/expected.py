@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from evprof.core.records import DRAFT, TARGET
+from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import one_line
+from evprof.core.vocabulary.expected_answer import LETTERS
 from evprof.core.vocabulary.figures import FIGURES
-from evprof.core.vocabulary.scoring import RIGHT, SCORING_RULES, TOKEN_F1
+from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from ui.run_facts.figures import NOTHING
 
-LONGEST = 160
-"""Letters of an expected answer in a line."""
+LONGEST, WHOLE = 100, 1000
+"""Letters of an expected answer in a line, and where it is told in full."""
 
 
 def expected_line(run: RunLog) -> tuple[str, str]:
@@ -23,9 +28,9 @@ def expected_line(run: RunLog) -> tuple[str, str]:
         return wanted[0].upper() + wanted[1:], "dim"
     from evprof.metrics.figures.scores import score
 
-    shared = score(run, TOKEN_F1)
-    parts = [verdict, wanted, *([f"token F1 {shared:.0%}"] if shared is not None and verdict == "Wrong" else [])]
-    return " · ".join(parts), "good" if verdict == "Right" else "bad"
+    shared = score(run, TOKEN_F1) if verdict == "Wrong" else None
+    near = "" if shared is None else f"token F1 {100 * shared:.0f} %"
+    return " · ".join(filter(None, (verdict, near, wanted))), "good" if verdict == "Right" else "bad"
 
 
 def verdict_of(run: RunLog) -> str:
@@ -36,31 +41,64 @@ def verdict_of(run: RunLog) -> str:
     return NOTHING if found is None else "Right" if found else "Wrong"
 
 
+def verdicts_of(group: Sequence[RunLog]) -> str:
+    """`right`; of two models `both wrong`, or `draft right, target wrong`; "" where one is not over, or nothing is
+    expected."""
+    verdicts = [verdict_of(run).lower() for run in group if run.info.status == FINISHED and run.info.sample.is_scored]
+    if not verdicts or len(verdicts) < len(group):
+        return ""
+    if len(group) == 1:
+        return verdicts[0]
+    if len(set(verdicts)) == 1:
+        return f"both {verdicts[0]}"
+    return ", ".join(f"{run.info.role} {verdict}" for run, verdict in zip(group, verdicts, strict=True))
+
+
+def right_words(shares: Mapping[str, float]) -> str:
+    """`33 % right` of one role's share of right answers, `33 / 0 % right` of the draft's and the target's."""
+    told = [f"{100 * shares[role]:.0f}" for role in (DRAFT, TARGET) if role in shares]
+    return f"{' / '.join(told)} % right" if told else ""
+
+
 def expected_text(run: RunLog, longest: int) -> str:
     """The right choice with its letter, or the right wordings."""
     sample = run.info.sample
-    letter = sample.expected.letter if sample.expected else ""
-    said = " or ".join(f"“{answer}”" for answer in sample.answers)
-    return one_line(f"{letter}, {said}" if letter else said, longest)
+    choices, letter = (sample.expected.choices, sample.expected.letter) if sample.expected else ((), "")
+    right = (choices[LETTERS.index(letter)],) if letter else sample.answers
+    said = " or ".join(f"“{answer}”" for answer in right)
+    told = one_line(f"{letter}, {said}" if letter else said, WHOLE)
+    return told if len(told) <= longest else f"{told[:longest].rstrip()}…"
 
 
 def expected_lines(run: RunLog) -> dict[str, str]:
-    """Name -> text of the inspector's lines; {} where the sample expects nothing."""
+    """Name -> text of the inspector's lines, each short; {} where the sample expects nothing."""
     if not run.info.sample.is_scored:
         return {}
     from evprof.metrics.figures.scores import named_letter, score
 
-    scores = {FIGURES[key].title: score(run, key) for key in SCORING_RULES if key != RIGHT}
+    shares = {FIGURES[key].title: score(run, key) for key in (TOKEN_F1, ROUGE_L)}
     return {
         "answer": verdict_of(run),
-        "expected": expected_text(run, LONGEST),
         "names choice": named_letter(run) or "",
-        "task": one_line(run.info.sample.task, LONGEST),
-        **{name: "" if value is None else f"{value:.0%}" for name, value in scores.items()},
+        **{name: "" if value is None else f"{100 * value:.0f} %" for name, value in shares.items()},
     }
 
 
+def expected_note(runs: Sequence[RunLog]) -> str:
+    """`Expected: C, “a bus” · vehicles`, once where all runs were asked the same; "" where nothing is expected."""
+    told: dict[str, list[str]] = {}
+    for run in runs:
+        sample = run.info.sample
+        if sample.is_scored:
+            words = " · ".join(filter(None, (expected_text(run, WHOLE), one_line(sample.task, LONGEST))))
+            told.setdefault(words, []).append(str(run.run_id))
+    if len(told) == 1:
+        return f"Expected: {next(iter(told))}"
+    return "\n".join(f"Expected of run {', '.join(ids)}: {words}" for words, ids in told.items())
+
+
 def rule_of(name: str) -> str:
-    """The rule behind one of these lines, for its tip."""
-    keys = {FIGURES[key].title: key for key in SCORING_RULES} | {"answer": RIGHT, "names choice": "right_choice"}
-    return SCORING_RULES[keys[name]].sentence if name in keys else ""
+    """The rules behind one of these lines, for its tip."""
+    titled = {FIGURES[key].title: (key,) for key in SCORING_RULES}
+    keys = titled | {"answer": (RIGHT, CHOICE, EXACT), "names choice": (CHOICE,)}
+    return "\n".join(SCORING_RULES[key].sentence for key in keys.get(name, ()))

@@ -63,18 +63,21 @@ def compare(
 ) -> list[FigureRow]:
     """The lines for two columns, or for the cells they stand for: then means, and the interval of their ratio.
 
-    Every line is there from the start: what is not measured yet is a dash.
+    Every line is there from the start: what is not measured yet is a dash. Scores have none whose rule is not for the
+    questions.
     """
     values = _values(a, b, basis, cells)
     rows: list[FigureRow] = []
     for metric in _listed(basis, a, b):
         figure = figure_of(metric)
         (first, second), share, ends = values.get(metric, _NO_VALUE)
+        if figure.head == ACCURACY and first is None and second is None and not _is_asked(metric, a, b):
+            continue
         rows.append(
             FigureRow(
                 metric,
                 figure.title,
-                "MiB" if figure.unit == "bytes" else figure.unit,
+                {"bytes": "MiB", "": "%"}.get(figure.unit, figure.unit),
                 figure_text(first, figure.unit),
                 figure_text(second, figure.unit),
                 ratio_text(share),
@@ -89,23 +92,27 @@ def compare(
 
 def _listed(basis: str, *columns: ShownModel | None) -> list[str]:
     """Metrics in order of presentation. What a file measured in one piece has a line of its own; the stages in it have
-    none where no column measured them apart; energy has none where nothing was sampled, and scores have none where no
-    sample expects an answer."""
+    none where no column measured them apart; energy has none where nothing was sampled."""
     from evprof.metrics.comparison.figures import on_basis
 
     whole, apart = _intervals(columns)
     hidden = {name for covers in whole for name in covers if name not in apart}
     found: list[str] = []
     is_metered = any(column is not None and column.run.power for column in columns)
-    is_scored = any(column is not None and column.run.info.sample.is_scored for column in columns)
-    left_out = {*(() if is_metered else (ENERGY,)), *(() if is_scored else (ACCURACY,))}
-    there = [key for key in on_basis(basis) if FIGURES[key].head not in left_out]
+    there = [key for key in on_basis(basis) if is_metered or FIGURES[key].head != ENERGY]
     for metric in (metric for metric in _PAIRED if metric in there):
         stage = metric.removesuffix("_ms")
         found += [f"{COVERS.join(covers)}_ms" for covers in whole if covers[0] == stage]
         if stage not in hidden:
             found.append(metric)
     return found
+
+
+def _is_asked(rule: str, *columns: ShownModel | None) -> bool:
+    """Whether a rule of scoring is for the question of one of the columns."""
+    from evprof.metrics.figures.scores import score_of
+
+    return any(column is not None and score_of(rule, "", column.run.info.sample) is not None for column in columns)
 
 
 def _intervals(columns: Sequence[ShownModel | None]) -> tuple[list[tuple[str, ...]], set[str]]:
@@ -208,9 +215,12 @@ def ratio_text(ratio: float | None) -> str:
 
 
 def figure_text(value: float | None, unit: str) -> str:
-    """A figure without its unit: whole counts, times and rates to three or four digits, bytes in MiB."""
+    """A figure without its unit: whole counts, times and rates to three or four digits, bytes in MiB, shares (whose
+    unit is "") in percent."""
     if value is None:
         return NOTHING
+    if unit == "":
+        return f"{100 * value:.1f}"
     if unit == "tokens":
         return f"{value:.0f}"
     if unit == "bytes":

@@ -6,7 +6,7 @@ The same as `ui.state.cells` and the list say of a few runs, without one being m
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -32,12 +32,12 @@ MOST_ERRORS = 3
 @dataclass(frozen=True)
 class CellFacts:
     """Counts, the mean total of a sample in ms (of models that answered one after the other their sum), errors, and the
-    share of right answers of those that are scored (None: of none)."""
+    share of right answers by role (none of a role without scored ones)."""
 
     counts: ConfigurationCounts
     mean_ms: float | None
     errors: list[str]
-    right: float | None = None
+    right: dict[str, float] = field(default_factory=dict)
 
 
 def cell_facts(members: Members) -> CellFacts | None:
@@ -105,12 +105,13 @@ def _facts(stored: SessionRuns, places: npt.NDArray[np.int64]) -> CellFacts:
     )
 
 
-def _right(columns: StoredColumns, places: npt.NDArray[np.int64]) -> float | None:
+def _right(columns: StoredColumns, places: npt.NDArray[np.int64]) -> dict[str, float]:
     if KEPT_RIGHT not in columns:
-        return None
-    values = columns.column(KEPT_RIGHT)[places]
-    values = values[~np.isnan(values)]
-    return float(values.mean()) if len(values) else None
+        return {}
+    values, roles = columns.column(KEPT_RIGHT)[places], columns.texts("role")
+    scored, codes = ~np.isnan(values), roles.codes[places]
+    found = {role: values[scored & (codes == code)] for code, role in enumerate(roles.words)}
+    return {role: float(mine.mean()) for role, mine in found.items() if len(mine)}
 
 
 def _mean_ms(stored: SessionRuns, places: npt.NDArray[np.int64]) -> float | None:

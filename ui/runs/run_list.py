@@ -14,7 +14,8 @@ from evprof.run.again import request_again
 from evprof.view.columns import pair_for
 from ui.runs.baseline_menu import ALONE_REPEATS, MOST_LISTED, TARGET_ALONE, baseline_menu
 from ui.runs.payoffs import Payoffs
-from ui.runs.run_entries import RunEntries, RunEntry
+from ui.runs.run_entries import RunEntries
+from ui.runs.run_entry import RunEntry
 from ui.runs.run_groups import CELL, REPEATS, FoldKey, SlotList
 from ui.runs.run_remarks import RunRemarks
 from ui.state.cells import typical_pair, typical_repeat

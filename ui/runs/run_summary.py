@@ -11,7 +11,7 @@ from evprof.core.units import bytes_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts.energy import ENERGY_LINES, ENERGY_TIP, SLOWED_DOWN, energy_lines
-from ui.run_facts.expected import expected_lines, rule_of
+from ui.run_facts.expected import expected_lines, expected_note, rule_of
 from ui.run_facts.figures import NOTHING, column_heads
 from ui.run_facts.provenance import provenance_lines
 from ui.run_facts.run_text import mode_name
@@ -66,7 +66,7 @@ def summary_sections(a: ShownModel | None, b: ShownModel | None) -> list[DetailS
     sections = [
         DetailSection(title, _models(columns), heads=heads),
         DetailSection("Note", note="\n".join(_notes(runs))),
-        DetailSection("Accuracy", _expected(runs)),
+        DetailSection("Accuracy", _scores(runs), note=expected_note(runs)),
         *(
             DetailSection(f"Imported · run {run.run_id}" if len(runs) > 1 else "Imported", *_imported(run))
             for run in runs
@@ -132,8 +132,8 @@ def _beside(name: str, texts: Sequence[str], roles: Sequence[str] = (), tip: str
     return Detail(name, said[0], tip=tip, unit=unit, beside=said[1] if len(said) > 1 else None, roles=colours)
 
 
-def _expected(runs: Sequence[RunLog]) -> list[Detail]:
-    """What each run was expected to answer and whether it did; lines that no run fills are left out."""
+def _scores(runs: Sequence[RunLog]) -> list[Detail]:
+    """Whether each run answered what was expected, and how near it came; lines that no run fills are left out."""
     found = [expected_lines(run) for run in runs]
     names = dict.fromkeys(name for lines in found for name in lines)
     tones = {"Right": "good", "Wrong": "bad"}

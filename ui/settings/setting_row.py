@@ -18,6 +18,11 @@ from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.label import Label
 
 FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
+WIDE_PX = 9 * GRID, FIELD_PX + 5 * GRID
+"""Of a name and of its field, where the field's words are long."""
+
+_MOST_LETTERS = 10
+"""That can be read beside one another in a field to type into."""
 
 PLAIN, CHANGED, INEXACT, IDLE = "", "changed", "inexact", "idle"
 """What a mark says of a setting: at its default, not so, not so and the answer may change, set but not in use now."""
@@ -82,6 +87,8 @@ class SettingRow(QWidget):
     def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.control = control
+        if control.is_free and max(len(word) for _, word in control.choices) > _MOST_LETTERS:
+            self.name_px, self.field_px = WIDE_PX
         self.mark = SettingMark(themes)
         self.name = in_role(Label(control.name), "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
@@ -113,6 +120,8 @@ class SettingRow(QWidget):
             words = dict(self.control.choices).get(value, str(value))
             if _words_of(self.field) != words:
                 self.field.setEditText(words)
+                if (line := self.field.lineEdit()) is not None:
+                    line.setCursorPosition(0)  # longer words show how they begin
         elif isinstance(self.field, ChoiceBox):
             index = next((place for place, (known, _) in enumerate(self.control.choices) if known == value), -1)
             self.field.setCurrentIndex(index)
@@ -161,7 +170,7 @@ class DrafterRow(SettingRow):
 
     folder_asked = Signal()
 
-    name_px, field_px = 9 * GRID, FIELD_PX + 5 * GRID
+    name_px, field_px = WIDE_PX
 
     def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(control, themes, parent)

@@ -80,6 +80,7 @@ class FigureTable(Drawn):
         self._heads: tuple[str, ...] = ()
         self._rows: list[TableRow] = []
         self._widths = _Widths()
+        self._begins_anew = False
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
@@ -91,14 +92,16 @@ class FigureTable(Drawn):
     def reset_widths(self) -> None:
         """Lets columns shrink again, for other runs and for figures that do not change any more."""
         self._widths = _Widths()
+        self._begins_anew = True
         self._fit()
 
     def show_rows(self, rows: Sequence[TableRow], heads: tuple[str, ...] = ()) -> None:
         """Shows rows below optional column heads."""
+        begins_anew, self._begins_anew = self._begins_anew or len(heads) != len(self._heads), False
         if list(rows) == self._rows and heads == self._heads:
             return
-        if len(heads) != len(self._heads):
-            self._widths = _Widths()  # other columns: what the old ones were as wide as says nothing
+        if begins_anew:
+            self._widths = _Widths()  # what the rows before were as wide as says nothing
         self._rows, self._heads = list(rows), heads
         self.setAccessibleDescription(self.as_text())
         self._fit()

@@ -155,7 +155,7 @@ class SpeculationSettings(Plain):
             ("2,2,1", "2,2,1"),
             ("3,2,1", "3,2,1"),
             ("4,2,1,1", "4,2,1,1"),
-            ("dynamic:24:6", "dynamic 24, 6"),
+            ("dynamic:24:6", "dynamic:24:6"),
         ),
         is_free=True,
         check=_tree_problem,
@@ -178,7 +178,7 @@ class SpeculationSettings(Plain):
     )
     draft_keep: float | None = setting(
         None,
-        "draft's tokens",
+        "draft keeps",
         "Share of the visual tokens that the draft model sees; the target's are as they are.",
         head=SPECULATION,
         kind=float,
@@ -199,8 +199,8 @@ class SpeculationSettings(Plain):
     )
     draft_prune_by: str = setting(
         "attention",
-        "draft's chosen by",
-        "Which of them: what the tower attends to most, what is least alike, or any (random: the control).",
+        "draft keeps by",
+        "Which visual tokens: what the tower attends to most, what is least alike, or any (random: the control).",
         head=SPECULATION,
         choices=tuple((name, name) for name in PRUNINGS),
         option="draft-prune-by",

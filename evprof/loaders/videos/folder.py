@@ -198,9 +198,20 @@ def times_among(folder: str | Path) -> Path | None:
 
 
 def is_picture(path: str | Path) -> bool:
-    """Whether a path names a single picture, a video of one frame."""
+    """Whether a path names a single picture that does not move, a video of one frame; what cannot be read is none."""
+    from PIL import Image
+
     found = Path(path)
-    return found.suffix.lower() in _FORMATS and found.is_file()
+    kind = _FORMATS.get(found.suffix.lower())
+    if kind is None or not found.is_file():
+        return False
+    try:
+        with opened_file(found) as file, Image.open(file, formats=[kind]) as image:
+            return not getattr(image, "is_animated", False)
+    except (OSError, ValueError, SyntaxError, EOFError, MemoryError, OverflowError, UserError):
+        return False
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return True
 
 
 def picture_paths(path: str | Path) -> list[Path]:

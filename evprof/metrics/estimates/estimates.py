@@ -150,7 +150,7 @@ def _part(sides: Sides, processes: ProcessSpread | None) -> tuple[Interval | Non
     if min(len(sides.base.observations), len(sides.other.observations)) < FEWEST:
         return None, FEW_RUNS
     if sides.is_ratio and sides.other.mean <= 0:
-        return None, "the mean is not positive"
+        return None, "no interval, for its mean is not above 0"
     is_alone = sides.is_apart and len(sides.base.sessions) == len(sides.other.sessions) == 1
     if is_alone and processes is None:
         return None, UNKNOWN_PROCESSES

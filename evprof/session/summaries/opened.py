@@ -220,8 +220,8 @@ class SessionStore:
                     before = self._state()
                     try:
                         return question(self._opened(before))
-                    except (sqlite3.Error, UnicodeDecodeError, DamageError) as error:
-                        self.release()
+                    except (sqlite3.Error, UnicodeDecodeError, DamageError, FileNotFoundError) as error:
+                        self.release()  # a log may be gone by now: its writer has folded it in
                         if self._state() == before and not is_passing(error):
                             raise
                     finally:

@@ -65,7 +65,7 @@ def answers(data: ReportData) -> list[AnsweredItem]:
 def part_of(data: ReportData, parts: tuple[str, ...]) -> ReportData:
     """The configurations of these parts of a suite; all where there are no parts, or none of these."""
     kept = tuple(column for column in data.columns if column.cell.split(SEPARATOR)[0] in parts)
-    return replace(data, columns=kept, _read={}, _summaries={}) if kept else data
+    return replace(data, columns=kept, _read={}, _summaries={}, _found={}) if kept else data
 
 
 def _way(item: Item, data: ReportData) -> Availability:

@@ -1,0 +1,268 @@
+"""Right and wrong answers in the window: under the answer, in the list, in the inspector, beside the times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.messages import RunEnded, RunStarted
+from evprof.core.recording import RecordLog
+from evprof.core.records import DRAFT, END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
+from evprof.core.run_book import RunBook
+from evprof.core.run_info import FAILED, FINISHED, RunInfo
+from evprof.core.sample import Sample
+from evprof.core.vocabulary.expected_answer import ExpectedAnswer
+from evprof.run.session_writer import SessionWriter
+from evprof.session.summaries.opened import open_session
+from evprof.view.columns import columns_of
+from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
+from ui.columns.model_pair import ModelPair
+from ui.run_facts.expected import right_words
+from ui.run_facts.figures import FigureRow, compare
+from ui.runs import cell_facts
+from ui.runs.inspector import Inspector
+from ui.runs.run_details import Detail, DetailSection
+from ui.runs.run_entries import RunEntries
+from ui.runs.run_entry import RunEntry
+from ui.state.run_controller import RunController
+from ui.state.selection import Selection
+from ui.style.theme import ThemeHolder
+from ui.widgets.figure_table import FigureTable, TableRow
+
+CHOICE = Sample("/gone/a.npy", name="crossing", expected=ExpectedAnswer(choices=("a car", "a bus"), right=1))
+WORDS = Sample("/gone/b.npy", name="count", reference="two cars", expected=ExpectedAnswer(also=("2",), task="counting"))
+OPEN = Sample("/gone/c.npy", name="open")
+CELL = "4 frames"
+
+
+def _answer(
+    recording: RecordLog, run_id: int, role: str, sample: Sample, text: str, *, status: str | None = FINISHED
+) -> None:
+    model = SCRIPTED_DRAFT if role == DRAFT else SCRIPTED_TARGET
+    group = (run_id + 1) // 2
+    info = RunInfo(
+        run_id, group, 0, role, "side-by-side", start_ns=0, sample=sample, cell=CELL, models={role: model.facts}
+    )
+    recording.post(RunStarted(run_id, info))
+    recording.append(SpanRecord(run_id, 0, -1, END, role, "decode", 0, 5_000_000))
+    for place, word in enumerate(text.split()):
+        recording.append(TokenRecord(run_id, role, place, place, ORIGIN_TARGET, -1, place * 1_000_000, f" {word}"))
+    if status is not None:
+        recording.post(RunEnded(run_id, status, None, {"end_ns": 5_000_000, "text": text}))
+
+
+@pytest.fixture
+def recording() -> RecordLog:
+    """A cell of pairs: choice (draft right, target names none), words (half right, right), a question without answer,
+    and a pair that goes on."""
+    made = RecordLog()
+    said = (
+        (CHOICE, "B) a bus", "a tram"),
+        (WORDS, "two lorries", "Two cars."),
+        (OPEN, "a street", "a street"),
+        (replace(CHOICE, name="later"), "A", "B"),
+    )
+    for place, (sample, of_draft, of_target) in enumerate(said):
+        status = None if sample.name == "later" else FINISHED
+        _answer(made, 2 * place + 1, DRAFT, sample, of_draft, status=status)
+        _answer(made, 2 * place + 2, TARGET, sample, of_target, status=status)
+    return made
+
+
+@pytest.fixture
+def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
+    made = RunController(recording)
+    made.pull()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
+    made = ModelPair(selection, themes)
+    made.resize(1000, 420)
+    made.show()
+    yield made
+    made.close_feeds()
+    made.deleteLater()
+
+
+@pytest.fixture
+def inspector(selection: Selection, controller: RunController, themes: ThemeHolder) -> Iterator[Inspector]:
+    made = Inspector(selection, controller, themes)
+    made.resize(280, 600)
+    yield made
+    made.deleteLater()
+
+
+def _said_below(pair: ModelPair, controller: RunController, a: int, b: int) -> list[str]:
+    pair.show_columns(*columns_of(controller.runs, (a, b)))
+    return [column.expected.text if column.expected.isVisible() else "" for column in (pair.left, pair.right)]
+
+
+def test_the_line_under_an_answer_judges_it_and_says_what_was_expected(
+    pair: ModelPair, controller: RunController
+) -> None:
+    assert _said_below(pair, controller, 1, 2) == ["Right · expected B, “a bus”", "Wrong · expected B, “a bus”"]
+    assert _said_below(pair, controller, 3, 4) == [
+        "Wrong · token F1 50 % · expected “two cars” or “2”",
+        "Right · expected “two cars” or “2”",
+    ]
+    assert pair.right.expected.toolTip() == "“two cars” or “2”"
+
+
+def test_nothing_stands_there_where_no_answer_is_expected(pair: ModelPair, controller: RunController) -> None:
+    _said_below(pair, controller, 1, 2)
+    assert _said_below(pair, controller, 5, 6) == ["", ""]
+
+
+def test_a_growing_answer_is_judged_once_it_is_over(
+    pair: ModelPair, controller: RunController, recording: RecordLog
+) -> None:
+    assert _said_below(pair, controller, 7, 8) == ["Expected B, “a bus”"] * 2
+    recording.post(RunEnded(8, FINISHED, None, {"end_ns": 5_000_000, "text": "B"}))
+    controller.pull()
+    pair.right.refresh()
+    assert pair.right.expected.text == "Right · expected B, “a bus”"
+
+
+def test_a_long_expected_answer_is_cut_in_the_line_and_whole_in_its_tip(
+    pair: ModelPair, controller: RunController, recording: RecordLog
+) -> None:
+    whole = "one long way " * 20 + "home"
+    _answer(recording, 9, TARGET, Sample("/gone/d.npy", name="long", reference=whole), "a street")
+    controller.pull()
+    pair.show_columns(*columns_of(controller.runs, (9, 9)))
+    shown = pair.right.expected if pair.right.expected.isVisible() else pair.left.expected
+    assert shown.text.endswith("…")
+    assert whole not in shown.text
+    assert whole in shown.toolTip()
+
+
+def _lines(controller: RunController, wanted: str = "") -> list[RunEntry]:
+    return list(RunEntries().lines(controller.runs, [("cell", CELL)], wanted))
+
+
+def test_the_list_tells_the_share_of_each_model_and_each_rows_verdicts(controller: RunController) -> None:
+    cell, *rows = _lines(controller)
+    assert "50 / 50 % right" in cell.label
+    assert "draft: 50.0 % of its answers are right" in cell.tip
+    assert {row.title: row.label for row in rows} == {
+        "crossing": "draft right, target wrong",
+        "count": "draft wrong, target right",
+        "open": "",
+        "later": "",
+    }
+
+
+def test_models_of_one_verdict_share_a_word(controller: RunController, recording: RecordLog) -> None:
+    for run_id in (7, 8):
+        recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": 5_000_000, "text": "A"}))
+    controller.pull()
+    assert next(line.label for line in _lines(controller) if line.title == "later") == "both wrong"
+
+
+def test_a_pair_of_which_one_failed_is_not_judged(controller: RunController, recording: RecordLog) -> None:
+    recording.post(RunEnded(7, FAILED, "No memory.", {}))
+    recording.post(RunEnded(8, FINISHED, None, {"end_ns": 5_000_000, "text": "B"}))
+    controller.pull()
+    assert next(line.label for line in _lines(controller) if line.title == "later") == ""
+
+
+def test_a_stored_cell_tells_the_same_shares_by_columns(
+    controller: RunController, recording: RecordLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell_facts, "FEWEST", 1)
+    for run_id in (7, 8):
+        recording.post(RunEnded(run_id, FINISHED, None, {"end_ns": 5_000_000, "text": "A"}))
+    controller.pull()
+    SessionWriter(recording, tmp_path / "scored.evprof").close()
+    book = RunBook(open_session(tmp_path / "scored.evprof").recording)
+    book.update()
+    (stored,) = RunEntries().lines(book.runs)
+    cell = _lines(controller)[0]
+    assert "33 / 33 % right" in stored.label
+    assert (stored.label, stored.tip) == (cell.label, cell.tip)
+
+
+def test_one_model_has_one_share() -> None:
+    assert right_words({TARGET: 2 / 3}) == "67 % right"
+    assert right_words({TARGET: 0.0, DRAFT: 1 / 3}) == "33 / 0 % right"
+    assert right_words({}) == ""
+
+
+def _accuracy(inspector: Inspector, selection: Selection, a: int, b: int) -> DetailSection | None:
+    selection.set_runs(a, b)
+    inspector.lines()
+    return next((section for section in inspector.sections if section.head == "Accuracy"), None)
+
+
+def _named(section: DetailSection, name: str) -> Detail:
+    return next(detail for detail in section.details if detail.name == name)
+
+
+def test_the_inspector_tells_verdicts_with_their_rule(inspector: Inspector, selection: Selection) -> None:
+    choice = _accuracy(inspector, selection, 1, 2)
+    assert choice is not None
+    answer = _named(choice, "answer")
+    assert (answer.text, answer.beside, answer.roles) == ("Right", "Wrong", ("good", "bad"))
+    assert "an exact match" in answer.tip
+    assert "the letter it begins with" in answer.tip
+    named = _named(choice, "names choice")
+    assert (named.text, named.beside) == ("B", "–")
+    assert choice.note == "Expected: B, “a bus”"
+    words = _accuracy(inspector, selection, 3, 4)
+    assert words is not None
+    shared = _named(words, "token F1")
+    assert (shared.text, shared.beside) == ("50 %", "100 %")
+    assert shared.tip.startswith("token_f1 (version")
+    assert words.note == "Expected: “two cars” or “2” · counting"
+
+
+def test_the_inspector_has_no_such_section_where_nothing_is_expected(
+    inspector: Inspector, selection: Selection
+) -> None:
+    assert _accuracy(inspector, selection, 5, 6) is None
+
+
+def test_runs_of_different_questions_tell_both(inspector: Inspector, selection: Selection) -> None:
+    both = _accuracy(inspector, selection, 2, 4)
+    assert both is not None
+    assert both.note == "Expected of run 2: B, “a bus”\nExpected of run 4: “two cars” or “2” · counting"
+
+
+def _figures(controller: RunController, a: int, b: int) -> dict[str, FigureRow]:
+    return {row.metric: row for row in compare(*columns_of(controller.runs, (a, b)))}
+
+
+def test_the_comparison_tells_scores_in_percent_where_their_rule_is_for_the_question(
+    controller: RunController,
+) -> None:
+    choice = _figures(controller, 1, 2)["right"]
+    assert (choice.a, choice.b, choice.unit) == ("100.0", "0.0", "%")
+    assert "token_f1" not in _figures(controller, 1, 2)
+    assert (_figures(controller, 3, 4)["token_f1"].a, _figures(controller, 3, 4)["token_f1"].b) == ("50.0", "100.0")
+    assert not {"right", "token_f1"} & _figures(controller, 5, 6).keys()
+
+
+def test_a_score_that_is_still_to_come_holds_its_line(controller: RunController) -> None:
+    waiting = _figures(controller, 7, 8)["right"]
+    assert (waiting.a, waiting.b) == ("–", "–")
+
+
+def test_columns_of_a_table_are_as_wide_as_what_it_shows_now(themes: ThemeHolder) -> None:
+    """After long words the next ones stand where they would have stood without them."""
+    begun, fresh = FigureTable(themes), FigureTable(themes)
+    for table in (begun, fresh):
+        table.resize(280, 100)
+    begun.show_rows([TableRow("task", ("a very long kind of question", "a very long kind of question"))], ("A", "B"))
+    for table in (begun, fresh):
+        table.reset_widths()
+        table.show_rows([TableRow("answer", ("Right", "Wrong"))], ("A", "B"))
+    assert begun.grab().toImage() == fresh.grab().toImage()
+    begun.deleteLater()
+    fresh.deleteLater()
