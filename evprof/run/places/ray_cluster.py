@@ -14,7 +14,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,7 +99,7 @@ class RayCluster(Closing):
     def _start(self, say: Callable[[str], None], cpus: int | None) -> Any:
         folder = tempfile.mkdtemp(prefix="evprof-ray-", dir=_short_folder())
         self._held.callback(shutil.rmtree, folder, ignore_errors=True)
-        self._held.enter_context(_environment({**_OWN_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}))
+        self._held.enter_context(_environment({**_OWN_SETTINGS, "RAY_AUTH_TOKEN": _own_token()}))
         ray = _ray()
         self._held.enter_context(_no_cluster())
         try:
@@ -245,6 +245,12 @@ def _ray() -> Any:
     import ray.exceptions
 
     return ray
+
+
+@cache
+def _own_token() -> str:
+    """The token of clusters of our own: a process has one, for Ray reads it once."""
+    return secrets.token_hex(32)
 
 
 def _has_token() -> bool:
