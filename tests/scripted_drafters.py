@@ -119,7 +119,7 @@ class Watched:
     def __init__(self, inner: Drafter, after: Callable[[Sequence[int], Verified], Any]) -> None:
         self.inner, self.after = inner, after
         self.name, self.role, self.device = inner.name, inner.role, inner.device
-        self.wants_features = inner.wants_features
+        self.wants_features, self.reads = inner.wants_features, inner.reads
 
     def start(self, context: PromptContext) -> None:
         self.inner.start(context)

@@ -67,7 +67,7 @@ def test_each_section_left_what_it_measures(document) -> None:
     assert {row["section"] for row in document["rows"]} == set(SECTION_WORK)
     assert rows_of(document, "tests")[0]["skipped"] > 50
     steps = [row for row in rows_of(document, "step") if row["phase"] == "decode" and row["turns"]]
-    assert {row["contender"] for row in steps} == {"ours", "hf_eager"}
+    assert {row["contender"] for row in steps} == {"ours", "ours_identical", "hf_eager"}
     away = {row["contender"]: row["reason"] for row in rows_of(document, "step") if not row["turns"]}
     assert {name for name, reason in away.items() if reason == "it needs a CUDA device"} == {
         "ours_graphs",

@@ -164,7 +164,9 @@ def test_more_memory_holds_more_frames(make_panel: MakePanel, controller: RunCon
     many = {found.model.name: found for found in planner.plans()}
     published = [name for name in few if many[name].model.is_published]
     assert published
-    assert all(not few[name].fits and many[name].fits for name in published)
+    assert all(many[name].fits for name in published)
+    # EventGPT-Plus is small enough for either.
+    assert any(not few[name].fits for name in published)
     names = [entry.name for entry in planner.table.rows]
     assert "both at once" in names
     assert "One sample at a time" in planner.told.text()
