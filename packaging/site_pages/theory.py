@@ -39,8 +39,8 @@ _USED = 0.5
 _INTRODUCTION = """# What speculation can win at most
 
 Every number on this page but those under *measured* is worked out by the program's own formulas
-(`evprof.metrics.limits.theory.py`) when the page is made. They are ceilings: whatever is left out makes gains
-too large.
+(`evprof/metrics/limits/theory.py`) when the page is made. They hold for what is assumed below, and for single chains
+of drafts. Costs that are left out make gains too large; trees, and acceptances that come in runs, may gain more.
 
 ## The formula and what it assumes
 
@@ -69,7 +69,8 @@ def _drafters() -> Iterator[str]:
         "round of one token "
         "pays where a pass costs one step. Measured: the bundled pair on a CPU, from [what was "
         "measured](benchmarks.md); c and v there are "
-        "those of tiny models on two cores, and say nothing of a GPU. " + _of_gpus()
+        "those of tiny models on two cores, and say nothing of a GPU; its target recites what it was taught, which "
+        "makes acceptances high. " + _of_gpus()
     )
     measured = _measured()
     heads = ("drafter", "target's prompt", "c", "pays above", *(f"at a = {rate:g}" for rate in RATES), "measured here")
@@ -91,7 +92,7 @@ def _drafters() -> Iterator[str]:
         f"- A draft of the target's size cannot win at {short:,} positions: c is 1. At {long:,} it reads "
         f"{1 - draft_cost('model', long):.0%} less than the target a step, and that is all there is to gain. "
         "Document 002 measured "
-        f"c = {C_002:.3f}, its target's program being slower than reading asks.\n"
+        f"c = {C_002:.3f}, which reading alone does not explain.\n"
         f"- `{SELF}` accepts everything and cannot win; it shows what a round costs.\n"
         f"- `{EAGLE}` reads one layer and the target's head. Its ceiling is the acceptance that training reaches.\n"
         "- What looks text up costs nothing to draft, and gains what answers repeat: themselves, the question, or "
@@ -162,9 +163,8 @@ def _cards() -> Iterator[str]:
     ]
     yield table(("card", "target's prompt", *(f"v({drafted})" for drafted in _WIDTHS)), rows)
     yield (
-        "On a CPU a pass over a few tokens costs more than that, as the measured v above says; on a GPU trees of "
-        "dozens of tokens are nearly "
-        "free. That is where token recycling and trees gain what they cannot gain here.\n"
+        "On a CPU a pass over a few tokens costs more than that, as the measured v above says. By these peaks a tree "
+        "of dozens of tokens costs a GPU no more than a step; no GPU was asked whether it does.\n"
     )
 
 

@@ -56,6 +56,8 @@ def test_costs_by_the_roofline() -> None:
     assert draft_cost("model", 640) == draft_cost("self", 4643) == 1
     assert draft_cost("lora", 4643) == draft_cost("hidden", 4643) == pytest.approx(0.866, abs=1e-3)
     assert 0.04 < draft_cost("eagle", 4643) < draft_cost("eagle", 640) < 0.06
+    # By hand: 2 (4096² + 32000 · 4096) of 13.55e9 bytes.
+    assert draft_cost("medusa", 640) == pytest.approx(0.0218, abs=2e-4)
     assert {draft_cost(key, 640) for key in ("lookup", "suffix", "recycling", "ngram")} == {0}
 
 

@@ -1,15 +1,15 @@
 """What each drafter can win at best, by arithmetic: costs by the roofline, document 002's own times, and its hopes.
 
 Nothing here was measured by this program. Costs are those of two 7B models in 16 bit: a step reads its weights and its
-cache once, a pass over more tokens also multiplies more. Launches, samplers and hosts cost nothing, and acceptances are
-independent of each other, so that every gain can only come out too large.
+cache once, a pass over more tokens also multiplies more. Launches, samplers and hosts cost nothing, which makes gains
+too large; chains alone are drafted, and acceptances are independent of each other, which may make them too small.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evprof.core.vocabulary.drafters import DRAFTERS, EAGLE, SELF
+from evprof.core.vocabulary.drafters import DRAFTERS, EAGLE, MEDUSA, SELF
 from evprof.metrics.limits.roofline import decode_flops, kv_bytes_per_position, prefill_flops, weight_bytes_per_token
 from evprof.metrics.limits.sizes import VICUNA_7B
 from evprof.metrics.speculation.outcome import expected_tokens_per_round, predicted_speedup
@@ -61,10 +61,18 @@ def head_bytes() -> float:
     return _HALF * (layer + 2 * VICUNA_7B.hidden**2 + VICUNA_7B.head_weights)
 
 
+def medusa_bytes() -> float:
+    """What one of Medusa's heads reads for its token: a square map of the hidden state, and a head of its own (Cai et
+    al., arXiv 2401.10774)."""
+    return _HALF * (VICUNA_7B.hidden**2 + VICUNA_7B.head_weights)
+
+
 def draft_cost(drafter: str, prompt: int) -> float:
     """c of a drafter by its key: a drafted token in target steps, where reading is all there is."""
     if drafter == EAGLE:
         return head_bytes() / step_bytes(prompt)
+    if drafter == MEDUSA:
+        return medusa_bytes() / step_bytes(prompt)
     if drafter == SELF:
         return 1.0
     return step_bytes(DRAFT_PROMPT) / step_bytes(prompt) if DRAFTERS[drafter].takes_draft else 0.0
