@@ -7,10 +7,10 @@ from typing import Any
 
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import AdapterInfo
+from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
 
 _LIMITS = {
-    False: "It suits these models alone, and answers like those it was taught on: the bundled models say much the same "
-    "of every scene, so figures measured on them promise nothing for others. Where it guesses badly fewer of its "
+    False: "It suits these models alone, and answers like those it was taught on. Where it guesses badly fewer of its "
     "tokens are accepted; the answer stays the target's own.",
     True: "It suits this pair alone. Where it is used answers are no longer the target's own, and how often they agree "
     "was measured on answers like those it was taught on.",
@@ -84,7 +84,13 @@ def _evaluation(info: AdapterInfo) -> list[str]:
     where += f"{found.get('dtype')}, greedy. Tokens and rounds are counted once a sample."
     commands = [text for name in ("samples_command", "command") if (text := found.get(name))]
     again = ["", "Measured by:", "", "```sh", *commands, "```"] if commands else []
-    return [where, "", *_table(("", ""), rows), *again]
+    return [where, "", *_table(("", ""), rows), *_pair(info), *again]
+
+
+def _pair(info: AdapterInfo) -> list[str]:
+    """What is known of the bundled pair; nothing is claimed of others."""
+    found = pair_evaluation(info.target, info.draft)
+    return [line for sentence in pair_sentences(info.target, found) for line in ("", sentence)] if found else []
 
 
 def evaluation_rows(found: Mapping[str, Any]) -> list[tuple[str, str | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -22,7 +23,7 @@ from evprof.core.records import DRAFT
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
-_LONGEST_ANSWER = 64
+_LONGEST_ANSWER = 96
 _BATCH = 40
 
 
@@ -40,6 +41,15 @@ def write_scenes(folder: Path, scenes: Sequence[Scene], workers: int) -> list[Sa
 def load(folder: Path, role: str) -> VisionLanguageModel:
     """A checkpoint as the product loads it, in float32 on the CPU."""
     return load_model(ModelChoice(str(folder), "cpu", "float32"), role, lambda done, total: None, Event())
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer: its text, its tokens with the end, and how many bits the model left open at each of them."""
+
+    text: str
+    ids: tuple[int, ...]
+    bits: tuple[float, ...]
 
 
 class Witness:
@@ -65,28 +75,42 @@ class Witness:
         text = torch.tensor([index for index in ids if index != SLOT])
         return splice(self.language.embed(text), self.visual[scene], [ids.index(SLOT)])
 
-    def answers(self, question: str) -> list[str]:
-        """The greedy answer for every sample."""
-        scenes = range(len(self.visual))
-        batches = [scenes[start : start + _BATCH] for start in range(0, len(scenes), _BATCH)]
-        return [text for batch in batches for text in self._answer_batch(question, batch)]
+    def answers(
+        self, question: str, scenes: Sequence[int] | None = None, sampled: torch.Generator | None = None
+    ) -> list[Said]:
+        """The answer for every sample, or some: the likeliest tokens, or drawn at temperature 1 with `sampled`."""
+        asked = range(len(self.visual)) if scenes is None else scenes
+        batches = [asked[start : start + _BATCH] for start in range(0, len(asked), _BATCH)]
+        return [said for batch in batches for said in self._answer_batch(question, batch, sampled)]
 
     @torch.no_grad()
-    def _answer_batch(self, question: str, scenes: Sequence[int]) -> list[str]:
+    def _answer_batch(self, question: str, scenes: Sequence[int], sampled: torch.Generator | None) -> list[Said]:
         language, vocabulary = self.language, self.model.vocabulary
         embeddings = torch.cat([self.prompt(question, scene) for scene in scenes])
         cache = DynamicKv(len(language.layers))
         logits = language(embeddings, cache)
-        rows: list[list[int]] = [[] for _ in scenes]
+        ids: list[list[int]] = [[] for _ in scenes]
+        bits: list[list[float]] = [[] for _ in scenes]
         open_rows = set(range(len(scenes)))
-        while open_rows and len(rows[0]) < _LONGEST_ANSWER:
-            chosen = logits[:, -1].argmax(dim=-1)
-            for row, token in enumerate(chosen.tolist()):
-                rows[row].append(token)
-                if token in vocabulary.eos_ids:
+        for _ in range(_LONGEST_ANSWER):
+            shares = logits[:, -1].double().softmax(dim=-1)
+            entropy = -(shares * shares.clamp_min(1e-300).log2()).sum(dim=-1)
+            if sampled is None:
+                chosen = logits[:, -1].argmax(dim=-1)
+            else:
+                chosen = torch.multinomial(shares, 1, generator=sampled)[:, 0]
+            for row in tuple(open_rows):
+                ids[row].append(int(chosen[row]))
+                bits[row].append(float(entropy[row]))
+                if ids[row][-1] in vocabulary.eos_ids:
                     open_rows.discard(row)
+            if not open_rows:
+                break
             logits = language(language.embed(chosen[:, None]), cache)
-        return [vocabulary.decode(_until_end(row, vocabulary.eos_ids)) for row in rows]
+        return [
+            Said(vocabulary.decode(_until_end(row, vocabulary.eos_ids)), tuple(row), tuple(spread))
+            for row, spread in zip(ids, bits, strict=True)
+        ]
 
 
 def _until_end(ids: Sequence[int], eos_ids: frozenset[int]) -> list[int]:

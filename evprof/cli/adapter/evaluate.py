@@ -208,6 +208,7 @@ def _tell(evaluated: Evaluated, options: argparse.Namespace, console: Console) -
 def tell_figures(evaluated: Evaluated, console: Console) -> None:
     """The table of what was measured."""
     from engines.training.card import evaluation_rows
+    from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
 
     adapter, found = evaluated.adapter, evaluated.figures
     console.print(
@@ -215,3 +216,6 @@ def tell_figures(evaluated: Evaluated, console: Console) -> None:
         f"each, {found['device']}, {found['dtype']}"
     )
     console.table([("", "value"), *((name, text) for name, text in evaluation_rows(found) if text is not None)])
+    if pair := pair_evaluation(adapter.target, adapter.draft):
+        for sentence in pair_sentences(adapter.target, pair):
+            console.print(sentence)

@@ -7,6 +7,7 @@ from functools import partial
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
 from evprof.core.units import count_text, number_text
+from evprof.loaders.bundled_evaluation import pair_sentences
 
 _ENGINE: tuple[Column, ...] = (
     ("", "{phase} {contender}"),
@@ -91,6 +92,8 @@ def speculation_blocks(document: Row) -> Iterator[Block]:
         yield _sweep(document["sweep"])
         yield ""
     yield from _drafters_in_words(document["summary"], measured)
+    if document.get("pair"):
+        yield from pair_sentences(settings["target"], document["pair"])
 
 
 def _sweep(rows: Sequence[Row]) -> PrintedTable:

@@ -16,8 +16,9 @@ from evprof.run.benches.drafting import DraftingContender, contenders
 
 
 def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Environment, rows, sweep and summary. Ctrl-C stops it and keeps the rows so far."""
+    """Environment, rows, sweep, summary and what is known of the pair. Ctrl-C stops it and keeps the rows so far."""
     from evprof.cli.run.recorded_session import make_engine
+    from evprof.loaders.bundled_evaluation import pair_evaluation
     from evprof.run.benches.speculation import SpeculationPlan, measure_speculation
     from evprof.run.processes.interrupts import stop_flag
 
@@ -35,7 +36,8 @@ def measure_drafters(options: argparse.Namespace, console: Console) -> dict[str,
         judge=FlipJudge(target),
     )
     with stop_flag() as stop:
-        return measure_speculation(make_engine(), plan, stop, console.note)
+        found = measure_speculation(make_engine(), plan, stop, console.note)
+    return found | {"pair": pair_evaluation(options.target, options.draft)}
 
 
 def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
