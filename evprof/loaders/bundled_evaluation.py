@@ -15,9 +15,8 @@ def pair_evaluation(target: str, draft: str | None = None) -> dict[str, Any] | N
 
     `accuracy` by model and kind of question, `openness` by model, the draft's `acceptance`.
     """
-    models = assets_folder() / "models"
-    path = models / target / EVALUATION
-    if path.parent.parent != models or not path.is_file():
+    known = {path.parent.name: path for path in (assets_folder() / "models").glob(f"*/{EVALUATION}")}
+    if (path := known.get(target)) is None:
         return None
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found if draft in (None, *found["accuracy"]) else None
@@ -33,8 +32,8 @@ def pair_sentences(target: str, found: dict[str, Any]) -> list[str]:
     return [
         f"{target} leaves {left['entropy_bits']:.2f} bits a token open where it draws its answers and "
         f"{left['entropy_bits_greedy']:.2f} on its likeliest ones; a blind {left['ngram']}-gram has perplexity "
-        f"{left['ngram_perplexity']:.1f} on the drawn ones. Word for word in its training: {left['in_training']:.1%} of "
-        f"the drawn answers, {left['in_training_greedy']:.1%} of the likeliest.",
+        f"{left['ngram_perplexity']:.1f} on the drawn ones. Word for word in its training: {left['in_training']:.1%} "
+        f"of the drawn answers, {left['in_training_greedy']:.1%} of the likeliest.",
         f"Right by kind of question (by chance, with another scene's input): {kinds}. "
         f"{found['scenes']} held-out scenes, held-out wordings.",
     ]

@@ -26,7 +26,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.manifests.manifest import read_manifest
 
-SCENES, HELD_OUT = 600, 24
+SCENES, HELD_OUT = 110, 24
 GAMMA, REPEAT = 5, 3
 HELD_OUT_FOLDER = "held-out"
 
@@ -42,10 +42,10 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    NGRAM: Recipe(gamma=8),
-    EAGLE: Recipe(TrainingOptions(steps=1000, batch=16, learning_rate=2e-3, every=100, seed=7), gamma=20),
-    HIDDEN: Recipe(TrainingOptions(steps=2000, batch=16), gamma=8),
-    LORA: Recipe(TrainingOptions(steps=560, batch=12, learning_rate=6e-3, every=140, patience=20, seed=2), gamma=4),
+    NGRAM: Recipe(gamma=3),
+    EAGLE: Recipe(TrainingOptions(steps=500, batch=16, learning_rate=2e-3, every=100, seed=7), gamma=4),
+    HIDDEN: Recipe(TrainingOptions(steps=500, batch=16, every=100), gamma=3),
+    LORA: Recipe(TrainingOptions(steps=180, batch=12, learning_rate=6e-3, every=60, patience=20, seed=2), gamma=3),
     KV: Recipe(TrainingOptions(steps=1000, batch=8)),
 }
 

@@ -1,0 +1,48 @@
+"""What is known of the bundled pair is told of it alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evprof.loaders.bundled import assets_folder
+from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+
+
+def test_the_bundled_pair_is_known_with_and_without_its_draft() -> None:
+    found = pair_evaluation(BUNDLED_TARGET, BUNDLED_DRAFT)
+    assert found is not None
+    assert found == pair_evaluation(BUNDLED_TARGET)
+    left = found["openness"][BUNDLED_TARGET]
+    assert left["entropy_bits"] >= 1.0
+    assert left["in_training"] < 0.05
+    open_part, kinds = pair_sentences(BUNDLED_TARGET, found)
+    assert f"{left['entropy_bits']:.2f} bits a token" in open_part
+    for kind, of in found["accuracy"][BUNDLED_TARGET].items():
+        assert f"{kind} {of['right']:.0%} ({of['chance']:.0%}, {of['other_input']:.0%})" in kinds
+
+
+@pytest.mark.parametrize(
+    ("target", "draft"),
+    [
+        ("random:160m-video-llava", None),
+        (BUNDLED_TARGET, "another"),
+        (f"{BUNDLED_TARGET}:layers=5", None),
+        (str(assets_folder() / "models" / BUNDLED_TARGET), None),
+        ("", None),
+        (BUNDLED_DRAFT, None),
+        (f"../models/{BUNDLED_TARGET}", None),
+    ],
+)
+def test_nothing_is_claimed_of_others(target: str, draft: str | None) -> None:
+    assert pair_evaluation(target, draft) is None
+
+
+def test_what_is_known_names_the_command_that_finds_it_out() -> None:
+    found = pair_evaluation(BUNDLED_TARGET)
+    assert found is not None
+    words = found["command"].split()
+    assert Path(words[1]).name == "make_pair.py"
+    assert words[words.index("--scenes") + 1] == str(found["scenes"])
