@@ -10,7 +10,7 @@ import assets
 
 ASSETS = Path(assets.__file__).parent
 SEED = 7
-HELD_OUT_SCENES = 60
+HELD_OUT_SCENES = 40
 
 
 def main() -> int:

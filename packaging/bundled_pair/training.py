@@ -50,8 +50,8 @@ class Course:
 
 
 COURSES = {
-    EVENTGPT_NAME: Course(EVENT_VISIBLE, EVENTGPT_V1, 1300, 130, 0, 8),
-    VIDEO_LLAVA_NAME: Course(VIDEO_VISIBLE, VideoLlavaFamily.template, 1500, 380, 335, 8),
+    EVENTGPT_NAME: Course(EVENT_VISIBLE, EVENTGPT_V1, 1300, 300, 0, 8),
+    VIDEO_LLAVA_NAME: Course(VIDEO_VISIBLE, VideoLlavaFamily.template, 1500, 900, 850, 8),
 }
 
 
