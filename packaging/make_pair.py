@@ -1,4 +1,4 @@
-"""Makes and measures the bundled models: ``python packaging/make_pair.py samples|train|evaluate|scenes|adapters``."""
+"""Makes and measures the bundled models: ``python packaging/make_pair.py all``, or one step of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import assets
 
 ASSETS = Path(assets.__file__).parent
 SEED = 7
+HELD_OUT_SCENES = 40
 
 
 def main() -> int:
@@ -18,13 +19,17 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=SEED, help="where all chance comes from (default: %(default)s)")
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("all", help="samples, train, evaluate and adapters, one after the other, into assets")
     samples = commands.add_parser("samples", help="write the bundled samples and the held-out scenes")
     samples.add_argument("--out", type=Path, default=ASSETS)
-    train = commands.add_parser("train", help="train both models from the seed: under an hour on two cores")
+    train = commands.add_parser("train", help="train both models from the seed")
     train.add_argument("--out", type=Path, default=ASSETS / "models")
     train.add_argument("--work", type=Path, default=Path("build/tiny"), help="scenes and towers are kept here")
-    evaluate = commands.add_parser("evaluate", help="attribute accuracy, controls and acceptance on held-out scenes")
-    evaluate.add_argument("--scenes", type=int, default=100)
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="entropy, repeats, accuracy by kind of question and acceptance, on held-out scenes and productions",
+    )
+    evaluate.add_argument("--scenes", type=int, default=HELD_OUT_SCENES)
     evaluate.add_argument("--models", type=Path, default=ASSETS / "models")
     evaluate.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
     scenes = commands.add_parser("scenes", help="write scenes and a list of them, to try evprof adapter on")
@@ -32,12 +37,21 @@ def main() -> int:
     scenes.add_argument("--held-out", action="store_true", help="scenes that nothing was trained on")
     scenes.add_argument("--workers", type=int, default=1, help="processes (default: %(default)s)")
     scenes.add_argument("-o", "--out", type=Path, required=True)
-    adapters = commands.add_parser("adapters", help="train and evaluate the bundled adapters: 25 minutes on one core")
+    adapters = commands.add_parser("adapters", help="train and evaluate the bundled adapters")
     adapters.add_argument("--out", type=Path, default=ASSETS / "adapters")
     adapters.add_argument("--work", type=Path, default=Path("build/adapters"), help="scenes and examples are kept here")
     adapters.add_argument("--kinds", nargs="+", help="default: all")
     adapters.add_argument("--evaluate-only", action="store_true", help="leave weights as they are, write cards anew")
     arguments = parser.parse_args()
+    if arguments.command != "all":
+        return step(arguments)
+    for words in (["samples"], ["train"], ["evaluate"], ["adapters"]):
+        step(parser.parse_args(["--seed", str(arguments.seed), *words]))
+    return 0
+
+
+def step(arguments: argparse.Namespace) -> int:
+    """Do one step; the exit code."""
     if arguments.command == "samples":
         from bundled_pair.samples import write_samples
 

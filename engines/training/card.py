@@ -10,8 +10,7 @@ from evprof.loaders.adapters import AdapterInfo
 from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
 
 _LIMITS = {
-    False: "It suits these models alone, and answers like those it was taught on: the bundled models say much the same "
-    "of every scene, so figures measured on them promise nothing for others. Where it guesses badly fewer of its "
+    False: "It suits these models alone, and answers like those it was taught on. Where it guesses badly fewer of its "
     "tokens are accepted; the answer stays the target's own.",
     True: "It suits this pair alone. Where it is used answers are no longer the target's own, and how often they agree "
     "was measured on answers like those it was taught on.",

@@ -41,6 +41,6 @@ def pair_sentences(target: str, found: dict[str, Any]) -> list[str]:
         f"{left['ngram_right_greedy']:.0%} of the likeliest tokens. Word for word in its training: "
         f"{left['in_training']:.1%} of the drawn answers, {left['in_training_greedy']:.1%} of the likeliest.",
         f"Right by kind of question (by chance, with another scene's input): {kinds}. "
-        f"Measured on {found['scenes']} held-out scenes.",
+        f"Measured on {found['scenes']} held-out scenes, asked in held-out words.",
         *([recited] if left["in_training_greedy"] > _RECITED else []),
     ]

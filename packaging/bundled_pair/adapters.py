@@ -27,8 +27,8 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.manifests.manifest import read_manifest
 
-SCENES, HELD_OUT = 600, 24
-GAMMA, REPEAT = 5, 3
+SCENES, HELD_OUT = 64, 24
+GAMMA, REPEAT = 5, 1
 HELD_OUT_FOLDER = "held-out"
 
 Note = Callable[[str], None]
@@ -43,10 +43,10 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    NGRAM: Recipe(gamma=8),
-    EAGLE: Recipe(TrainingOptions(steps=1000, batch=16, learning_rate=2e-3, every=100, seed=7), gamma=20),
-    HIDDEN: Recipe(TrainingOptions(steps=2000, batch=16), gamma=8),
-    LORA: Recipe(TrainingOptions(steps=560, batch=12, learning_rate=6e-3, every=140, patience=20, seed=2), gamma=4),
+    NGRAM: Recipe(gamma=3),
+    EAGLE: Recipe(TrainingOptions(steps=360, batch=16, learning_rate=2e-3, every=90, seed=7), gamma=4),
+    HIDDEN: Recipe(TrainingOptions(steps=300, batch=16, learning_rate=2e-3, every=100), gamma=3),
+    LORA: Recipe(TrainingOptions(steps=100, batch=12, learning_rate=6e-3, every=50, patience=20, seed=2), gamma=3),
     KV: Recipe(TrainingOptions(steps=1000, batch=8)),
 }
 

@@ -1,4 +1,4 @@
-"""What a driving scene shows: six attributes, each independent of the others and uniform over its values.
+"""What a driving scene shows: eight attributes, each independent of the others and uniform over its values.
 
 Knows nothing of pictures, words or models.
 """
@@ -17,6 +17,8 @@ Vehicle = Literal["car", "truck", "bus", "motorcycle"]
 Motion = Literal["approaching", "moving away", "crossing"]
 Daylight = Literal["day", "night"]
 Colour = Literal["red", "green", "blue", "grey"]
+Balloons = Literal["none", "one", "two", "three"]
+Side = Literal["left", "right"]
 
 VALUES: Mapping[str, Sequence[str]] = {
     "curvature": ("straight", "left", "right"),
@@ -25,9 +27,11 @@ VALUES: Mapping[str, Sequence[str]] = {
     "motion": ("approaching", "moving away", "crossing"),
     "daylight": ("day", "night"),
     "colour": ("red", "green", "blue", "grey"),
+    "balloons": ("none", "one", "two", "three"),
+    "side": ("left", "right"),
 }
 
-EVENT_VISIBLE = ("curvature", "roadside", "vehicle", "motion")
+EVENT_VISIBLE = ("curvature", "roadside", "vehicle", "motion", "balloons", "side")
 """A contrast sensor answers to changes of log intensity: neither illumination nor hue reaches it."""
 
 VIDEO_VISIBLE = tuple(VALUES)
@@ -35,7 +39,10 @@ VIDEO_VISIBLE = tuple(VALUES)
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """One scene's six values; every combination of :data:`VALUES` is possible."""
+    """One scene's eight values; every combination of :data:`VALUES` is possible.
+
+    `side` is where the balloons fly, seen from the road; without balloons nothing shows it.
+    """
 
     curvature: str
     roadside: str
@@ -43,6 +50,8 @@ class Attributes:
     motion: str
     daylight: str
     colour: str
+    balloons: str = "none"
+    side: str = "left"
 
     def __post_init__(self) -> None:
         for field in fields(self):

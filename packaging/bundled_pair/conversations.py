@@ -1,12 +1,12 @@
 """Training sequences: one visual prefix and several questions on it, each blind to the others.
 
-The prefix (text before the slot, visual tokens) is the costly part, so a scene is read once and asked several times:
+The prefix (text before the slot, visual tokens) is the costly part, so a scene is read once and asked many times:
 every question starts at the position right after the prefix and attends to the prefix and to itself alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,110 +14,104 @@ import torch
 from numpy.typing import NDArray
 
 from bundled_pair.attributes import VALUES, Attributes
-from bundled_pair.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual
+from bundled_pair.grammar import SUBJECTS, casual, draw_answer, draw_question
+from bundled_pair.productions import DESCRIBE, HOW_MANY, IS_THERE, WHERE
 from bundled_pair.tokenizer import BOS_ID, EOS_ID
 from engines.tokens.prompts import PromptTemplate
 
 Encode = Callable[[str], Sequence[int]]
 IGNORED = -100
+_PADDING = -1
+
+_OFTENER = {IS_THERE: 4.0, HOW_MANY: 2.0, WHERE: 2.0}
+"""Kinds of questions that take longest to learn are asked so many times oftener than others."""
+_SHARES = np.array([_OFTENER.get(kind, 1.0) for kind, _ in SUBJECTS])
+_SHARES /= _SHARES.sum()
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How one training sequence is cut: text before the slot, visual tokens, then one length per question."""
+class Packed:
+    """Questions and answers of B scenes, side by side in rows of L tokens; all int64.
 
-    before: int
-    visual: int
-    segments: tuple[int, ...]
+    `tokens` and `targets` (the next token, or -100) are [B, L]; `turn` [B, L] numbers the question a token belongs to,
+    -1 for padding; `place` [B, L] counts from the beginning of its question.
+    """
 
-    @property
-    def prefix(self) -> int:
-        return self.before + self.visual
+    tokens: torch.Tensor
+    targets: torch.Tensor
+    turn: torch.Tensor
+    place: torch.Tensor
 
-    def positions(self) -> torch.Tensor:
-        """[1, L] rotary positions; every question continues from the prefix."""
-        parts = [torch.arange(self.prefix), *(torch.arange(length) + self.prefix for length in self.segments)]
-        return torch.cat(parts)[None]
+    def positions(self, prefix: torch.Tensor, start: int) -> torch.Tensor:
+        """[B, P + L] rotary positions: those of the `prefix` [P], then every question's from `start` on."""
+        return torch.cat([prefix.expand(len(self.place), -1), self.place + start], dim=1)
 
-    def mask(self) -> torch.Tensor:
-        """[1, 1, L, L] True where a position may look."""
-        total = self.prefix + sum(self.segments)
-        visible = torch.zeros(total, total, dtype=torch.bool)
-        visible[:, : self.prefix] = True
-        start = self.prefix
-        for length in self.segments:
-            visible[start : start + length, start : start + length] = True
-            start += length
-        return (visible & torch.ones_like(visible).tril())[None, None]
+    def answers(self) -> Iterator[tuple[int, ...]]:
+        """The ids of every answer, its end with it."""
+        for targets, turns in zip(self.targets.tolist(), self.turn.tolist(), strict=True):
+            for number in range(max(turns) + 1):
+                yield tuple(
+                    token for token, turn in zip(targets, turns, strict=True) if turn == number and token != IGNORED
+                )
+
+    def mask(self, prefix: int) -> torch.Tensor:
+        """[B, 1, P + L, P + L] True where a position may look: back to the prefix and to its own question."""
+        rows, length = self.turn.shape
+        visible = torch.zeros(rows, prefix + length, prefix + length, dtype=torch.bool)
+        visible[:, :, :prefix] = True
+        visible[:, prefix:, prefix:] = self.turn[:, :, None] == self.turn[:, None, :]
+        return (visible & torch.ones(prefix + length, prefix + length, dtype=torch.bool).tril())[:, None]
 
 
 class Conversations:
-    """Draws questions and answers in one model's style."""
+    """Draws questions and answers as one model is to say them who sees the `visible` facts, never the same twice."""
 
-    def __init__(
-        self,
-        encode: Encode,
-        template: PromptTemplate,
-        caption: Callable[[Attributes], str],
-        visual: int,
-        questions: int,
-    ) -> None:
-        self.encode, self.template, self.caption, self.questions = encode, template, caption, questions
+    def __init__(self, encode: Encode, template: PromptTemplate, visible: Collection[str], length: int) -> None:
+        self.template, self.visible, self.length = template, visible, length
         self.before = [BOS_ID, *encode(template.before)]
-        every = [Attributes(**{**_FIRST, name: value}) for name, values in VALUES.items() for value in values]
-        longest_caption = max(len(encode(caption(scene))) for scene in every)
-        longest_answer = max(len(encode(answer(scene, name))) for scene in every for name in VALUES)
-        longest_general = max(len(self._asked(spelled)) for spelled in _spellings(GENERAL_PROMPTS))
-        longest_specific = max(
-            len(self._asked(spelled)) for group in SPECIFIC_PROMPTS.values() for spelled in _spellings(group)
+        self._encode = encode
+
+    def batch(
+        self, labels: NDArray[np.int64], count: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Packed]:
+        """One step of the training: `count` rows among all the scenes' `labels`, and what is asked and said there."""
+        rows = rng.integers(len(labels), size=count)
+        return rows, self.draw(labels[rows], rng)
+
+    def draw(self, labels: NDArray[np.int64], rng: np.random.Generator) -> Packed:
+        """As many questions as fit, a description first, on each of the scenes of `labels` [B, facts]."""
+        shape = (len(labels), self.length)
+        packed = Packed(
+            torch.zeros(shape, dtype=torch.long),
+            torch.full(shape, IGNORED),
+            torch.full(shape, _PADDING),
+            torch.zeros(shape, dtype=torch.long),
         )
-        segments = (longest_general + longest_caption + 1, *([longest_specific + longest_answer + 1] * questions))
-        self.layout = Layout(len(self.before), visual, segments)
-
-    def _asked(self, question: str) -> Sequence[int]:
-        return self.encode(self.template.chunks(question)[1])
-
-    def draw(
-        self, labels: NDArray[np.int64], blind: Sequence[str], rng: np.random.Generator
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Question tokens [B, sum of segments] and targets (the next token, or -100) for scenes of ``labels`` [B, 6].
-
-        Attributes in ``blind`` are answered at random: the model cannot see them, and must learn that it does not know.
-        """
-        tokens = torch.zeros(len(labels), sum(self.layout.segments), dtype=torch.long)
-        targets = torch.full_like(tokens, IGNORED)
         for row, indices in enumerate(labels):
-            scene = _attributes(indices)
-            guess = Attributes(
-                **{name: str(rng.choice(VALUES[name])) if name in blind else getattr(scene, name) for name in VALUES}
-            )
-            names = rng.choice(list(VALUES), size=self.questions, replace=False)
-            turns = [(_spell(GENERAL_PROMPTS, rng), self.caption(scene))]
-            turns += [(_spell(SPECIFIC_PROMPTS[name], rng), answer(guess, name)) for name in names]
             start = 0
-            for (question, reply), room in zip(turns, self.layout.segments, strict=True):
-                asked = self._asked(question)
-                said = [*self.encode(reply), EOS_ID]
-                line = torch.tensor([*asked, *said])
-                tokens[row, start : start + len(line)] = line
-                first = start + len(asked) - 1
-                targets[row, first : first + len(said)] = torch.tensor(said)
-                start += room
-        return tokens, targets
+            for number, (question, reply) in enumerate(self.turns(attributes_of(indices), rng)):
+                asked = self._encode(self.template.chunks(question)[1])
+                said = [*self._encode(reply), EOS_ID]
+                end = start + len(asked) + len(said)
+                if end > self.length:
+                    break
+                packed.tokens[row, start:end] = torch.tensor([*asked, *said])
+                packed.targets[row, start + len(asked) - 1 : end - 1] = torch.tensor(said)
+                packed.turn[row, start:end] = number
+                packed.place[row, start:end] = torch.arange(end - start)
+                start = end
+        return packed
+
+    def turns(self, scene: Attributes, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
+        """Questions and answers without end; one question in eight as typed in haste."""
+        subject = next(each for each in SUBJECTS if each[0] == DESCRIBE)
+        while True:
+            question = draw_question(rng, scene, subject, held_out=False)
+            reply = draw_answer(rng, scene, question, self.visible, held_out=False).text
+            yield casual(question.text) if rng.random() < 0.125 else question.text, reply
+            subject = SUBJECTS[int(rng.choice(len(SUBJECTS), p=_SHARES))]
 
 
-def _spellings(questions: Sequence[str]) -> list[str]:
-    return [*questions, *map(casual, questions)]
-
-
-def _spell(questions: Sequence[str], rng: np.random.Generator) -> str:
-    """One of the questions, one time in eight as typed in haste."""
-    question = str(rng.choice(questions))
-    return casual(question) if rng.random() < 0.125 else question
-
-
-_FIRST = {name: values[0] for name, values in VALUES.items()}
-
-
-def _attributes(indices: NDArray[np.int64]) -> Attributes:
+def attributes_of(indices: NDArray[np.int64]) -> Attributes:
+    """The scene of one row of labels."""
     return Attributes(**{name: VALUES[name][index] for name, index in zip(VALUES, indices, strict=True)})

@@ -34,6 +34,8 @@ class Material(IntEnum):
     TAIL_LAMP = 16
     RIDER = 17
     CARGO = 18
+    BALLOON_LIGHT = 19
+    BALLOON_DARK = 20
 
 
 SURFACE_RGB: dict[Material, tuple[int, int, int]] = {
@@ -56,6 +58,8 @@ SURFACE_RGB: dict[Material, tuple[int, int, int]] = {
     Material.TAIL_LAMP: (200, 50, 30),
     Material.RIDER: (36, 34, 40),
     Material.CARGO: (205, 200, 190),
+    Material.BALLOON_LIGHT: (250, 246, 240),
+    Material.BALLOON_DARK: (24, 20, 26),
 }
 
 PAINT_RGB: dict[str, tuple[int, int, int]] = {

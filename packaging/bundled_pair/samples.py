@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bundled_pair.attributes import Attributes
-from bundled_pair.captions import detailed
+from bundled_pair.attributes import VIDEO_VISIBLE, Attributes
 from bundled_pair.dataset import held_out_scenes
+from bundled_pair.grammar import SUBJECTS, Question, draw_answer, draw_question
+from bundled_pair.productions import DESCRIBE, KINDS
 from bundled_pair.recordings import event_columns, video_frame, video_times, write_events, write_video
 from bundled_pair.scenes import Scene, draw_scene
 
@@ -30,7 +31,6 @@ CHOSEN: dict[str, tuple[Attributes, str]] = {
 """Name, attributes and question; the layouts come from a seed no training or held-out scene uses."""
 
 HELD_OUT_SCENES = 8
-KEY_QUESTION = "What are the key elements in this scene?"
 
 
 def write_scene(folder: Path, scene: Scene) -> tuple[Path, Path]:
@@ -42,27 +42,35 @@ def write_scene(folder: Path, scene: Scene) -> tuple[Path, Path]:
     return events, video
 
 
+def held_out_question(number: int, scene: Scene, seed: int) -> tuple[Question, str]:
+    """What the scene of this number is asked, and one right answer: kinds take turns, wordings are held out."""
+    kind, turn = KINDS[number % len(KINDS)], number // len(KINDS)
+    subjects = [subject for subject in SUBJECTS if subject[0] == kind]
+    rng = np.random.default_rng((seed, 5, number))
+    question = draw_question(rng, scene.attributes, subjects[turn % len(subjects)], held_out=True)
+    return question, draw_answer(rng, scene.attributes, question, VIDEO_VISIBLE, held_out=True).text
+
+
 def write_samples(folder: Path, seed: int) -> list[Path]:
     """The chosen scenes below ``folder/samples``, the held-out ones below ``folder/held-out``."""
     written = []
     for index, (name, (attributes, prompt)) in enumerate(CHOSEN.items()):
         scene = draw_scene(attributes, np.random.default_rng((seed, 2, index)))
-        written.append(_write_sample(folder / "samples" / name, name, prompt, scene))
-    for number, scene in enumerate(held_out_scenes(HELD_OUT_SCENES, seed), 1):
-        written.append(_write_sample(folder / "held-out" / f"scene-{number}", f"scene {number}", KEY_QUESTION, scene))
+        question = Question(prompt, DESCRIBE, "")
+        rng = np.random.default_rng((seed, 5, 1000 + index))
+        reply = draw_answer(rng, attributes, question, VIDEO_VISIBLE, held_out=False).text
+        written.append(_write_sample(folder / "samples" / name, name, prompt, reply, scene))
+    for number, scene in enumerate(held_out_scenes(HELD_OUT_SCENES, seed)):
+        question, reply = held_out_question(number, scene, seed)
+        name = f"scene {number + 1}"
+        written.append(_write_sample(folder / "held-out" / f"scene-{number + 1}", name, question.text, reply, scene))
     return written
 
 
-def _write_sample(folder: Path, name: str, prompt: str, scene: Scene) -> Path:
+def _write_sample(folder: Path, name: str, prompt: str, reply: str, scene: Scene) -> Path:
     """``events.npy``, ``video.mp4`` and ``sample.json`` in ``folder``; returns the last."""
     events, video = write_scene(folder, scene)
-    record = {
-        "name": name,
-        "events": events.name,
-        "video": video.name,
-        "prompt": prompt,
-        "reference": detailed(scene.attributes),
-    }
+    record = {"name": name, "events": events.name, "video": video.name, "prompt": prompt, "reference": reply}
     path = folder / "sample.json"
     path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return path

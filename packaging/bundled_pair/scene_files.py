@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bundled_pair.attributes import VALUES
-from bundled_pair.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, detailed
+from bundled_pair.attributes import VIDEO_VISIBLE
 from bundled_pair.dataset import held_out_scenes, training_scene
-from bundled_pair.samples import KEY_QUESTION, write_scene
+from bundled_pair.grammar import SUBJECTS, draw_answer, draw_question
+from bundled_pair.samples import held_out_question, write_scene
 from bundled_pair.scenes import Scene
 from evprof.core.files.whole_file import whole_folder
 from evprof.core.sample import Sample
@@ -28,6 +28,8 @@ FIRST_TRAINING_SCENE = 1_000_000
 _QUESTIONS = 9
 """The stream of the seed that questions are drawn from."""
 
+_OTHERS = 3
+
 
 def write_scene_files(
     folder: Path,
@@ -40,7 +42,7 @@ def write_scene_files(
 ) -> Path:
     """Writes `count` scenes below `folder` and their list; returns the list. Training scenes that are there are kept.
 
-    A held-out scene is asked for its key elements alone; a training scene one general question and one particular one.
+    A held-out scene is asked one question of held-out wording; a training scene a general question and three others.
     `note` hears how many are written.
     """
     if held_out:
@@ -54,8 +56,8 @@ def write_scene_files(
     rng = np.random.default_rng((seed, _QUESTIONS))
     samples = [
         sample
-        for place, scene in zip(places, scenes, strict=True)
-        for sample in _samples(place, _key_question(scene) if held_out else _asked(scene, rng))
+        for number, (place, scene) in enumerate(zip(places, scenes, strict=True))
+        for sample in _samples(place, _held_out(number, scene, seed) if held_out else _asked(scene, rng))
     ]
     manifest = folder / MANIFEST
     write_manifest(manifest, samples)
@@ -81,17 +83,18 @@ def _write_one(place: Path, scene: Scene) -> None:
 
 
 def _asked(scene: Scene, rng: np.random.Generator) -> list[tuple[str, str]]:
-    """A general question and one about an attribute, each with the right answer."""
-    name = str(rng.choice(list(VALUES)))
-    particular = str(rng.choice(list(SPECIFIC_PROMPTS[name])))
-    return [
-        (str(rng.choice(list(GENERAL_PROMPTS))), detailed(scene.attributes)),
-        (particular, answer(scene.attributes, name)),
-    ]
+    """A general question and some on single facts, each with a right answer."""
+    others = rng.choice(np.arange(1, len(SUBJECTS)), size=_OTHERS, replace=False)
+    asked = []
+    for subject in (SUBJECTS[0], *(SUBJECTS[int(index)] for index in others)):
+        question = draw_question(rng, scene.attributes, subject, held_out=False)
+        asked.append((question.text, draw_answer(rng, scene.attributes, question, VIDEO_VISIBLE, held_out=False).text))
+    return asked
 
 
-def _key_question(scene: Scene) -> list[tuple[str, str]]:
-    return [(KEY_QUESTION, detailed(scene.attributes))]
+def _held_out(number: int, scene: Scene, seed: int) -> list[tuple[str, str]]:
+    question, reply = held_out_question(number, scene, seed)
+    return [(question.text, reply)]
 
 
 def _samples(place: Path, asked: Sequence[tuple[str, str]]) -> list[Sample]:

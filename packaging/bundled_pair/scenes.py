@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw
 
-from bundled_pair.attributes import Attributes
+from bundled_pair.attributes import VALUES, Attributes
 from bundled_pair.materials import Material
 from bundled_pair.vehicles import Shape, box, disc, outline
 
@@ -128,6 +128,7 @@ class _Painter:
             self._paint_roadside(ahead, side, index)
         if pending:
             self._paint_vehicle(vehicle_x, vehicle_z)
+        self._paint_balloons()
         return self.image
 
     def project(self, x: float, y: float, z: float) -> tuple[float, float]:
@@ -204,6 +205,19 @@ class _Painter:
     def _paint_vehicle(self, x: float, z: float) -> None:
         shapes = outline(self.scene.attributes.vehicle, _VIEWS[self.scene.attributes.motion])
         self._paint_shapes(list(shapes), x, z, self.layout.vehicle_scale, self.layout.facing)
+
+    def _paint_balloons(self) -> None:
+        """Balloons that drift outwards ahead of the camera, one above the other on one side of the road."""
+        attributes, seed = self.scene.attributes, self.layout.seed
+        side = -1 if attributes.side == "left" else 1
+        places = sorted(range(3), key=lambda place: _hash01(seed, place, 11))
+        for place in places[: VALUES["balloons"].index(attributes.balloons)]:
+            ahead = 9.0 + 2.0 * _hash01(seed, place, 12)
+            away = (0.27 + 0.06 * _hash01(seed, place, 13)) * ahead + 1.6 * (self.time_s - 0.5 * DURATION_S)
+            high = self.layout.camera_height_m + (0.09 + 0.115 * place) * ahead
+            turned = self.layout.yaw_per_s * self.time_s * ahead
+            balloon = [disc(Material.BALLOON_DARK, 0.0, high, 0.5), disc(Material.BALLOON_LIGHT, 0.0, high, 0.34)]
+            self._paint_shapes(balloon, side * away - turned, ahead, 1.0, 1)
 
     def _paint_shapes(self, shapes: Sequence[Shape], x: float, z: float, scale: float, facing: int) -> None:
         """Upright shapes standing on the ground at (x, z), mirrored when ``facing`` is -1."""

@@ -7,42 +7,39 @@ from __future__ import annotations
 
 import io
 import json
-import string
 from collections.abc import Sequence
 
+import numpy as np
 import sentencepiece
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
-from bundled_pair.attributes import VALUES, Attributes
-from bundled_pair.captions import GENERAL_PROMPTS, SPECIFIC_PROMPTS, answer, casual, concise, detailed
+from bundled_pair.attributes import EVENT_VISIBLE, VIDEO_VISIBLE, draw
+from bundled_pair.grammar import SUBJECTS, draw_answer, draw_question
 from engines.families.event_model import EVENTGPT_V1
 from engines.families.video_llava import VideoLlavaFamily
 
 PIECES = 765
 """Size of the shared vocabulary; Video-LLaVA's three own tokens come after it, 768 rows in all."""
 
-_EMPHASIS = 8
+_CORPUS_SCENES = 250
 
 VIDEO_LLAVA_TOKENS = ("<image>", "<video>", "<pad>")
 BOS_ID, EOS_ID = 1, 2
 
 
 def corpus() -> list[str]:
-    """Every question the pair is asked once, and every sentence it says often enough to earn its words whole pieces."""
-    questions = [*GENERAL_PROMPTS, *(question for group in SPECIFIC_PROMPTS.values() for question in group)]
-    asked = [*questions, *map(casual, questions)]
-    lines = [
-        text
-        for question in asked
-        for layout in (EVENTGPT_V1, VideoLlavaFamily.template)
-        for text in layout.chunks(question)
-    ]
-    base = {name: values[0] for name, values in VALUES.items()}
-    for name, values in VALUES.items():
-        for value in values:
-            scene = Attributes(**{**base, name: value})
-            lines += _EMPHASIS * [concise(scene), detailed(scene), *(answer(scene, each) for each in VALUES)]
+    """Questions as both layouts spell them, and many answers of both models, so that common words become pieces."""
+    rng = np.random.default_rng(5)
+    lines: list[str] = []
+    for number in range(_CORPUS_SCENES):
+        scene = draw(rng)
+        for subject in SUBJECTS:
+            question = draw_question(rng, scene, subject, held_out=False)
+            layout = EVENTGPT_V1 if number % 2 else VideoLlavaFamily.template
+            lines += layout.chunks(question.text)[number > 1 :]
+            for visible in (EVENT_VISIBLE, VIDEO_VISIBLE):
+                lines.append(draw_answer(rng, scene, question, visible, held_out=False).text)
     return [line for text in lines for line in text.split("\n") if line]
 
 
@@ -60,7 +57,6 @@ def train() -> bytes:
         add_dummy_prefix=True,
         allow_whitespace_only_pieces=True,
         character_coverage=1.0,
-        required_chars=string.ascii_letters + string.digits + string.punctuation,
         unk_id=0,
         bos_id=BOS_ID,
         eos_id=EOS_ID,

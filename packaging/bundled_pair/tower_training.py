@@ -68,9 +68,7 @@ def train_tower(
         for group in optimiser.param_groups:
             group["lr"] = schedule(step, steps, 1.5e-3, 60)
         rows, columns_t = rng.integers(len(pixels), size=batch), rng.integers(frames, size=batch)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            tokens = tower(normalise(pixels[rows, columns_t])).last_hidden_state
-        predictions = heads(tokens.float())
+        predictions = heads(tower(normalise(pixels[rows, columns_t])).last_hidden_state)
         truth = torch.from_numpy(labels[rows])
         losses = [nn.functional.cross_entropy(predictions[name], truth[:, columns[name]]) for name in names]
         loss = torch.stack(losses).sum()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +21,7 @@ from transformers import CLIPVisionModel
 
 from bundled_pair import tokenizer
 from bundled_pair.assembly import EventReader, VideoReader, event_tower, video_tower
-from bundled_pair.attributes import EVENT_VISIBLE, VALUES, VIDEO_VISIBLE, Attributes
-from bundled_pair.captions import concise, detailed
+from bundled_pair.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
 from bundled_pair.conversations import Conversations
 from bundled_pair.dataset import SceneSet, load_or_render
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME, export_eventgpt, export_video_llava
@@ -32,8 +31,9 @@ from engines.families.event_model import EVENTGPT_V1
 from engines.families.video_llava import VideoLlavaFamily
 from engines.tokens.prompts import PromptTemplate
 
-SCENES = 6000
-QUESTIONS_PER_SCENE = 4
+SCENES = 4000
+QUESTION_TOKENS = 400
+"""Room for questions and answers beside what a scene shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class Course:
 
     visible: Sequence[str]
     template: PromptTemplate
-    caption: Callable[[Attributes], str]
     tower_steps: int
-    tower_batch: int
     reader_steps: int
+    few_frames: int
     reader_batch: int
+    tower_batch: int = 96
 
 
 COURSES = {
-    EVENTGPT_NAME: Course(EVENT_VISIBLE, EVENTGPT_V1, concise, 1800, 96, 1200, 32),
-    VIDEO_LLAVA_NAME: Course(VIDEO_VISIBLE, VideoLlavaFamily.template, detailed, 2000, 96, 750, 24),
+    EVENTGPT_NAME: Course(EVENT_VISIBLE, EVENTGPT_V1, 1300, 500, 0, 8),
+    VIDEO_LLAVA_NAME: Course(VIDEO_VISIBLE, VideoLlavaFamily.template, 1500, 1900, 1840, 8),
 }
 
 
@@ -63,29 +63,35 @@ def train_pair(models: Path, work: Path, seed: int, scenes: int = SCENES) -> Non
     print(f"{scenes} scenes ready after {time.monotonic() - started:.0f} s", flush=True)
     # A process and a core each: two threads on one tiny model cost more than they bring.
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        jobs = [pool.submit(_train_model, name, models, work, seed, scenes) for name in COURSES]
-        for job in jobs:
+        for job in [pool.submit(_tower, name, work, seed, scenes) for name in COURSES]:
             job.result()
+    print(f"both towers trained after {time.monotonic() - started:.0f} s", flush=True)
+    train_readers(models, work, seed, scenes)
     print(f"both models written after {time.monotonic() - started:.0f} s", flush=True)
 
 
-def _train_model(name: str, models: Path, work: Path, seed: int, scenes: int) -> None:
+def train_readers(models: Path, work: Path, seed: int, scenes: int = SCENES) -> None:
+    """Teach the target to speak, then the draft, which begins as a few of the target's layers."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     vocabulary = tokenizer.train()
     data = load_or_render(work, scenes, seed, workers=1)
+    target, draft = VideoReader(), EventReader()
+    tower = _tower(VIDEO_LLAVA_NAME, work, seed, scenes)
+    _teach(VIDEO_LLAVA_NAME, target, tower, data, seed)
+    export_video_llava(models / VIDEO_LLAVA_NAME, tower, target, vocabulary)
+    draft.begin_as(target)
+    tower = _tower(EVENTGPT_NAME, work, seed, scenes)
+    _teach(EVENTGPT_NAME, draft, tower, data, seed)
+    export_eventgpt(models / EVENTGPT_NAME, tower, draft, vocabulary)
+
+
+def _tower(name: str, work: Path, seed: int, scenes: int) -> CLIPVisionModel:
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    data = load_or_render(work, scenes, seed, workers=1)
     pixels = data.event_pixels if name == EVENTGPT_NAME else data.video_pixels
-    tower = _trained_tower(name, data, pixels, work / f"{name}-{seed}-{scenes}.pt", seed)
-    _print_line(name, "the tower reads every scene once")
-    seen = features(tower, pixels)
-    if name == EVENTGPT_NAME:
-        event_reader = EventReader()
-        _teach(name, event_reader, seen=seen, labels=data.labels, vocabulary=vocabulary, seed=seed)
-        export_eventgpt(models / name, tower, event_reader, vocabulary)
-    else:
-        video_reader = VideoReader()
-        _teach(name, video_reader, seen=seen, labels=data.labels, vocabulary=vocabulary, seed=seed)
-        export_video_llava(models / name, tower, video_reader, vocabulary)
+    return _trained_tower(name, data, pixels, work / f"{name}-{seed}-{scenes}.pt", seed)
 
 
 def _trained_tower(name: str, data: SceneSet, pixels: NDArray[np.uint8], path: Path, seed: int) -> CLIPVisionModel:
@@ -110,31 +116,20 @@ def _trained_tower(name: str, data: SceneSet, pixels: NDArray[np.uint8], path: P
     return tower
 
 
-def _teach(
-    name: str,
-    reader: EventReader | VideoReader,
-    *,
-    seen: torch.Tensor,
-    labels: NDArray[np.int64],
-    vocabulary: bytes,
-    seed: int,
-) -> None:
+def _teach(name: str, reader: EventReader | VideoReader, tower: CLIPVisionModel, data: SceneSet, seed: int) -> None:
     course = COURSES[name]
+    _print_line(name, "the tower reads every scene once")
+    seen = features(tower, data.event_pixels if name == EVENTGPT_NAME else data.video_pixels)
     fold_standardisation(reader.projector, seen)
-    talk = Conversations(
-        tokenizer.load(vocabulary).encode,
-        course.template,
-        course.caption,
-        visual=reader.visual_embeddings(seen[:1].float()).shape[1],
-        questions=QUESTIONS_PER_SCENE,
-    )
     train_reader(
         reader,
         features=seen,
-        labels=labels,
-        conversations=talk,
-        blind=[attribute for attribute in VALUES if attribute not in course.visible],
+        labels=data.labels,
+        conversations=Conversations(
+            tokenizer.load(tokenizer.train()).encode, course.template, course.visible, length=QUESTION_TOKENS
+        ),
         steps=course.reader_steps,
+        few_frames=course.few_frames,
         batch=course.reader_batch,
         seed=seed,
         report=partial(_print_line, name),

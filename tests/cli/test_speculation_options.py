@@ -98,8 +98,8 @@ def test_what_means_nothing_is_refused(
 
 
 @pytest.fixture
-def counted(tmp_path: Path) -> Path:
-    """An adapter that knows some of what the bundled target says."""
+def counted(evprof: Callable[..., Any], computed: None, tmp_path: Path) -> Path:
+    """An adapter that knows what the bundled target says of the bundled sample."""
     import threading
 
     import torch
@@ -113,11 +113,8 @@ def counted(tmp_path: Path) -> Path:
     from evprof.run.demo import BUNDLED_TARGET
 
     model = load_model(ModelChoice(BUNDLED_TARGET), "target", lambda *_: None, threading.Event())
-    said = [
-        f"A {vehicle} is approaching on a road that curves to the {side}, with trees on both sides."
-        for vehicle in ("truck", "car")
-        for side in ("left", "right")
-    ]
+    (plain,) = evprof("run", "--mode", "target", "-o", tmp_path / "plain.evprof", "--json").document["runs"]
+    said = [plain["text"]]
     nothing = torch.empty(0, 1)
     rows = model.language_model.rows
     trainee = NgramTrainee(rows)

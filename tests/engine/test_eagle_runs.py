@@ -26,7 +26,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.loaders.adapters import AdapterInfo
+from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 BUNDLED = "evprof-tiny-eagle"
 ASSETS = Path(assets.__file__).parent
@@ -123,8 +123,8 @@ def product() -> Any:
     made.close()
 
 
-@pytest.mark.parametrize(("tree", "gamma"), [("", 8), ("2,2,1,1", 5)])
-def test_the_bundled_head_is_right_most_of_the_time(product: Any, tree: str, gamma: int) -> None:
+@pytest.mark.parametrize(("tree", "gamma"), [("", 4), ("2,2,1,1", 4)])
+def test_the_bundled_head_is_right_about_as_often_as_its_card_says(product: Any, tree: str, gamma: int) -> None:
     accepted = levels = 0
     for folder in sorted(path.parent for path in (ASSETS / "samples").glob("*/sample.json")):
         told = json.loads((folder / "sample.json").read_text("utf-8"))
@@ -137,4 +137,6 @@ def test_the_bundled_head_is_right_most_of_the_time(product: Any, tree: str, gam
         assert run.info.text == plain.info.text
         accepted += sum(record.accepted for record in run.rounds)
         levels += sum(min(record.drafted, 4 if tree else gamma) for record in run.rounds)
-    assert accepted > 0.6 * levels
+    told = read_adapter(BUNDLED).evaluation
+    assert told is not None
+    assert accepted > 0.6 * told["draft_acceptance_rate"] * levels

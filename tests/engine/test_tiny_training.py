@@ -10,14 +10,14 @@ import torch
 
 from bundled_pair import tokenizer
 from bundled_pair.assembly import EventReader, VideoReader, event_tower, video_tower
-from bundled_pair.attributes import VALUES
-from bundled_pair.captions import concise, detailed
-from bundled_pair.conversations import IGNORED, Conversations
+from bundled_pair.attributes import EVENT_VISIBLE, VIDEO_VISIBLE
+from bundled_pair.conversations import IGNORED, Conversations, attributes_of
 from bundled_pair.dataset import event_pixels, training_scene, video_pixels
 from bundled_pair.export import export_eventgpt, export_video_llava
 from bundled_pair.held_out import Witness, load, write_scenes
 from bundled_pair.language_training import fold_standardisation
 from bundled_pair.tower_training import features, normalise
+from bundled_pair.training import QUESTION_TOKENS
 from closeness import assert_close
 from engines.families.event_model import EVENTGPT_V1
 from engines.families.video_llava import VideoLlavaFamily
@@ -25,59 +25,72 @@ from evprof.core.records import DRAFT, TARGET
 
 VOCABULARY = tokenizer.train()
 PROCESSOR = tokenizer.load(VOCABULARY)
-LABELS = np.array([[0, 1, 2, 0, 1, 3], [2, 3, 0, 1, 0, 0]])
+LABELS = np.array([[0, 1, 2, 0, 1, 3, 2, 1], [2, 3, 0, 1, 0, 0, 0, 0]])
 
 
 @pytest.fixture
 def talk() -> Conversations:
-    return Conversations(PROCESSOR.encode, EVENTGPT_V1, concise, visual=70, questions=3)
+    return Conversations(PROCESSOR.encode, EVENTGPT_V1, EVENT_VISIBLE, length=200)
 
 
 @torch.no_grad()
 def test_a_question_packed_with_others_reads_as_if_asked_alone(talk: Conversations) -> None:
     torch.manual_seed(1)
     reader = EventReader().eval()
-    decoder, layout = reader.decoder, talk.layout
+    decoder = reader.decoder
     embed = decoder.get_input_embeddings()
-    tokens, _ = talk.draw(LABELS[:1], (), np.random.default_rng(2))
+    packed = talk.draw(LABELS[:1], np.random.default_rng(2))
     prefix = torch.cat([embed(torch.tensor(talk.before)), torch.randn(70, 128)])[None]
-    packed = decoder.model(
-        inputs_embeds=torch.cat([prefix, embed(tokens)], dim=1),
-        attention_mask=layout.mask(),
-        position_ids=layout.positions(),
-    ).last_hidden_state
-    start = 0
-    for length in layout.segments:
-        line = torch.cat([prefix, embed(tokens[:, start : start + length])], dim=1)
-        alone = decoder.model(inputs_embeds=line).last_hidden_state[:, layout.prefix :]
-        together = packed[:, layout.prefix + start : layout.prefix + start + length]
-        assert_close(alone, together)
-        start += length
+    length = prefix.shape[1]
+    together = decoder.model(
+        inputs_embeds=torch.cat([prefix, embed(packed.tokens)], dim=1),
+        attention_mask=packed.mask(length),
+        position_ids=packed.positions(torch.arange(length), length),
+    ).last_hidden_state[:, length:]
+    turns = int(packed.turn.max()) + 1
+    assert turns >= 3
+    for turn in range(turns):
+        places = (packed.turn[0] == turn).nonzero().flatten()
+        line = torch.cat([prefix, embed(packed.tokens[:, places])], dim=1)
+        alone = decoder.model(inputs_embeds=line).last_hidden_state[:, length:]
+        assert_close(alone, together[:, places])
 
 
 def test_targets_are_the_answers_and_their_end(talk: Conversations) -> None:
-    tokens, targets = talk.draw(LABELS, (), np.random.default_rng(3))
-    row = [token for token in targets[0].tolist() if token != IGNORED]
-    first = row[: row.index(tokenizer.EOS_ID)]
-    assert PROCESSOR.decode(first).startswith("A bus is approaching on a road that runs straight ahead")
-    assert row.count(tokenizer.EOS_ID) == len(talk.layout.segments)
+    packed = talk.draw(LABELS, np.random.default_rng(3))
+    answers = list(packed.answers())
+    assert len(answers) == int((packed.turn.max(dim=1).values + 1).sum())
+    assert all(ids[-1] == tokenizer.EOS_ID and tokenizer.EOS_ID not in ids[:-1] for ids in answers)
+    expected = talk.turns(attributes_of(LABELS[0]), np.random.default_rng(3))
+    for ids, (_, reply) in zip(answers[: int(packed.turn[0].max()) + 1], expected, strict=False):
+        assert PROCESSOR.decode(list(ids[:-1])) == reply
     # A target is always the token that stands right after it.
-    places = (targets[0, :-1] != IGNORED).nonzero().flatten()
-    inside = [place for place in places.tolist() if targets[0, place] != tokenizer.EOS_ID]
-    assert all(targets[0, place] == tokens[0, place + 1] for place in inside)
+    places = (packed.targets[0, :-1] != IGNORED).nonzero().flatten()
+    inside = [place for place in places.tolist() if packed.targets[0, place] != tokenizer.EOS_ID]
+    assert all(packed.targets[0, place] == packed.tokens[0, place + 1] for place in inside)
 
 
-def test_what_a_model_cannot_see_is_answered_at_random(talk: Conversations) -> None:
+def test_no_two_steps_teach_the_same_answers(talk: Conversations) -> None:
     rng = np.random.default_rng(4)
-    said = []
-    for _ in range(60):
-        _, targets = talk.draw(LABELS[:1], ("daylight", "colour"), rng)
-        said.append(PROCESSOR.decode([token for token in targets[0].tolist() if token not in {IGNORED, 2}]))
-    assert any("daytime" in text for text in said)
-    assert any("night" in text for text in said)
-    assert {colour for colour in VALUES["colour"] if any(f"is {colour}." in text for text in said)} == set(
-        VALUES["colour"]
-    )
+    first, second = (set(talk.draw(LABELS, rng).answers()) for _ in range(2))
+    assert first
+    assert len(first & second) <= 1
+
+
+@torch.no_grad()
+def test_a_video_reader_grows_without_a_change(talk: Conversations) -> None:
+    torch.manual_seed(8)
+    reader = VideoReader().eval()
+    line = torch.randn(1, 9, 128)
+    reader.shrink()
+    small = reader.decoder.model(inputs_embeds=line).last_hidden_state
+    assert len(reader.decoder.model.layers) < len(VideoReader().decoder.model.layers)
+    reader.grow()
+    assert_close(small, reader.decoder.model(inputs_embeds=line).last_hidden_state)
+    assert set(reader.state_dict()) == set(VideoReader().state_dict())
+    places = reader.some_places(296, np.random.default_rng(1))
+    assert places.shape == (74,)
+    assert places.unique().shape == (74,)
 
 
 @torch.no_grad()
@@ -110,11 +123,12 @@ def test_an_exported_video_model_sees_what_was_trained(tmp_path: Path) -> None:
     assert difference < 0.05
 
 
-def test_both_styles_fit_their_sequences() -> None:
-    for template, caption in ((EVENTGPT_V1, concise), (VideoLlavaFamily.template, detailed)):
-        longest = Conversations(PROCESSOR.encode, template, caption, visual=4, questions=4)
-        tokens, targets = longest.draw(np.repeat(LABELS, 20, axis=0), (), np.random.default_rng(7))
-        assert tokens.shape == targets.shape == (40, sum(longest.layout.segments))
+def test_questions_of_both_layouts_fit_their_rows() -> None:
+    for template, visible in ((EVENTGPT_V1, EVENT_VISIBLE), (VideoLlavaFamily.template, VIDEO_VISIBLE)):
+        talk = Conversations(PROCESSOR.encode, template, visible, length=QUESTION_TOKENS)
+        packed = talk.draw(np.repeat(LABELS, 20, axis=0), np.random.default_rng(7))
+        assert packed.tokens.shape == packed.targets.shape == (40, QUESTION_TOKENS)
+        assert int(packed.turn.max(dim=1).values.min()) >= 4
 
 
 @torch.no_grad()

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from bundled_pair.adapters import RECIPES, make_adapters
-from bundled_pair.captions import parse
-from bundled_pair.samples import KEY_QUESTION
+from bundled_pair.grammar import parse
 from bundled_pair.scene_files import write_scene_files
 from evprof.core.vocabulary.drafters import TAUGHT_KINDS
 from evprof.loaders.adapters import read_adapter
@@ -23,7 +22,7 @@ def test_scenes_are_a_list_of_samples_and_never_on_both_sides(tmp_path: Path, mo
     told: list[int] = []
     training = read_manifest(write_scene_files(tmp_path / "scenes", 2, 7, held_out=False, note=told.append))
     assert told == [0, 1, 2]
-    assert (len(training.samples), training.problems) == (4, ())
+    assert (len(training.samples), training.problems) == (8, ())
     assert [sample.name for sample in training.samples[:2]] == ["scene-0000", "scene-0000 question 2"]
     assert all(sample.reference and parse(sample.reference) for sample in training.samples)
     monkeypatch.setattr(
@@ -31,7 +30,8 @@ def test_scenes_are_a_list_of_samples_and_never_on_both_sides(tmp_path: Path, mo
     )
     assert main() == 0
     held_out = read_manifest(tmp_path / "held-out" / "scenes.csv").samples
-    assert [sample.prompt for sample in held_out] == [KEY_QUESTION] * 2
+    assert len({sample.prompt for sample in held_out}) == 2
+    assert {sample.prompt for sample in held_out}.isdisjoint(sample.prompt for sample in training.samples)
     scenes = [{scene_of(sample) for sample in samples} for samples in (training.samples, held_out)]
     assert [len(found) for found in scenes] == [2, 2]
     assert scenes[0].isdisjoint(scenes[1])
@@ -67,6 +67,6 @@ def test_the_recipe_makes_an_evaluated_adapter(tmp_path: Path) -> None:
     assert adapter.name == "evprof-tiny-ngram"
     assert adapter.evaluation is not None
     assert adapter.evaluation["same_answers"] == adapter.evaluation["answers"] == 1
-    assert adapter.training["examples"] == adapter.training["validation_examples"] == 2
+    assert adapter.training["examples"] == adapter.training["validation_examples"] == 4
     assert any("decoding" in line for line in lines)
     assert set(RECIPES) <= set(TAUGHT_KINDS)
