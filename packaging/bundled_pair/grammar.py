@@ -229,9 +229,13 @@ _PHRASES: Mapping[str, Mapping[str, re.Pattern[str]]] = {
 }
 
 
+_ALONG = re.compile("|".join(map(re.escape, RULES["along"])))
+"""States no fact, though "both sides" has a number in it."""
+
+
 def parse(text: str) -> dict[str, str]:
     """The facts a text names. A fact it does not name, or names in two ways, is absent."""
-    lowered = text.lower()
+    lowered = _ALONG.sub("", text.lower())
     found: dict[str, str] = {}
     for fact, patterns in _PHRASES.items():
         named = [value for value, pattern in patterns.items() if pattern.search(lowered)]

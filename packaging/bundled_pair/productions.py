@@ -253,7 +253,7 @@ QUESTIONS: Mapping[tuple[str, str], Sequence[str]] = {
         "Tell me how many {balls} there are.",
     ),
     (WHICH_WAY, "curvature"): (
-        "Which way does the {street} {turn}?",
+        "Which way is the {street} going?",
         "Which way does {this} {street} {turn}?",
         "Which way does the {street} {turn} in {this} {view}?",
         "How does the {street} {turn}?",

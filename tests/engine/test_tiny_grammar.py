@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bundled_pair.attributes import EVENT_VISIBLE, VALUES, VIDEO_VISIBLE, Attributes, draw, draw_balanced
-from bundled_pair.blind_model import BlindModel
 from bundled_pair.grammar import SUBJECTS, Question, draw_answer, draw_question, parse
 from bundled_pair.productions import ANSWERS, DESCRIBE, IS_THERE, QUESTIONS, WHERE
 
@@ -81,16 +80,6 @@ def test_what_is_right_depends_on_the_kind_of_question() -> None:
 def test_a_text_that_names_two_values_names_none() -> None:
     assert "vehicle" not in parse("A car comes near as a truck drives off.")
     assert parse("") == {}
-
-
-def test_a_blind_model_foretells_what_always_follows_and_no_more() -> None:
-    blind = BlindModel([[1, 2, 3], [1, 2, 4]] * 20, order=3, vocabulary=10)
-    assert blind.guess([1]) == 2
-    assert blind.probability([1], 2) > 0.95
-    assert blind.probability([1, 2], 3) == pytest.approx(blind.probability([1, 2], 4))
-    assert sum(blind.probability([1, 2], token) for token in range(10)) == pytest.approx(1.0)
-    assert 1.0 < blind.perplexity([[1, 2, 3]]) < blind.perplexity([[3, 1, 2]])
-    assert blind.right([[1, 2]]) == 1.0
 
 
 def test_attributes_are_uniform_and_pairwise_independent() -> None:
