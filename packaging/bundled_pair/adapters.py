@@ -27,7 +27,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
 from evprof.loaders.manifests.manifest import read_manifest
 
-SCENES, HELD_OUT = 64, 24
+SCENES, HELD_OUT = 160, 24
 GAMMA, REPEAT = 5, 1
 HELD_OUT_FOLDER = "held-out"
 
@@ -44,9 +44,9 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     NGRAM: Recipe(gamma=3),
-    EAGLE: Recipe(TrainingOptions(steps=360, batch=16, learning_rate=2e-3, every=90, seed=7), gamma=4),
-    HIDDEN: Recipe(TrainingOptions(steps=300, batch=16, learning_rate=2e-3, every=100), gamma=3),
-    LORA: Recipe(TrainingOptions(steps=100, batch=12, learning_rate=6e-3, every=50, patience=20, seed=2), gamma=3),
+    EAGLE: Recipe(TrainingOptions(steps=800, batch=16, learning_rate=2e-3, every=100, seed=7), gamma=4),
+    HIDDEN: Recipe(TrainingOptions(steps=600, batch=16, learning_rate=2e-3, every=100), gamma=3),
+    LORA: Recipe(TrainingOptions(steps=160, batch=12, learning_rate=6e-3, every=40, patience=20, seed=2), gamma=3),
     KV: Recipe(TrainingOptions(steps=1000, batch=8)),
 }
 
