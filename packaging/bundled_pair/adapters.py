@@ -28,7 +28,7 @@ from evprof.loaders.adapters import read_adapter
 from evprof.loaders.manifests.manifest import read_manifest
 
 SCENES, HELD_OUT = 160, 24
-GAMMA, REPEAT = 5, 1
+GAMMA, REPEAT = 5, 3
 HELD_OUT_FOLDER = "held-out"
 
 Note = Callable[[str], None]

@@ -6,6 +6,7 @@ Questions of one wording go to all scenes, so that the answer to another scene's
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,10 +19,10 @@ import torch
 from bundled_pair.attributes import VALUES, VIDEO_VISIBLE, Attributes, chance
 from bundled_pair.dataset import held_out_scenes, training_scene
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
-from bundled_pair.grammar import SUBJECTS, Question, draw_answer, draw_question, parse
+from bundled_pair.grammar import SUBJECTS, Question, draw_answer, draw_question, held_out_options, parse
 from bundled_pair.held_out import Said, Witness, load, write_scenes
 from bundled_pair.openness import Openness, openness_of
-from bundled_pair.productions import DESCRIBE, KINDS
+from bundled_pair.productions import ANSWERS, DESCRIBE, KINDS, RULES
 from bundled_pair.scenes import Scene
 from bundled_pair.training import COURSES
 from engines.decoder.decoding import CachedModel, Limits
@@ -132,12 +133,13 @@ def _items(question: Question, replies: Sequence[Said], facts: Sequence[Attribut
     Another scene's input: the answers of the next few scenes in turn, held against this one's facts.
     """
     count = len(facts)
+    constant = max(Counter(question.truth(scene) for scene in facts).values()) / count if question.about else 0.0
     for index, scene in enumerate(facts):
         others = [replies[(index + step) % count] for step in range(1, _OTHERS + 1)]
         if question.kind != DESCRIBE:
             truth = question.truth(scene)
             wrong = [question.said(other.text) == truth for other in others]
-            yield question.kind, question.said(replies[index].text) == truth, float(np.mean(wrong)), question.chance
+            yield question.kind, question.said(replies[index].text) == truth, float(np.mean(wrong)), constant
             continue
         for fact, value in parse(replies[index].text).items():
             if fact in VALUES:
@@ -147,16 +149,23 @@ def _items(question: Question, replies: Sequence[Said], facts: Sequence[Attribut
 
 
 def held_out_share(seed: int, draws: int = 3000) -> float:
-    """The share of the productions in freely drawn answers' grammar that training never draws."""
+    """The share of the answers' productions that training never draws, in all templates that so many draws meet."""
     rng = np.random.default_rng((seed, 8))
-    used: set[str] = set()
-    taught: set[str] = set()
+    places: set[tuple[str, str]] = set()
     for number in range(draws):
         scene = training_scene(seed, number % 500).attributes
         question = draw_question(rng, scene, SUBJECTS[number % len(SUBJECTS)], held_out=False)
-        used |= set(draw_answer(rng, scene, question, VIDEO_VISIBLE, held_out=True).productions)
-        taught |= set(draw_answer(rng, scene, question, VIDEO_VISIBLE, held_out=False).productions)
-    return len(used - taught) / len(used | taught)
+        for production in draw_answer(rng, scene, question, VIDEO_VISIBLE, held_out=True).productions:
+            template, symbol, _ = production.split(" | ")
+            places.add((template, symbol))
+    options = {(template, symbol): tuple(RULES[symbol]) for template, symbol in places if symbol in RULES}
+    options |= {
+        (name, name): tuple(text for text, _ in ANSWERS[subject])
+        for subject in SUBJECTS
+        for name in ["/".join(subject)]
+    }
+    held = sum(len(held_out_options(*place, each)) for place, each in options.items())
+    return held / sum(len(each) for each in options.values())
 
 
 class _Tally(SilentAnswer):

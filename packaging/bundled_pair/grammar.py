@@ -75,13 +75,6 @@ class Question:
             return "none"
         return found.get(self.about)
 
-    @property
-    def chance(self) -> float:
-        """How often the best constant answer is right."""
-        if self.kind == IS_THERE:
-            return 0.5
-        return 3 / 8 if self.kind == WHERE else 1.0 / len(VALUES[self.about])
-
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
