@@ -35,6 +35,7 @@ from ui.defects.last_records import LastRecords
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
+from ui.style.late_numpy import load_numpy
 from ui.style.theme import ThemeHolder, theme_named
 from ui.widgets.message_bar import WARNING
 from ui.window.main_window import MainWindow
@@ -93,6 +94,7 @@ def run_window(
         return host
 
     def begin() -> None:
+        load_numpy()
         window.start_engine(make_host)
         window.abandoned.look()
         window.session.in_background(crashed_windows, partial(_tell_crashes, window))
