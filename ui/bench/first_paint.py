@@ -10,7 +10,6 @@ import time
 from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtWidgets import QApplication
 
-from ui.style.late_numpy import load_numpy
 from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
 
@@ -35,7 +34,6 @@ def paint_once(session: str = "") -> int:
         QTimer.singleShot(0, opens)
 
     def opens() -> None:
-        load_numpy()
         if session:
             sys.stdout.write(json.dumps(_opened(application, window, session)) + "\n")
             sys.stdout.flush()

@@ -56,7 +56,9 @@ class _LateIcon(QIconEngine):
         edge = min(size.width(), size.height(), self._look[3])
         return QSize(edge, edge)
 
-    def availableSizes(self, _mode: QIcon.Mode = QIcon.Mode.Normal, _state: QIcon.State = QIcon.State.Off) -> list[QSize]:
+    def availableSizes(
+        self, _mode: QIcon.Mode = QIcon.Mode.Normal, _state: QIcon.State = QIcon.State.Off
+    ) -> list[QSize]:
         return [QSize(self._look[3], self._look[3])]
 
     def pixmap(self, size: QSize, mode: QIcon.Mode, _state: QIcon.State) -> QPixmap:

@@ -35,7 +35,6 @@ from ui.defects.last_records import LastRecords
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
-from ui.style.late_numpy import load_numpy
 from ui.style.theme import ThemeHolder, theme_named
 from ui.widgets.message_bar import WARNING
 from ui.window.main_window import MainWindow
@@ -79,8 +78,6 @@ def run_window(
         window.resize(*size)
     else:
         fit_to_screen(window, room_on_screen(window))
-    if works is not None:
-        window.long_work.offer(works)
     net = DefectNet(window, report, LastRecords(window.controller))
     net.spread()
     fault_file = FaultFile()
@@ -94,7 +91,10 @@ def run_window(
         return host
 
     def begin() -> None:
-        load_numpy()
+        if works is not None:
+            window.long_work.offer(works)
+        if not paths and not demo and window.tour.is_new:
+            window.tour.begin()
         window.start_engine(make_host)
         window.abandoned.look()
         window.session.in_background(crashed_windows, partial(_tell_crashes, window))
@@ -106,8 +106,6 @@ def run_window(
     window.toolbar.examiner = examiner
     if not paths and not demo:
         window.welcome.open()
-        if window.tour.is_new:
-            window.painted.connect(window.tour.begin)
     window.painted.connect(begin)
     window.show()
     code = application.exec()
