@@ -93,6 +93,7 @@ def run_window(
     def begin() -> None:
         if works is not None:
             window.long_work.offer(works)
+        window.welcome.look_up()
         if not paths and not demo and window.tour.is_new:
             window.tour.begin()
         window.start_engine(make_host)
@@ -105,7 +106,7 @@ def run_window(
     examiner = Examiner(examine_argv) if examine_argv else None
     window.toolbar.examiner = examiner
     if not paths and not demo:
-        window.welcome.open()
+        window.welcome.page.open()
     window.painted.connect(begin)
     window.show()
     code = application.exec()
