@@ -94,9 +94,7 @@ class Theme:
         """How wide a text is in that font, in logical px; kept, for many are asked for again in every picture."""
         return (_text_width if len(text) <= _KEPT else _text_width.__wrapped__)(text, size_px, weight)
 
-    def write(
-        self, painter: QPainter, room: QRectF, text: str, size_px: float = BASE_PX, weight: int = 400
-    ) -> None:
+    def write(self, painter: QPainter, room: QRectF, text: str, size_px: float = BASE_PX, weight: int = 400) -> None:
         """Writes a short text from a room's left end on, amid its height: the pixels of `drawText` with that room in a
         third of the time. Nothing is cut off at the room's edges."""
         font, baseline = _line(size_px, weight)
