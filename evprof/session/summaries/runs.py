@@ -282,7 +282,7 @@ class KeptOfRun(Mapping[str, Any]):
         kind = columns.kinds.get(name)
         if kind is None:
             return default
-        return self._runs.text(name, self._place) if kind == TEXT else columns.listed(name)[self._place]
+        return self._runs.text(name, self._place) if kind == TEXT else columns.value(name, self._place)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._runs.columns
