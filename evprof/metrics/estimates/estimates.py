@@ -139,7 +139,7 @@ def _compared(
         interval,
         (len(sides.base.observations), len(sides.other.observations)),
         (len(sides.base.sessions), len(sides.other.sessions)),
-        len(sides.base.by_sample) if sides.is_paired else None,
+        sides.base.sample_count if sides.is_paired else None,
         note,
         (below, above),
     )
