@@ -285,9 +285,9 @@ def layer_config(info: AdapterInfo) -> LlamaConfig:
 def _names(head: FollowingHead, layer: str, joining: str = "fc") -> dict[str, tuple[str, ...]]:
     """Ours -> the published names whose rows it holds, in order; `layer` is the layer's own name."""
     within: Mapping[str, tuple[str, ...]] = _LAYER
-    top = {f"fc.{part}": (f"{joining}.{part}",) for part in ("weight", "bias")}
+    top: dict[str, tuple[str, ...]] = {f"fc.{part}": (f"{joining}.{part}",) for part in ("weight", "bias")}
     if isinstance(head, Eagle3Head):
-        within, top = {**_LAYER, **_EAGLE3_LAYER}, dict(_EAGLE3_TOP)
+        within, top = {**_LAYER, **_EAGLE3_LAYER}, {**_EAGLE3_TOP}
         if head.form.norm_before_fc:
             top["read_norm"] = ("input_norm.weight",)
         elif head.form.fc_norm:

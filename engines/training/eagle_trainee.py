@@ -78,7 +78,7 @@ class EagleTrainee(ModuleTrainee):
         self._noise = torch.Generator(device=target.device).manual_seed(seed)
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        """Over all steps: cross-entropy to the target's law and its token; where a state is guessed, smooth L1 to it."""
+        """Over all steps: cross-entropy to the target's law and token; where a state is guessed, smooth L1 to it."""
         batch = self._batch(examples)
         total = batch.features.new_zeros(())
         weight = 1.0
@@ -136,7 +136,7 @@ class EagleTrainee(ModuleTrainee):
 
     @property
     def _guesses_states(self) -> bool:
-        """Whether its guesses stand for the target's last hidden states; EAGLE-3's are whatever its head makes most of."""
+        """Whether guesses stand for the target's last hidden states; EAGLE-3's are what its own head makes most of."""
         return not self.head.reads
 
     def _feature_weight(self) -> torch.Tensor:

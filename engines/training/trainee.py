@@ -87,8 +87,8 @@ class ModuleTrainee(Trainee):
 
 @dataclass(frozen=True)
 class TraineeSide:
-    """What a trainee is made of. `sizes` are those asked for by name; the kind has its own for the rest. `layers` of the
-    target are those of which the examples tell what enters them."""
+    """What a trainee is made of. `sizes` are those asked for by name; the kind has its own for the rest. `layers` are
+    those of the target of which examples tell what enters them."""
 
     target: VisionLanguageModel
     draft: VisionLanguageModel | None = None

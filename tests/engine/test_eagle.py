@@ -12,8 +12,8 @@ from transformers import LlamaForCausalLM
 
 from closeness import assert_close
 from engines.adapters.eagle import EagleHead, EagleShape
-from engines.adapters.following import FollowingHead
 from engines.adapters.folder import save_adapter
+from engines.adapters.following import FollowingHead
 from engines.adapters.head_pass import HeadPass
 from engines.adapters.kept import kept
 from engines.decoder.decoding import Limits

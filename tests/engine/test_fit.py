@@ -15,8 +15,8 @@ from engines.fit.context_capacity import context_capacity
 from engines.fit.making_room import make_room
 from engines.fit.placement import BOTH, IN_TURN, REFUSED, demand, place
 from engines.fit.requirements import MemoryNeed, memory_need, model_shape
-from engines.fit.verdict import FitQuestion, describe_fit, memory_size
 from engines.fit.suite_check import SuiteRoom
+from engines.fit.verdict import FitQuestion, describe_fit, memory_size
 from engines.hardware.memory import AssumedMachine, ThisMachine
 from engines.loading.warm_models import WarmModels
 from engines.loading.weights import load_model
