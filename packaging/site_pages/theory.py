@@ -69,8 +69,7 @@ def _drafters() -> Iterator[str]:
         "round of one token "
         "pays where a pass costs one step. Measured: the bundled pair on a CPU, from [what was "
         "measured](benchmarks.md); c and v there are "
-        "those of tiny models on two cores, and say nothing of a GPU; its target recites what it was taught, which "
-        "makes acceptances high. " + _of_gpus()
+        "those of tiny models on two cores, and say nothing of a GPU. " + _of_gpus()
     )
     measured = _measured()
     heads = ("drafter", "target's prompt", "c", "pays above", *(f"at a = {rate:g}" for rate in RATES), "measured here")
