@@ -42,7 +42,7 @@ class EagleDrafter(HeadDrafter):
         eos_ids: frozenset[int],
         **shaped: Any,
     ) -> None:
-        super().__init__(name, target, head.choices or target.decoder.rows, **shaped)
+        super().__init__(name, target, head.choices, **shaped)
         self._head, self.reads, self._eos_ids = head, head.reads, eos_ids
         self._pass: HeadPass | None = None
         self._known = 0

@@ -19,7 +19,7 @@ class HeadDrafter(Drafter):
     """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths` or `dynamic`
     limits, is certain.
 
-    `target` is the model whose hidden states are looked at, `choices` how many tokens the head knows.
+    `target` is the model whose hidden states are looked at, `choices` how many tokens the head knows (0: all).
     """
 
     wants_features = True
@@ -38,8 +38,8 @@ class HeadDrafter(Drafter):
         if not isinstance(target.decoder, LlamaDecoder):
             raise TypeError("a head looks at a Llama's hidden states")
         super().__init__(name, target.device)
-        self._decoder, self._choices = target.decoder, choices
-        self._widths = tuple(min(width, choices) for width in widths)
+        self._decoder, self._choices = target.decoder, choices or target.decoder.rows
+        self._widths = tuple(min(width, self._choices) for width in widths)
         self._dynamic, self._law, self._generator = dynamic, law, generator
         self._trees: dict[int, StaticTree] = {}
 
