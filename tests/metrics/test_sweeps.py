@@ -86,7 +86,11 @@ def line(slope: float, interval: tuple[float, float] | None, mean: float = 100.0
         (-3.0, (-4.0, -2.0), "-3 ms per extra second (-4 to -2), from 9 runs"),
         (0.1, (-0.2, 0.4), "-0.2 to 0.4 ms per extra second: flat, from 9 runs at 3 lengths of clip"),
         (20.0, (-5.0, 45.0), "-5 to 45 ms per extra second: not told apart from flat, from 9 runs"),
-        (20.0, None, "+20 ms per extra second, from 2 runs at 2 lengths of clip: too few runs; three lengths of clip"),
+        (
+            20.0,
+            None,
+            "+20 ms per extra second, from one run at each of 2 lengths of clip: too few runs; three lengths of clip",
+        ),
         (1500.0, (1500.0, 1500.0), "+1,500 ms per extra second, from 9 runs"),
         (0.0, (0.0, 0.0), "0 ms per extra second: flat, from 9 runs"),
     ],
