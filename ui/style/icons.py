@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QIcon, QIconEngine, QPainter, QPixmap
+from PySide6.QtGui import QColor, QIcon, QIconEngine, QImage, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 from ui.style.theme import Theme
@@ -23,13 +23,20 @@ def _drawing(name: str) -> str:
 
 def pixmap(name: str, color: QColor, scale: float = 1.0, size: int = SIZE) -> QPixmap:
     """The drawing in one colour, `size` logical px wide, drawn for a screen of `scale`."""
-    renderer = QSvgRenderer(QByteArray(_drawing(name).replace("currentColor", color.name()).encode()))
-    picture = QPixmap(round(size * scale), round(size * scale))
+    picture = QPixmap.fromImage(_picture(name, color.name(), size * scale))
+    picture.setDevicePixelRatio(scale)
+    return picture
+
+
+@lru_cache(maxsize=500)
+def _picture(name: str, color: str, pixels: float) -> QImage:
+    """The drawing as it was made last: buttons that change what they say ask for a dozen while a run begins."""
+    renderer = QSvgRenderer(QByteArray(_drawing(name).replace("currentColor", color).encode()))
+    picture = QImage(round(pixels), round(pixels), QImage.Format.Format_ARGB32_Premultiplied)
     picture.fill(Qt.GlobalColor.transparent)
     painter = QPainter(picture)
-    renderer.render(painter, QRectF(0, 0, size * scale, size * scale))
+    renderer.render(painter, QRectF(0, 0, pixels, pixels))
     painter.end()
-    picture.setDevicePixelRatio(scale)
     return picture
 
 
