@@ -192,12 +192,8 @@ def slope_rows(ribbon: Ribbon) -> list[TableRow]:
         is_single = has_single_runs(line)
         basis = f"1 run at each of {line.places}" if is_single else f"{line.count} runs at {line.places}"
         cells = (slope_text(line), ends_text(line) or "–", basis, verdict)
-        roles = (
-            "",
-            "dim",
-            "warn" if is_single else "dim",
-            "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else "",
-        )
+        tone = "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else ""
+        roles = ("", "dim", "warn" if is_single else "dim", tone)
         stage = slope.stage.partition(" ")[0]
         rows.append(TableRow(slope.stage, cells, "", roles, slope.sentence, has_line=False, swatch=stage))
     return rows
