@@ -98,9 +98,12 @@ def test_five_thousand_tokens_grow_in_small_steps(
     assert view.plain_text().count("token") == 5000
     laid_out: list[int] = []
     real = TextBlocks._laid_out
-    monkeypatch.setattr(
-        TextBlocks, "_laid_out", lambda self, start, stop: laid_out.append(stop - start) or real(self, start, stop)
-    )
+
+    def counted(self: TextBlocks, start: int, stop: int, *, is_cut: bool) -> object:
+        laid_out.append(stop - start)
+        return real(self, start, stop, is_cut=is_cut)
+
+    monkeypatch.setattr(TextBlocks, "_laid_out", counted)
     for place in range(5000, 5100):
         run.absorb(TokenRecord(1, "target", place, 1, "target", -1, place * 5_000_000, " more"))
         laid_out.clear()

@@ -28,10 +28,12 @@ TOKENS = 5_000
 MORE_TOKENS = 100
 
 
-def measure_many_runs(application: QApplication, window: MainWindow, folder: Path) -> dict[str, float]:
-    """Times in ms: opening a session of 4,440 runs, listing all runs of a cell below it, and scrolling to the last."""
+def measure_many_runs(
+    application: QApplication, window: MainWindow, folder: Path, samples: int = SAMPLES
+) -> dict[str, float]:
+    """Times in ms: opening a session of two runs of each sample, listing all runs of a cell below it, and scrolling to the last."""
     path = folder / "many.evprof"
-    import_files([write_results(folder / "many.json", SAMPLES)], path)
+    import_files([write_results(folder / "many.json", samples)], path)
 
     def opens() -> None:
         window.open_paths([str(path)], waits=True)
@@ -46,6 +48,7 @@ def measure_many_runs(application: QApplication, window: MainWindow, folder: Pat
     lines = window.runs.list
     cell = next(iter(window.controller.runs.values())).info.cell
     return {
+        "many_runs": len(window.controller.runs),
         "many_runs_open_ms": open_ms,
         "many_runs_unfold_ms": timed_ms(lambda: lines.fold_asked.emit((CELL, cell), True)),
         "many_runs_scroll_ms": timed_ms(scrolls),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
@@ -29,10 +29,10 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from ui.bench.crowd import write_session
+from ui.bench.crowd import RECORDS, SPANS, write_session
 from ui.bench.engine_effect import LARGE, SMALL, measure_engine_effect
 from ui.bench.first_paint import PAINTED, SIZE, the_application
-from ui.bench.scale import measure_long_text, measure_many_runs, timed_ms
+from ui.bench.scale import SAMPLES, measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
@@ -50,15 +50,36 @@ STEPS = 200
 """Zooms and pans that are timed."""
 
 
+class Sizes(NamedTuple):
+    """How much there is to see: spans on the timeline, records of the session that is opened, samples of the list of
+    runs."""
+
+    spans: int
+    records: int
+    samples: int
+
+    def tenth(self) -> Sizes:
+        """A tenth of it all."""
+        return Sizes(*(count // 10 for count in self))
+
+
+SIZES = Sizes(SPANS, RECORDS, SAMPLES)
+
+
 def measure_window(
-    engine_argv: Sequence[str], paint_argv: Sequence[str], trials: int, seconds: float, note: Note
+    engine_argv: Sequence[str],
+    paint_argv: Sequence[str],
+    trials: int,
+    seconds: float,
+    note: Note,
+    sizes: Sizes = SIZES,
 ) -> dict[str, Any]:
     """`environment`, `rows` (one per trial) and `summary` of `evprof bench ui`; `note` hears how far it is.
 
     `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
     between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
     `token_to_picture_…` is the age of the oldest token that a picture is the first to hold. `million_…` is a session
-    of a million records opened in a process of its own, `crowd_…` the timeline of a million spans (`crowd_steps`).
+    of a million records, or of `sizes`, opened in a process of its own, `crowd_…` the full timeline (`crowd_steps`).
     """
     if trials < 1 or not 1 <= seconds <= LONGEST_TRIAL_S:
         raise UserError(
@@ -76,12 +97,12 @@ def measure_window(
             row["window_visible_ms"] = visible[trial]
             rows.append(row)
             note(f"trial {trial + 1} of {trials}: longest gap {row['longest_gap_ms']:.1f} ms, {row['records']} records")
-        scale: dict[str, Any] = _reopened(application, path) | _many_runs(application, Path(folder))
-        scale |= _million(paint_argv, Path(folder), trials, note)
+        scale: dict[str, Any] = _reopened(application, path) | _many_runs(application, Path(folder), sizes.samples)
+        scale |= _million(paint_argv, Path(folder), trials, note, sizes.records)
         effect: dict[str, Any] = {}
         for on in (SMALL, LARGE) if trials > 1 else (SMALL,):
             effect |= measure_engine_effect(engine_argv, _window, Path(folder), on.turns * trials, note, on=on)
-    scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note) | effect
+    scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note, sizes.spans) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 
 
@@ -269,24 +290,24 @@ def _steps(application: QApplication, window: MainWindow) -> list[float]:
     return [timed_ms(partial(move, step)) for step in range(STEPS)]
 
 
-def _million(paint_argv: Sequence[str], folder: Path, trials: int, note: Note) -> dict[str, float]:
-    """Opening a session of a million records in processes of their own; medians."""
+def _million(paint_argv: Sequence[str], folder: Path, trials: int, note: Note, records: int) -> dict[str, float]:
+    """Opening a session of so many records in processes of their own; medians."""
     path = folder / "million.evprof"
-    write_session(path)
+    write_session(path, records)
     found = [first_picture(paint_argv, path) for _ in range(trials)]
     medians = {f"million_{key}": statistics.median(one[key] for one in found) for key in found[0]}
-    note(f"a session of a million records: first picture after {medians['million_first_picture_ms']:.0f} ms")
-    return medians | {"million_session_mb": path.stat().st_size / 1e6}
+    note(f"a session of {records:,} records: first picture after {medians['million_first_picture_ms']:.0f} ms")
+    return medians | {"million_records": records, "million_session_mb": path.stat().st_size / 1e6}
 
 
-def _crowd(application: QApplication, note: Note) -> dict[str, Any]:
+def _crowd(application: QApplication, note: Note, spans: int) -> dict[str, Any]:
     # Only now: what it imports would count as the window's start.
     from ui.bench.crowd_steps import measure_crowd
 
     window = _window()
     window.housekeeping.start()  # as in every window that has an engine
     try:
-        return measure_crowd(application, window, note)
+        return measure_crowd(application, window, note, spans)
     finally:
         window.close()
 
@@ -307,10 +328,10 @@ def _reopened(application: QApplication, path: Path) -> dict[str, float]:
     return {"first_picture_ms": took_ms, "session_mb": path.stat().st_size / 1e6}
 
 
-def _many_runs(application: QApplication, folder: Path) -> dict[str, float]:
+def _many_runs(application: QApplication, folder: Path, samples: int) -> dict[str, float]:
     window = _window()
     try:
-        return measure_many_runs(application, window, folder)
+        return measure_many_runs(application, window, folder, samples)
     finally:
         window.close()
 

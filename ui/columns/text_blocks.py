@@ -107,20 +107,22 @@ class TextBlocks:
             paragraph_end = len(self.text) if newline < 0 else newline
             stop = min(start + chunk, paragraph_end)
             is_cut = stop < paragraph_end
-            layout, lines = self._laid_out(start, stop)
-            if is_cut and lines < 2:
-                chunk *= 2
-                continue
-            if is_cut:
+            layout, lines, end = self._laid_out(start, stop, is_cut=is_cut)
+            if is_cut and end == stop:
                 # The last line may take more words: it begins the next block instead.
-                stop = start + layout.lineAt(lines - 1).textStart()
-                layout, lines = self._laid_out(start, stop)
+                if lines < 2:
+                    chunk *= 2
+                    continue
+                end = start + layout.lineAt(lines - 1).textStart()
+                layout, lines, end = self._laid_out(start, end, is_cut=False)
+            stop = end
             top = self.height
             self.blocks.append(TextBlock(start, stop, layout, lines, top, lines * self._line_height))
             start = stop if is_cut else stop + 1
             chunk = CHUNK
 
-    def _laid_out(self, start: int, stop: int) -> tuple[QTextLayout, int]:
+    def _laid_out(self, start: int, stop: int, *, is_cut: bool) -> tuple[QTextLayout, int, int]:
+        """The layout of these characters, its lines, and where they end: where the text is cut, a line or two early."""
         layout = QTextLayout(self.text[start:stop], self._font)
         option = QTextOption()
         option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
@@ -136,5 +138,9 @@ class TextBlocks:
             line.setLineWidth(self._width)
             line.setPosition(QPointF(0, lines * self._line_height + (self._line_height - line.height()) / 2))
             lines += 1
+            end = start + line.textStart() + line.textLength()
+            if is_cut and end < stop <= end + 2 * line.textLength():
+                stop = end
+                break
         layout.endLayout()
-        return layout, max(1, lines)
+        return layout, max(1, lines), stop

@@ -64,11 +64,9 @@ class AxisHead(QWidget):
         bottom = self.height() - 0.5
         painter.drawLine(QPointF(0, bottom), QPointF(self.width(), bottom))
         painter.drawLine(QPointF(GUTTER_PX - 0.5, 0), QPointF(GUTTER_PX - 0.5, self.height()))
-        small = theme.font(SMALL_PX)
-        painter.setFont(small)
         painter.setPen(theme.text_dim)
         step = tick_step(self.scene.scale.ns_per_px * 88)
-        painter.drawText(QRectF(16, 0, GUTTER_PX - 24, self.height()), Qt.AlignmentFlag.AlignVCenter, tick_unit(step))
+        theme.write(painter, QRectF(16, 0, GUTTER_PX - 24, self.height()), tick_unit(step), SMALL_PX)
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
         self._paint_ticks(painter)
@@ -89,11 +87,7 @@ class AxisHead(QWidget):
         for x, text in ticks:
             if x + 6 + round(theme.text_width(text, SMALL_PX)) > self.width() - GUTTER_PX:
                 continue
-            painter.drawText(
-                QRectF(x + 4, 0, 90, self.height() - 3),
-                Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
-                text,
-            )
+            theme.write(painter, QRectF(x + 4, 0, 90, high - 3), text, SMALL_PX)
 
     def _paint_range(self, painter: QPainter) -> None:
         chosen = self.scene.marked_range

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,10 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from evprof.view.decimate import Floats
 
-Bools = npt.NDArray[np.bool_]
-Pixels = npt.NDArray[np.uint32]
+_MOST_IN_BYTE = 127
+
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
+Pixels: TypeAlias = "npt.NDArray[np.uint32]"
 
 Edges = tuple[Floats, Floats]
 """Upper and lower end (px, downwards) of what is painted in each column of the device's pixels; NaN: nothing is."""
@@ -82,14 +85,21 @@ def paint_columns(
         high = height
     if high <= low:
         return
-    rows, shades = np.arange(low, high, dtype=np.int16)[:, None], _shades(color.rgba())
-    pixels, below, is_line, is_after = _ROOM.arrays(len(rows), len(first))
-    np.greater_equal(rows, last, out=is_after)
-    np.bitwise_xor(np.greater(rows, first, out=is_line), is_after, out=is_line)
-    np.multiply(is_line, shades[255], out=pixels)
+    # Bytes where they suffice: comparing them takes half as long.
+    small, count = (np.int8 if high - low < _MOST_IN_BYTE else np.int16), high - low
+    begins, stops = np.minimum(np.maximum([first, last], low - 1) - low, count).astype(small)
+    rows, shades = np.arange(count, dtype=small)[:, None], _shades(color.rgba())
+    pixels, below, is_line, is_after = _ROOM.arrays(count, len(first))
+    np.greater_equal(rows, stops, out=is_after)
+    np.not_equal(np.greater(rows, begins, out=is_line), is_after, out=is_line)
+    _paint_where(is_line, shades[255], pixels)
     if ground:
-        opacity = np.clip(np.float32(depth) - rows, 0, 1, dtype=np.float32) * np.float32(ground * 255) + 0.5
-        np.multiply(is_after, shades[opacity.astype(np.uint8)], out=below)
+        # Down to the last whole row the ground is the same.
+        whole = min(max(int(depth) - low, 0), count)
+        opacity = np.clip(np.float32(depth) - np.arange(low + whole, high), 0, 1, dtype=np.float32)
+        softened = np.float32(ground * 255)
+        _paint_where(is_after[:whole], shades[int(softened + np.float32(0.5))], below[:whole])
+        _paint_where(is_after[whole:], shades[(opacity * softened + 0.5).astype(np.uint8)][:, None], below[whole:])
         np.add(pixels, below, out=pixels)
     # What begins or ends within a pixel's row covers a part of it.
     upper, lower = ends
@@ -103,6 +113,12 @@ def paint_columns(
     image = QImage(pixels.data, len(first), len(rows), pixels.strides[0], QImage.Format.Format_ARGB32_Premultiplied)
     image.setDevicePixelRatio(per_px)
     painter.drawImage(QPointF(0, low / per_px), image)
+
+
+def _paint_where(truths: Bools, shades: Pixels | np.uint32, pixels: Pixels) -> None:
+    """The shade where it is true, nothing elsewhere; in two steps, which take half as long as multiplying truths."""
+    np.copyto(pixels, truths.view(np.uint8))
+    np.multiply(pixels, shades, out=pixels)
 
 
 def _paint_ground(
@@ -126,9 +142,13 @@ def _paint_ground(
 class _Room(threading.local):
     """Memory that pictures are worked out in, used again: as much of it anew for each takes longer than the work."""
 
-    def __init__(self) -> None:
-        self._pixels = np.empty((2, 0), dtype=np.uint32)
-        self._truths = np.empty((2, 0), dtype=np.bool_)
+    @cached_property
+    def _pixels(self) -> Pixels:
+        return np.empty((2, 0), dtype=np.uint32)
+
+    @cached_property
+    def _truths(self) -> Bools:
+        return np.empty((2, 0), dtype=np.bool_)
 
     def arrays(self, rows: int, columns: int) -> tuple[Pixels, Pixels, Bools, Bools]:
         """Two arrays of pixels and two of truths, of what was there before."""

@@ -24,6 +24,8 @@ FOLD_PX = 14
 
 _NAME_LEFT = 16
 
+_SMOOTH = QPainter.RenderHint.Antialiasing
+
 
 class Lane(QWidget):
     """Base of all lanes. Subclasses draw with `paint_canvas` in coordinates that begin right of the gutter."""
@@ -47,7 +49,7 @@ class Lane(QWidget):
         self.spoken: object = None
         """What a screen reader is told of it, while one asks."""
 
-        self._written: object = None
+        self._written: tuple[object, ...] | None = None
         self._gutter: tuple[object, QPixmap] | None = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -114,12 +116,21 @@ class Lane(QWidget):
 
     def show_news(self) -> None:
         """Repaints the picture, and the gutter only when other words stand there."""
-        written = (self.names(), tuple(self.scale_marks()))
-        if written == self._written:
+        before, self._written = self._written, None
+        if before is not None and before == self._words():
             self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         else:
-            self._written = written
             self.update()
+
+    def forget_words(self) -> None:
+        """What stands in the gutter may have changed: it is worked out anew with the next picture."""
+        self._written = None
+
+    def _words(self) -> tuple[object, ...]:
+        """All that the gutter shows; a view that moves leaves it as it is."""
+        if self._written is None or self._written[2:] != (self.is_folded, self.height()):
+            self._written = self.names(), tuple(self.scale_marks()), self.is_folded, self.height()
+        return self._written
 
     @property
     def canvas_width(self) -> float:
@@ -133,19 +144,20 @@ class Lane(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paints the part of the lane that Qt asks for."""
         painter = QPainter(self)
-        theme = self.scene.theme
-        painter.fillRect(event.rect(), theme.panel)
+        theme, asked = self.scene.theme, event.rect()
+        painter.fillRect(asked, theme.panel)
         bottom = self.height() - 0.5
-        if event.rect().left() < GUTTER_PX:
+        if asked.left() < GUTTER_PX:
             painter.drawPixmap(0, 0, self._gutter_picture(pixels_per_px(painter)))
-        painter.setPen(QPen(theme.line, 1))
+        painter.setPen(theme.line)
         painter.drawLine(QPointF(0, bottom), QPointF(self.width(), bottom))
-        clip = QRectF(event.rect()).translated(-GUTTER_PX, 0).intersected(QRectF(0, 0, self.canvas_width, bottom))
-        if not clip.isEmpty():
-            painter.setClipRect(QRectF(event.rect()).intersected(QRectF(GUTTER_PX, 0, self.canvas_width, bottom)))
+        seen = QRectF(asked).intersected(QRectF(GUTTER_PX, 0, self.canvas_width, bottom))
+        if not seen.isEmpty():
+            clip = seen.translated(-GUTTER_PX, 0)
+            painter.setClipRect(seen)
             painter.translate(GUTTER_PX, 0)
             self._paint_grid(painter, clip)
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setRenderHint(_SMOOTH)
             if not self.is_folded:
                 self.paint_canvas(painter, clip)
         painter.end()
@@ -153,7 +165,7 @@ class Lane(QWidget):
     def _paint_grid(self, painter: QPainter, clip: QRectF) -> None:
         """Lines on whole pixels: they need no smoothing, and with it take twenty times as long."""
         color = self.scene.theme.alpha(self.scene.theme.line, 0.55)
-        painter.setPen(QPen(color, 1))
+        painter.setPen(color)
         lines, left, right = _grid(self.scene.scale, self.height()), clip.left(), clip.right()
         if left > 0 or right < self.canvas_width:
             lines = [line for line in lines if left <= line.x1() <= right]
@@ -162,7 +174,7 @@ class Lane(QWidget):
     def _gutter_picture(self, per_px: float) -> QPixmap:
         """The gutter as it was painted last, as long as the same is to be seen there."""
         theme = self.scene.theme
-        shows = (self.names(), tuple(self.scale_marks()), self.is_folded, self.height(), per_px, theme)
+        shows = (self._words(), per_px, theme)
         if self._gutter is None or self._gutter[0] != shows:
             picture = QPixmap(QSize(GUTTER_PX, self.height()) * per_px)
             picture.setDevicePixelRatio(per_px)

@@ -162,7 +162,6 @@ class LevelLane(Lane):
             return
         level = float(one.levels[seen])
         theme = self.scene.theme
-        painter.setFont(theme.font(10.5, 500))
         text = f"{one.name}  {one.told or self.level_text(level)}"
         width = theme.text_width(text, 10.5, 500) + 8
         right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
@@ -178,7 +177,7 @@ class LevelLane(Lane):
         taken.append(room)
         painter.fillRect(room, theme.alpha(theme.panel, 0.72))
         painter.setPen(theme.text_dim)
-        painter.drawText(room.adjusted(4, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+        theme.write(painter, room.adjusted(4, 0, 0, 0), text, 10.5, 500)
         painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
 
     def hit(self, pos: QPointF) -> Hit | None:

@@ -84,6 +84,7 @@ class SensorLane(Lane):
         return self.is_wanted() and (news.spans or news.tokens)
 
     def _follow(self, *_: object) -> None:
+        self.forget_words()
         if self.isVisible() and not self.is_folded:
             self.show_news()
 

@@ -171,15 +171,12 @@ class StageLane(Lane):
         width_of = partial(theme.text_width, size_px=_LABEL_PX, weight=600)
         text = widest_that_fits(wordings, visible.width() - 11, width_of)
         if text:
-            painter.setFont(theme.font(_LABEL_PX, 600))
             painter.setPen(theme.ink(color))
             if is_striped(name):
                 plate = QRectF(visible.left() + 3, visible.top() + 3, width_of(text) + 6, visible.height() - 6)
                 paint_label_ground(painter, theme, plate)
                 painter.setPen(theme.text)
-            painter.drawText(
-                visible.adjusted(6, -1, -3, -1), Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text
-            )
+            theme.write(painter, visible.adjusted(6, -1, -3, -1), text, _LABEL_PX, 600)
 
     def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, merged: Bars) -> None:
         """All grounds of a look at once, then their edges: a row may hold a bar for every other pixel."""
@@ -202,14 +199,14 @@ class StageLane(Lane):
         for ref in self._strong_spans():
             for place in np.flatnonzero(row.ids[bars.rows] == ref.span_id) if ref.run_id == track.run.run_id else ():
                 self._paint_strong(painter, float(bars.x0[place]), float(widths[place]), looks[int(kinds[place])], ref)
-        painter.setFont(self.scene.theme.font(_PART_LABEL_PX, 500))
-        painter.setPen(self.scene.theme.text)
+        theme = self.scene.theme
+        painter.setPen(theme.text)
         for place in ((bars.counts == 1) & (widths > 16)).nonzero()[0]:
             rect = QRectF(float(bars.x0[place]), PART_TOP, float(widths[place]), PART_HEIGHT)
             visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
             text = looks[int(kinds[place])][0]
-            if self.scene.theme.text_width(text, _PART_LABEL_PX, 500) <= visible.width() - 8:
-                painter.drawText(visible.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
+            if theme.text_width(text, _PART_LABEL_PX, 500) <= visible.width() - 8:
+                theme.write(painter, visible.adjusted(5, -0.5, 0, 0), text, _PART_LABEL_PX, 500)
 
     def _paint_strong(self, painter: QPainter, x0: float, width: float, look: PartLook, ref: SpanRef) -> None:
         """A part that is selected or pointed at, over what was painted of it."""

@@ -101,7 +101,7 @@ class TimelineView(QWidget):
         controller.session_replaced.connect(self._forget)
         controller.marks.changed.connect(self._show_marks)
         selection.runs_changed.connect(self._rebuild)
-        selection.view_range_changed.connect(self._rescale)
+        selection.view_range_changed.connect(self._move)
         selection.chosen_changed.connect(self._show_chosen)
         self._rebuild()
 
@@ -239,6 +239,9 @@ class TimelineView(QWidget):
             if track.run.run_id in self._changed:
                 news.append((column, track.update()))
         ended = bool(self._changed) and not self.scene.is_running
+        if self._changed:
+            for lane in self.lanes:
+                lane.forget_words()
         self._changed.clear()
         if not news and not self._owed and not (was_running and self.scene.is_running):
             return
@@ -366,17 +369,30 @@ class TimelineView(QWidget):
         return changed
 
     def _rescale(self, *_: object) -> None:
+        self._follow_clock()
+        self._repaint_lanes()
+
+    def _move(self, *_: object) -> None:
+        """Shows another part of the time, of the same things under the same names."""
+        self._follow_clock()
+        self._update_lanes()
+
+    def _follow_clock(self) -> None:
         self.scene.clock_ns = self._clock() if self.scene.is_running else self.scene.clock_ns
         self._take_scale()
-        self._repaint_lanes()
 
     def _repaint_lanes(self, *_: object) -> None:
         self._owed.clear()
+        for lane in self.lanes:
+            lane.forget_words()
+        self._show_wanted()
+        self._update_lanes()
+
+    def _update_lanes(self) -> None:
         self.head.update()
         self.minimap.update()
         for lane in self.lanes:
             lane.update()
-        self._show_wanted()
         self.arrow.show_side(self._arrow_y())
         self.stack.point_again()
 

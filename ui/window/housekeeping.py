@@ -36,6 +36,7 @@ MODULES = (
     "evprof.metrics.costs.two_clocks",
     "evprof.metrics.run_summary",
     "concurrent.futures.thread",
+    "evprof.loaders.content",
     "numpy.ma",
 )
 """What is asked for from the first row of a run to its end, in parts of some ms: all at once they take as long as

@@ -107,12 +107,13 @@ def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from evprof.cli.terminal.program import engine_argv, leave_to_window_program, program_argv
 
     leave_to_window_program()
-    from ui.bench.window import measure_window
+    from ui.bench.window import SIZES, measure_window
 
     if (reason := missing_display()) and "QT_QPA_PLATFORM" not in os.environ:
         console.note(f"Drawing offscreen: {reason}")
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note)
+    sizes = SIZES.tenth() if options.quick else SIZES
+    return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note, sizes)
 
 
 _MOST_TURNS = 60
@@ -292,7 +293,7 @@ BENCHMARKS = {
         and what an open window does to the engine's token times.
         """,
         (CommandExample("evprof bench ui --trials 5 --seconds 30", "watch the window five times"),),
-        (takes.trials,),
+        (takes.trials, takes.quick("sessions and timelines of a tenth of the size")),
         _ui,
     ),
     "events": Benchmark(
@@ -349,7 +350,7 @@ BENCHMARKS = {
         Blocks, turns, drift, neighbours that are alike, processes and scenes that differ.
         """,
         (CommandExample("evprof bench coverage --quick", "simulate less"),),
-        (takes.quick, takes.markdown),
+        (takes.quick("300 simulations a row, not 2000"), takes.markdown),
         _coverage,
         coverage_blocks,
     ),

@@ -87,6 +87,11 @@ def repeat(rounds: int) -> partial[None]:
     return partial(_repeat, rounds)
 
 
+def quick(known: str) -> partial[None]:
+    """What adds `--quick`, and what it leaves out."""
+    return partial(_quick, known)
+
+
 def markdown(parser: argparse.ArgumentParser) -> None:
     """Adds the form of the table."""
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
@@ -141,9 +146,9 @@ def runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="S.evprof", help="a session to measure, in place of one that is made")
 
 
-def quick(parser: argparse.ArgumentParser) -> None:
+def _quick(known: str, parser: argparse.ArgumentParser) -> None:
     """Adds the short form."""
-    parser.add_argument("--quick", action="store_true", help="300 simulations a row, not 2000")
+    parser.add_argument("--quick", action="store_true", help=known)
 
 
 pair = add_pair_options

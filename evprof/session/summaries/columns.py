@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 _DTYPES = {INTEGER: "<i8", REAL: "<f8", TEXT: "<i4"}
-_NOTHING = {INTEGER: NO_INTEGER, REAL: np.nan, TEXT: NO_TEXT}
+_NOTHING = {INTEGER: NO_INTEGER, REAL: math.nan, TEXT: NO_TEXT}
 _BATCH = 2000
 
 MOST_LAYOUTS, MOST_COLUMNS = 64, 4096
