@@ -18,7 +18,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engines.adapters.folder import Shapes, check_kind, check_target, load_tensors, size_of
 from engines.adapters.following import Entered, FollowingHead
-from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer
+from engines.decoder.llama import LlamaDecoder, LlamaLayer
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import EAGLE
 from evprof.loaders.adapters import AdapterInfo
@@ -144,17 +144,14 @@ class EagleHead(FollowingHead):
             head.table = head.token(unit(weight))
         return head
 
-    def fused(self, features: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-        """Hidden states and embeddings of the tokens after them, [..., H] each -> what the layer takes, [..., H].
+    def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
+        """Sums what is made of both.
 
         Both are brought to unit mean square first: hidden states grow with depth, and only their direction counts.
         """
-        joined: torch.Tensor = self.feature(unit(features)) + self.token(unit(embeddings))
-        return joined
-
-    def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
-        """Sums what is made of both."""
-        return self._normed(torch.addmm(self.token(unit(embeddings)), unit(states), self.feature.weight.t()))
+        told = self.token(unit(embeddings))
+        joined = torch.addmm(told.flatten(0, -2), unit(states).flatten(0, -2), self.feature.weight.t())
+        return self._normed(joined.view(told.shape))
 
     def entered_by(self, states: torch.Tensor, ids: torch.Tensor, target: LlamaDecoder) -> Entered:
         """Out of the table, where there is one."""
@@ -168,11 +165,6 @@ class EagleHead(FollowingHead):
     def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
         """By the target's own norm and head."""
         return target.head(guesses)
-
-    def forward(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """[B, S, H] -> guesses [B, S, H]; how keys and values are kept and seen is up to `attend`."""
-        guesses: torch.Tensor = self.layer(fused, cos, sin, attend, 0)
-        return guesses
 
 
 def unit(states: torch.Tensor) -> torch.Tensor:

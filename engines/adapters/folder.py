@@ -23,7 +23,7 @@ from evprof.core.units import bytes_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.modes import MODES
 from evprof.loaders.adapters import CARD, DESCRIPTION, FORMAT, AdapterInfo
-from evprof.loaders.heads import CONFIG, eagle1_config
+from evprof.loaders.heads import CONFIG, written_config
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name -> shape of every tensor a kind needs."""
@@ -115,7 +115,7 @@ def save_adapter(info: AdapterInfo, tensors: Mapping[str, torch.Tensor], card: s
             )
             (unfinished / CARD).write_text(card, "utf-8")
             if info.layout is not None:
-                published = eagle1_config(info.hidden_size, info.vocabulary, info.config)
+                published = written_config(info.hidden_size, info.vocabulary, info.config)
                 (unfinished / CONFIG).write_text(json.dumps(published, indent=1) + "\n", "utf-8")
             kept = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in tensors.items()}
             # Through bytes: safetensors' own files can be read by nobody but their writer.

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig
 
-from engines.decoder.llama import LlamaDecoder, LlamaLayer, RotaryTable
+from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
 
 Entered = tuple[torch.Tensor, torch.Tensor]
 """What the layer's projections take, [..., W], and what its outputs are added to, [..., H]."""
@@ -41,7 +41,7 @@ class FollowingHead(nn.Module, ABC):
         self._rows: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def taken(self, features: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        """What places hold [S, H] of the target's true states: the last ones before its norm, or those of `reads`."""
+        """What places hold [..., H] of the target's true states: the last ones before its norm, or those of `reads`."""
         return features
 
     def embed(self, ids: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
@@ -50,19 +50,44 @@ class FollowingHead(nn.Module, ABC):
 
     @abstractmethod
     def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
-        """States and the embeddings of the tokens after them, [S, H] each -> what the layer takes."""
+        """States and the embeddings of the tokens after them, [..., H] each -> what the layer takes."""
 
     def entered_by(self, states: torch.Tensor, ids: torch.Tensor, target: LlamaDecoder) -> Entered:
         """The same by the tokens' ids [S]."""
         return self.entered(states, self.embed(ids, target))
 
+    def projected(
+        self, entering: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the layer takes [B, S, W] -> rotated queries and keys [B, heads + kv_heads, S, D] in one tensor, and
+        values [B, kv_heads, S, D]."""
+        layer, (batch, new, _) = self.layer, entering.shape
+        both = layer.heads + layer.kv_heads
+        states = layer.qkv(entering).view(batch, new, both + layer.kv_heads, layer.head_dim).transpose(1, 2)
+        turned = states[:, :both]
+        return turned * cos + turned.roll(layer.head_dim // 2, -1) * sin, states[:, both:]
+
+    def forward(self, entered: Entered, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
+        """The pass that teaching takes, [B, S, W] and [B, S, H] -> guesses [B, S, H]; drafting's is `HeadPass`.
+
+        How keys and values are kept and seen is up to `attend`.
+        """
+        layer, (entering, residual) = self.layer, entered
+        turned, told = self.projected(entering, cos, sin)
+        seen = attend(0, turned[:, : layer.heads], turned[:, layer.heads :], told)
+        hidden = residual + layer.out(seen.transpose(1, 2).flatten(2))
+        gate, up = layer.gate_up(nn.functional.rms_norm(hidden, (layer.width,), layer.post_norm, layer.eps)).chunk(
+            2, -1
+        )
+        return self.left(hidden + layer.down(layer.activation(gate) * up))
+
     def left(self, hidden: torch.Tensor) -> torch.Tensor:
-        """What leaves the layer [S, H] -> the guesses, which a draft goes on from."""
+        """What leaves the layer [..., H] -> the guesses, which a draft goes on from."""
         return hidden
 
     @abstractmethod
     def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        """Guesses [S, H] -> logits [S, V] over the target's rows."""
+        """Guesses [..., H] -> logits [..., V] over the target's rows."""
 
     def row(self, place: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and signed sines [1, D] of one place: cut once, for a pass takes little longer than cutting."""

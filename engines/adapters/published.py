@@ -22,7 +22,7 @@ from engines.adapters.folder import check_kind, size_of
 from engines.adapters.following import Entered, FollowingHead
 from engines.adapters.head_files import HeadFiles
 from engines.checkpoints.shape_check import check_rotary
-from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, check_rope
+from engines.decoder.llama import LlamaDecoder, LlamaLayer, check_rope
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import EAGLE
 from evprof.loaders.adapters import AdapterInfo
@@ -39,14 +39,6 @@ class BareLayer(LlamaLayer):
         super().__init__(LlamaDecoderLayer(config, 0), config)
         del self.input_norm
         self.qkv = nn.Linear(entering, self.qkv.out_features, bias=False)
-
-    def project(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """As any layer's, of what enters as it is."""
-        batch, new, _ = hidden.shape
-        both = self.heads + self.kv_heads
-        states = self.qkv(hidden).view(batch, new, both + self.kv_heads, self.head_dim).transpose(1, 2)
-        turned = states[:, :both]
-        return turned * cos + turned.roll(self.head_dim // 2, -1) * sin, states[:, both:]
 
 
 @dataclass(frozen=True)
@@ -79,20 +71,10 @@ class Eagle1Head(FollowingHead):
         """The last hidden states after the target's last norm."""
         return F.rms_norm(features, features.shape[-1:], target.norm, target.config.rms_norm_eps)
 
-    def fused(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-        """The token first, then the state, [..., H] each -> what the layer takes, [..., H]."""
-        joined: torch.Tensor = self.fc(torch.cat([embeddings, states], dim=-1))
-        return joined
-
     def entered(self, states: torch.Tensor, embeddings: torch.Tensor) -> Entered:
-        """Both joined, and nothing else."""
-        fused = self.fused(states, embeddings)
-        return fused, fused
-
-    def forward(self, fused: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """[B, S, H] -> guesses [B, S, H]; how keys and values are kept and seen is up to `attend`."""
-        guesses: torch.Tensor = self.layer(fused, cos, sin, attend, 0)
-        return guesses
+        """Both joined, the token first, and nothing else."""
+        joined = self.fc(torch.cat([embeddings, states], dim=-1))
+        return joined, joined
 
     def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
         """By the target's head; what is guessed is normed already."""
@@ -132,10 +114,10 @@ class Eagle3Head(FollowingHead):
         self.target_ids = None
 
     def taken(self, features: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        """One state of those of several layers [S, layers · H]."""
+        """One state of those of several layers [..., layers · H]."""
         if self.read_norm is not None:
             # All layers under one norm, or each under its own.
-            parts = (-1, len(self.reads), self.layer.width) if self.form.fc_norm else features.shape
+            parts = (-1, len(self.reads), self.layer.width) if self.form.fc_norm else tuple(features.shape)
             normed = F.rms_norm(features.view(parts), parts[-1:], None, self.layer.eps)
             features = normed.view(features.shape) * self.read_norm
         states: torch.Tensor = self.fc(features)
@@ -184,6 +166,9 @@ _JOINING = {"speculators-eagle": "fusion_fc"}
 """What the joining product is called where that is not `fc`."""
 
 _LAYER_NAMES = ("layers.0.", "midlayer.", "transformer.")
+_WRITTEN_LAYER = {False: "layers.0.", True: "midlayer."}
+"""The layer's own name in what we write, by whether it is EAGLE-3's."""
+
 _EMBEDDINGS, _MAP = "embed_tokens.weight", "d2t"
 
 IGNORED = ("t2d", "rotary_emb.inv_freq", "verifier_norm.weight", "verifier_lm_head.weight")
@@ -215,7 +200,7 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
             bias = f"{_JOINING.get(layout.key, 'fc')}.bias" in files.names
             head = Eagle1Head(config, bias=bias, device=torch.device("meta"))
             head.sees_pictures = layout.sees_pictures
-            head.window = size_of(info, "window", least=0) if "window" in info.config else None
+    head.window = size_of(info, "window", least=0) if "window" in info.config else None
     head.load_state_dict(_weights(info, files, head, weight), assign=True)
     head.rotary = type(head.rotary)(config, weight.device, weight.dtype)
     if isinstance(head, Eagle3Head):
@@ -297,21 +282,23 @@ def layer_config(info: AdapterInfo) -> LlamaConfig:
     return config
 
 
-def _weights(info: AdapterInfo, files: HeadFiles, head: FollowingHead, like: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Our names -> tensors, in the sizes of `head`."""
-    layer = next((name for name in _LAYER_NAMES if any(each.startswith(name) for each in files.names)), _LAYER_NAMES[0])
+def _names(head: FollowingHead, layer: str, joining: str = "fc") -> dict[str, tuple[str, ...]]:
+    """Ours -> the published names whose rows it holds, in order; `layer` is the layer's own name."""
     within: Mapping[str, tuple[str, ...]] = _LAYER
-    top: dict[str, tuple[str, ...]]
+    top: dict[str, tuple[str, ...]] = {f"fc.{part}": (f"{joining}.{part}",) for part in ("weight", "bias")}
     if isinstance(head, Eagle3Head):
-        within, top = {**_LAYER, **_EAGLE3_LAYER}, dict(_EAGLE3_TOP)
+        within, top = {**_LAYER, **_EAGLE3_LAYER}, {**_EAGLE3_TOP}
         if head.form.norm_before_fc:
             top["read_norm"] = ("input_norm.weight",)
         elif head.form.fc_norm:
             top["read_norm"] = tuple(f"fc_norm.{number}.weight" for number in range(len(head.reads)))
-    else:
-        joining = _JOINING.get(info.config["layout"], "fc")
-        top = {f"fc.{part}": (f"{joining}.{part}",) for part in ("weight", "bias")}
-    names = {ours: tuple(layer + name for name in theirs) for ours, theirs in within.items()} | top
+    return {ours: tuple(layer + name for name in theirs) for ours, theirs in within.items()} | top
+
+
+def _weights(info: AdapterInfo, files: HeadFiles, head: FollowingHead, like: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Our names -> tensors, in the sizes of `head`."""
+    layer = next((name for name in _LAYER_NAMES if any(each.startswith(name) for each in files.names)), _LAYER_NAMES[0])
+    names = _names(head, layer, _JOINING.get(info.config["layout"], "fc"))
     sizes = {name: tuple(tensor.shape) for name, tensor in head.state_dict().items()}
     rows = _rows(head)
     return {
@@ -320,20 +307,29 @@ def _weights(info: AdapterInfo, files: HeadFiles, head: FollowingHead, like: tor
     }
 
 
-def eagle1_tensors(state: Mapping[str, torch.Tensor], config: LlamaConfig) -> dict[str, torch.Tensor]:
-    """An EAGLE-1 head's weights under the names they are published by."""
-    found = {"fc.weight": state["fc.weight"]}
-    rows = _layer_rows(config)
-    for ours, theirs in _LAYER.items():
-        parts = state[ours].split(rows[ours]) if ours in rows else (state[ours],)
-        found |= {_LAYER_NAMES[0] + name: part for name, part in zip(theirs, parts, strict=True)}
+def published_tensors(head: FollowingHead, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A head's weights under the names they are published by: EAGLE-1's, or EAGLE-3's as SpecForge saves it."""
+    is_fused = isinstance(head, Eagle3Head)
+    names, rows = _names(head, _WRITTEN_LAYER[is_fused]), _rows(head)
+    found = {
+        name: part
+        for ours, weight in state.items()
+        for name, part in zip(names[ours], weight.split(rows.get(ours, len(weight))), strict=True)
+    }
+    if is_fused:
+        # It chooses among all tokens, each by its own number.
+        choices = len(state["lm_head.weight"])
+        found |= {_MAP: torch.zeros(choices, dtype=torch.long), "t2d": torch.ones(choices, dtype=torch.bool)}
     return found
 
 
-def eagle1_state(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def published_state(head: FollowingHead, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The same back. Raises KeyError for what is missing."""
-    layer = {ours: torch.cat([tensors[_LAYER_NAMES[0] + name] for name in theirs]) for ours, theirs in _LAYER.items()}
-    return {"fc.weight": tensors["fc.weight"], **layer}
+    names = _names(head, _WRITTEN_LAYER[isinstance(head, Eagle3Head)])
+    optional = {"fc.bias"} - tensors.keys()
+    return {
+        ours: torch.cat([tensors[name] for name in theirs]) for ours, theirs in names.items() if ours not in optional
+    }
 
 
 def _layer_rows(config: LlamaConfig) -> dict[str, list[int]]:

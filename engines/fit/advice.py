@@ -34,17 +34,25 @@ _FEW_FRAMES = (4, 2, 1)
 
 @dataclass(frozen=True)
 class PlannedModels:
-    """Models by role, their sizes, and the settings of the run they are wanted for."""
+    """Models by role, their sizes, and the settings of the run they are wanted for, which `drafts` or not."""
 
     choices: dict[str, ModelChoice]
     shapes: dict[str, ModelShape]
     settings: GenerationSettings
     question: int
+    drafts: bool = False
 
     def needs(self, machine: Machine) -> list[MemoryNeed]:
         """What each model takes."""
         return [
-            memory_need(choice, role, self.settings, machine=machine, shape=self.shapes[role], question=self.question)
+            memory_need(
+                choice,
+                role,
+                self.settings.taken_by(role, drafts=self.drafts),
+                machine=machine,
+                shape=self.shapes[role],
+                question=self.question,
+            )
             for role, choice in self.choices.items()
         ]
 

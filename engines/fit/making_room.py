@@ -5,6 +5,8 @@ The estimate is `requirements`' and the sentence of a refusal `verdict`'s; here 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engines.fit.advice import PlannedModels
 from engines.fit.placement import BOTH, place, room_for
 from engines.fit.requirements import model_shape
@@ -13,6 +15,7 @@ from engines.hardware.memory import Machine, ThisMachine
 from engines.loading.warm_models import WarmModels
 from evprof.core.errors import UserError
 from evprof.core.request import RunRequest
+from evprof.core.vocabulary.modes import mode_of
 
 
 def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, machine: Machine | None = None) -> None:
@@ -34,6 +37,7 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
         request.settings,
         # No word of a question takes fewer bytes than positions.
         len(request.sample.prompt.encode()),
+        mode_of(request.mode).drafts,
     )
     if _all_fit(plan, warm, machine):
         return
@@ -41,7 +45,7 @@ def make_room(request: RunRequest, roles: tuple[str, ...], warm: WarmModels, *, 
     if _all_fit(plan, warm, machine):
         return
     warm.keep_only({(choice, role) for role, choice in needed.items()})
-    plan = PlannedModels(needed, plan.shapes, plan.settings, plan.question)
+    plan = replace(plan, choices=needed)
     if not _all_fit(plan, warm, machine):
         needs = plan.needs(machine)
         # The refusal and its advice are about starting over, as the next run would.

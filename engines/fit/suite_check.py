@@ -12,6 +12,7 @@ from engines.fit.requirements import MemoryNeed, ModelShape, memory_need, model_
 from engines.hardware.memory import Machine, ThisMachine
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.modes import mode_of
 from evprof.run.suites.cell import SuiteConfiguration
 
 
@@ -60,7 +61,8 @@ class SuiteRoom:
         if shape is None:
             return None
         try:
-            return memory_need(choice, role, cell.settings, machine=self._machine, shape=shape)
+            settings = cell.settings.taken_by(role, drafts=mode_of(cell.mode).drafts)
+            return memory_need(choice, role, settings, machine=self._machine, shape=shape)
         except UserError:
             return None
 

@@ -25,7 +25,7 @@ class FitQuestion:
     """What is to be fitted: a model, perhaps with another, under settings; `memory_bytes` assumes devices that large.
 
     `role` is the model's; by default the one its family was made for. `held_bytes` is what others of ours hold, by
-    device, and would give back.
+    device, and would give back. `drafts`: of a pair one drafts for the other.
     """
 
     model: ModelChoice
@@ -34,6 +34,7 @@ class FitQuestion:
     memory_bytes: int | None = None
     role: str | None = None
     held_bytes: Mapping[str, int] = field(default_factory=dict)
+    drafts: bool = False
 
 
 def describe_fit(question: FitQuestion) -> dict[str, Any]:
@@ -89,6 +90,7 @@ def _plan(question: FitQuestion) -> PlannedModels:
         {role: shapes[role] for role in order},
         question.settings,
         QUESTION_POSITIONS,
+        question.drafts,
     )
 
 

@@ -161,8 +161,7 @@ class MeasuredRun:
             warm = replace(warm, setup=replace(warm.setup, first_use=first_use))
             models[role], warmed[role] = warm.model, warm
             taken = taken_facts(warm.model, self._plan.settings)
-            is_drafting = role == DRAFT and mode_of(self._request.mode).drafts
-            warm.model.make_ready(self._plan.settings.as_drafting if is_drafting else self._plan.settings)
+            warm.model.make_ready(self._plan.settings.taken_by(role, drafts=mode_of(self._request.mode).drafts))
             warm.model.language_model.attention = taken.attention
             self._describe({"models": {role: taken}, "setup": {role: warm.setup}})
             for sentence in warm.model.warnings:

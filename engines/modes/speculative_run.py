@@ -61,7 +61,7 @@ class SpeculativeRun(PlainRun):
 
     def settings_of(self, role: str) -> GenerationSettings:
         """The draft's visual tokens may be pruned apart."""
-        return self.course.settings.as_drafting if role == DRAFT else self.course.settings
+        return self.course.settings.taken_by(role, drafts=True)
 
     def decode(self, first: torch.Tensor | None) -> None:
         """Rounds until the answer ends."""

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import SPECULATIVE
 
+AUTO = "auto"
+MOST_LAYERS = 8
+
 
 @dataclass(frozen=True)
 class CollectPlan:
     """What is collected of whom; without a `draft` only the target's part, and of its prompt the last `positions` (0:
-    all)."""
+    all). `layers` of the target are kept, too: "2,16,29" by what enters them, AUTO as EAGLE-3 heads choose, "" none."""
 
     samples: Sequence[Sample]
     target: ModelChoice
@@ -25,6 +29,29 @@ class CollectPlan:
     folder: Path
     overwrite: bool = False
     positions: int = 0
+    layers: str = ""
+
+    def layers_of(self, count: int) -> tuple[int, ...]:
+        """The layers kept of a target that has so many. Raises UserError (exit code 2) for what names none."""
+        if self.layers == AUTO:
+            # Of a shallow model the first, the middle and the last one.
+            deep, middle = (2, count // 2, count - 3), count // 2
+            return deep if deep[0] < deep[1] < deep[2] else tuple(sorted({1, max(1, middle), max(1, count - 1)}))
+        try:
+            found = tuple(int(part) for part in self.layers.split(",")) if self.layers else ()
+        except ValueError:
+            found = (0,)
+        if (
+            list(found) != sorted(set(found))
+            or len(found) > MOST_LAYERS
+            or not all(1 <= each <= count for each in found)
+        ):
+            raise UserError(
+                f"--keep-layers must be auto or up to {MOST_LAYERS} rising numbers from 1 to {count}, such as 2,16,29, "
+                f"not '{self.layers[:40]}'.",
+                exit_code=USAGE,
+            )
+        return found
 
     @property
     def keeps_positions(self) -> bool:

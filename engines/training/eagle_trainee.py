@@ -17,7 +17,8 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.adapters.eagle import EagleHead, EagleShape, unit
-from engines.adapters.published import Eagle1Head, eagle1_state, eagle1_tensors
+from engines.adapters.following import FollowingHead
+from engines.adapters.published import Eagle1Head, Eagle3Form, Eagle3Head, published_state, published_tensors
 from engines.decoder.llama import LlamaDecoder
 from engines.training.example import Example
 from engines.training.trainee import Figures, ModuleTrainee, TraineeSide
@@ -32,24 +33,39 @@ _FADE = 0.8
 
 _FEATURE_WEIGHT = 1.0
 
+_EAGLE3 = "eagle3"
+_LAYOUTS = ("", "eagle", "eagle", _EAGLE3)
+"""By size `published`: EAGLE-2 is EAGLE-1's head, and differs in how it drafts."""
+
 
 class EagleTrainee(ModuleTrainee):
     """A head for `target`, drawn from `seed`; `steps` is how far it is led to draft while it learns.
 
-    A `published` one has EAGLE-1's arithmetic and is stored as such, so that other programs load it.
+    One with a `layout` has its arithmetic and is stored so, that other programs load it: "eagle" or "eagle3", which
+    reads what enters `layers`.
     """
 
     def __init__(
-        self, target: LlamaDecoder, *, window: int = 16, steps: int = 3, seed: int = 0, published: bool = False
+        self,
+        target: LlamaDecoder,
+        *,
+        window: int = 16,
+        steps: int = 3,
+        seed: int = 0,
+        layout: str = "",
+        layers: tuple[int, ...] = (),
     ) -> None:
         self._target = target
-        self._steps = steps
+        self._steps, self._layout = steps, layout
         shape = EagleShape.like(target.config, window=window)
-        self._shape, self._is_published = shape, published
-        self.head: EagleHead | Eagle1Head
+        self._shape = shape
+        self.head: FollowingHead
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = _eagle1(target, shape) if published else EagleHead(shape, device=torch.device("cpu"))
+            if layout == _EAGLE3:
+                self.head = _eagle3(target, shape, layers)
+            else:
+                self.head = _eagle1(target, shape) if layout else EagleHead(shape, device=torch.device("cpu"))
             self.head.to(target.device)
         super().__init__(self.head)
         for name, weight in self.head.named_parameters():
@@ -57,17 +73,16 @@ class EagleTrainee(ModuleTrainee):
             if name.endswith(("out.weight", "down.weight")):
                 nn.init.zeros_(weight)
         with torch.no_grad():
-            # The guess begins as the state before it, and what the layer adds is learned.
-            feature = self.head.feature if isinstance(self.head, EagleHead) else _joining(self.head).feature
-            feature.weight.copy_(torch.eye(shape.hidden))
+            # The guess begins as the state before it (of several the last), and what the layer adds is learned.
+            self._feature_weight().copy_(torch.eye(shape.hidden))
         self._noise = torch.Generator(device=target.device).manual_seed(seed)
 
     def loss(self, examples: Sequence[Example]) -> torch.Tensor:
-        """Over all steps: smooth L1 to the true state, and cross-entropy to the target's law there and its token."""
-        batch = _Batch.of(examples, self._target, self._shape.window)
+        """Over all steps: cross-entropy to the target's law and token; where a state is guessed, smooth L1 to it."""
+        batch = self._batch(examples)
         total = batch.features.new_zeros(())
         weight = 1.0
-        for step, guesses in enumerate(self._drafts(batch, self._steps, noise=NOISE)):
+        for step, guesses in enumerate(self._drafts(batch, self._steps, noise=NOISE if self._guesses_states else 0.0)):
             total = total + weight * self._step_loss(batch, guesses, step)
             weight *= _FADE
         return total
@@ -75,44 +90,68 @@ class EagleTrainee(ModuleTrainee):
     def figures(self, examples: Sequence[Example]) -> Figures:
         """Of the first step alone, from true hidden states."""
         with torch.no_grad():
-            batch = _Batch.of(examples, self._target, self._shape.window)
+            batch = self._batch(examples)
             (guesses,) = self._drafts(batch, 1)
             counts = batch.counts(0)
             if not counts.any():
                 raise UserError("The examples held back have no token after their first; collect longer answers.")
             right = (self.head.logits(guesses, self._target).argmax(-1) == batch.tokens) & counts
-            cosine = F.cosine_similarity(guesses, self._seen(batch.following), dim=-1)[counts].mean()
             match = right.sum() / counts.sum()
-            return Figures(float(self._step_loss(batch, guesses, 0)), float(match), float(cosine))
+            cosine = None
+            if self._guesses_states:
+                cosine = float(F.cosine_similarity(guesses, self._seen(batch.following), dim=-1)[counts].mean())
+            return Figures(float(self._step_loss(batch, guesses, 0)), float(match), cosine)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The weights in half precision."""
         weights = {name: tensor.detach() for name, tensor in self.head.state_dict().items()}
         if isinstance(self.head, Eagle1Head):
-            joined = _joining(self.head).weight.detach()
-            weights = eagle1_tensors({**weights, "fc.weight": joined}, self.head.llama)
-        return {name: tensor.half() for name, tensor in weights.items()}
+            weights = {name: tensor for name, tensor in weights.items() if not name.startswith("fc.")}
+            weights["fc.weight"] = _joining(self.head).weight.detach()
+        if self._layout:
+            weights = published_tensors(self.head, weights)
+        return {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
 
     def load(self, tensors: dict[str, torch.Tensor]) -> None:
         """Takes them back."""
         weights = {name: tensor.float() for name, tensor in tensors.items()}
+        if self._layout:
+            weights = published_state(self.head, weights)
         if isinstance(self.head, Eagle1Head):
-            weights = eagle1_state(weights)
             weights |= _joining(self.head).parts(weights.pop("fc.weight"))
         self.head.load_state_dict(weights)
 
     def config(self) -> dict[str, Any]:
         """The head's sizes, how far it was led, and its layout where it has a published one."""
         sizes = {**self._shape.config(), "trained_steps": self._steps}
-        if not self._is_published:
+        if not self._layout:
             return sizes
         llama = self.head.llama
         rope = {"rope_theta": (llama.rope_parameters or {}).get("rope_theta", 10_000.0)}
         positions = self._target.config.max_position_embeddings
-        return {**sizes, LAYOUT: "eagle", "eps": llama.rms_norm_eps, "positions": positions, "rope": rope}
+        told = {**sizes, LAYOUT: self._layout, "eps": llama.rms_norm_eps, "positions": positions, "rope": rope}
+        if self.head.reads:
+            told |= {"layers": list(self.head.reads), "draft_vocabulary": self.head.choices}
+        return told
+
+    @property
+    def _guesses_states(self) -> bool:
+        """Whether guesses stand for the target's last hidden states; EAGLE-3's are what its own head makes most of."""
+        return not self.head.reads
+
+    def _feature_weight(self) -> torch.Tensor:
+        """[H, H]: what is made of the (last) state, before a token joins it."""
+        if isinstance(self.head, EagleHead):
+            return self.head.feature.weight
+        if isinstance(self.head, Eagle3Head):
+            return self.head.fc.weight[:, -self._shape.hidden :]
+        return _joining(self.head).feature.weight
+
+    def _batch(self, examples: Sequence[Example]) -> _Batch:
+        return _Batch.of(examples, self._target, self._shape.window, reads_layers=bool(self.head.reads))
 
     def _seen(self, features: torch.Tensor) -> torch.Tensor:
-        """Of the target's last hidden states what the head goes on from."""
+        """Of the target's hidden states what the head goes on from."""
         return unit(features) if isinstance(self.head, EagleHead) else self.head.taken(features, self._target)
 
     def _step_loss(self, batch: _Batch, guesses: torch.Tensor, step: int) -> torch.Tensor:
@@ -120,6 +159,8 @@ class EagleTrainee(ModuleTrainee):
         logits = self.head.logits(guesses, self._target)[counts]
         law = batch.laws[counts]
         told = F.cross_entropy(logits, batch.tokens[counts]) + F.cross_entropy(logits, law)
+        if not self._guesses_states:
+            return 0.5 * told
         apart = F.smooth_l1_loss(unit(guesses)[counts], unit(self._seen(batch.following))[counts], beta=1.0)
         return 0.5 * told + _FEATURE_WEIGHT * apart
 
@@ -132,15 +173,13 @@ class EagleTrainee(ModuleTrainee):
             features = features + drawn
         cos, sin = head.rotary.rows(0, batch.embeddings.shape[1])
         prompt = batch.embeddings.shape[1] - width
-        turned, told = head.layer.project(
-            head.fused(features[:, :prompt], batch.embeddings[:, :prompt]), cos[:prompt], sin[:prompt]
-        )
+        entering, _ = head.entered(features[:, :prompt], batch.embeddings[:, :prompt])
+        turned, told = head.projected(entering, cos[:prompt], sin[:prompt])
         rows = _Rows(turned[:, head.layer.heads :], told, batch.hidden, width)
         embeddings, guesses = batch.embeddings[:, prompt:], features[:, prompt:]
         made: list[torch.Tensor] = []
         for _ in range(steps):
-            fused = head.fused(guesses, embeddings)
-            made.append(head(fused, cos[prompt:], sin[prompt:], rows.attend))
+            made.append(head(head.entered(guesses, embeddings), cos[prompt:], sin[prompt:], rows.attend))
             # Each place goes on from what was guessed at the place before; the first has none and counts no more.
             guesses = made[-1].roll(1, 1)
         return made
@@ -180,8 +219,19 @@ def _eagle1(target: LlamaDecoder, shape: EagleShape) -> Eagle1Head:
     return head
 
 
-def _joining(head: Eagle1Head) -> _Joining:
-    if not isinstance(head.fc, _Joining):
+def _eagle3(target: LlamaDecoder, shape: EagleShape, layers: tuple[int, ...]) -> Eagle3Head:
+    """Its norm and head begin as the target's."""
+    head = Eagle3Head(shape.llama(), Eagle3Form(layers, target.rows))
+    with torch.no_grad():
+        head.fc.weight.zero_()
+        head.norm.copy_(target.norm)
+        head.lm_head.weight.copy_(target.lm_head.weight)
+    head.window = shape.window
+    return head
+
+
+def _joining(head: FollowingHead) -> _Joining:
+    if not isinstance(head, Eagle1Head) or not isinstance(head.fc, _Joining):
         raise TypeError("a head that is taught joins its halves apart")
     return head.fc
 
@@ -230,7 +280,8 @@ class _Rows:
 class _Batch:
     """Examples as rows: W prompt places on the left (`hidden` [B, W] True where a row has none), M of the answers.
 
-    `features`, `embeddings` [B, W + M, H]: a place's state and the embedding of the token after it; `following`
+    `features` [B, W + M, H], or of several layers side by side, and `embeddings`: a place's state and the embedding of
+    the token after it; `following`
     [B, M, H] the state after it, `laws` [B, M, V] and `tokens` [B, M] what the target says there; `lengths` [B].
     """
 
@@ -252,14 +303,18 @@ class _Batch:
         return (places >= step) & (places < self.lengths[:, None])
 
     @classmethod
-    def of(cls, examples: Sequence[Example], target: LlamaDecoder, window: int) -> _Batch:
+    def of(
+        cls, examples: Sequence[Example], target: LlamaDecoder, window: int, *, reads_layers: bool = False
+    ) -> _Batch:
         """Pads; an answer of n tokens has n - 1 places, the prompt's last among them."""
         device, hidden = target.device, target.config.hidden_size
         lengths = [len(example.answer_ids) - 1 for example in examples]
         width = max(1, *lengths)
         prompt = min(window, max(example.target_prompt for example in examples) - 1)
-        shape = (len(examples), prompt + width, hidden)
-        features, embeddings = torch.zeros(shape, device=device), torch.zeros(shape, device=device)
+        shape = (len(examples), prompt + width)
+        taken = [example.layers if reads_layers else example.target_features for example in examples]
+        features = torch.zeros(*shape, taken[0].shape[-1], device=device)
+        embeddings = torch.zeros(*shape, hidden, device=device)
         following = torch.zeros(len(examples), width, hidden, device=device)
         tokens = torch.zeros(len(examples), width, dtype=torch.long, device=device)
         unseen = torch.ones(len(examples), prompt, dtype=torch.bool, device=device)
@@ -271,7 +326,7 @@ class _Batch:
                 answer = example.answer_ids.to(device)
                 states = example.target_features.to(device, torch.float32)
                 behind = example.target_embeddings[first + 1 : last + 1].to(device, torch.float32)
-                features[row, start:end] = states[first : last + count]
+                features[row, start:end] = taken[row][first : last + count].to(device, torch.float32)
                 embeddings[row, start:prompt] = behind
                 embeddings[row, prompt:end] = target.embed(answer[:count]).float()
                 following[row, :count] = states[last + 1 : last + 1 + count]
@@ -282,11 +337,18 @@ class _Batch:
 
 
 def make(side: TraineeSide) -> EagleTrainee:
-    """Under the target alone."""
+    """Under the target alone. Raises UserError for an EAGLE-3 head where no layers were kept."""
+    layout = _LAYOUTS[side.size("published", 0)]
+    if layout == _EAGLE3 and not side.layers:
+        raise UserError(
+            "An EAGLE-3 head reads inside the target, and the examples hold no layers of it; collect them again with "
+            "--keep-layers auto."
+        )
     return EagleTrainee(
         side.target.language_model,
         window=side.size("window", 16),
         steps=side.size("steps", 3),
         seed=side.seed,
-        published=bool(side.size("published", 0)),
+        layout=layout,
+        layers=side.layers if layout == _EAGLE3 else (),
     )

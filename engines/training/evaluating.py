@@ -24,6 +24,7 @@ from evprof.core.protocols import Engine, StopFlag
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import CARD, DESCRIPTION, AdapterInfo
+from evprof.loaders.heads import LAYERS
 from evprof.loaders.paths import reason
 from evprof.run.benches.adapter import AdapterPlan, measure_adapter
 
@@ -66,7 +67,7 @@ def forced_figures(
     models = _models(plan, stop, loader)
     trainee = _trained(plan.adapter, models)
     settings = plan.requests(plan.samples[0])[0].settings
-    observer = Observer(models[TARGET], models.get(DRAFT), settings)
+    observer = Observer(models[TARGET], models.get(DRAFT), settings, _layers(plan.adapter))
     try:
         found = mean_figures(_judged(trainee, observer, plan, stop, done))
     finally:
@@ -106,8 +107,9 @@ def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Tr
     known = KINDS[adapter.kind].sizes
     told = {name: value for name in known if type(value := adapter.config.get(_OTHER_NAMES.get(name, name))) is int}
     if "published" in known:
-        told["published"] = int(adapter.layout is not None)
-    trainee = make_trainee(adapter.kind, TraineeSide(models[TARGET], models.get(DRAFT), told))
+        told["published"] = 0 if adapter.layout is None else 3 if adapter.layout.reads == LAYERS else 1
+    side = TraineeSide(models[TARGET], models.get(DRAFT), told, layers=_layers(adapter))
+    trainee = make_trainee(adapter.kind, side)
     try:
         trainee.load(load_tensors(adapter))
     except (KeyError, RuntimeError, ValueError):
@@ -116,6 +118,11 @@ def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Tr
             "--target and --draft."
         ) from None
     return trainee
+
+
+def _layers(adapter: AdapterInfo) -> tuple[int, ...]:
+    """Of the target those that a head reads inside it."""
+    return tuple(adapter.config.get("layers") or ())
 
 
 _OTHER_NAMES = {"steps": "trained_steps"}

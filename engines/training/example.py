@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from evprof.core.errors import UserError
+
 
 @dataclass(frozen=True, eq=False)
 class Example:
@@ -13,7 +15,8 @@ class Example:
 
     `target_embeddings` [S, H] is the prompt as the target's decoder got it, its visual positions `target_visual` =
     (first, count); `target_features` [S + n - 1, H] its last hidden states, before the last norm, at the prompt's
-    positions and those of the answer's tokens save the last. `draft_embeddings`, `draft_visual`, `draft_features` are
+    positions and those of the answer's tokens save the last, `target_layers` there what enters some of its layers, side
+    by side, where that was kept. `draft_embeddings`, `draft_visual`, `draft_features` are
     the same of the draft fed with the target's answer, in the draft's ids; None where no draft took part.
     `text_ids` are the target's ids of the prompt without visual slots.
     """
@@ -28,6 +31,7 @@ class Example:
     draft_embeddings: torch.Tensor | None = None
     draft_features: torch.Tensor | None = None
     draft_visual: tuple[int, int] | None = None
+    target_layers: torch.Tensor | None = None
 
     def shortened(self, positions: int) -> Example:
         """As if the target's prompt had begun so many positions before its end: enough for what looks back no farther.
@@ -41,8 +45,16 @@ class Example:
             self,
             target_embeddings=self.target_embeddings[left_out:],
             target_features=self.target_features[left_out:],
+            target_layers=None if self.target_layers is None else self.target_layers[left_out:],
             target_visual=(begin, max(0, first + count - left_out - begin)),
         )
+
+    @property
+    def layers(self) -> torch.Tensor:
+        """`target_layers`. Raises UserError where they were not kept."""
+        if self.target_layers is None:
+            raise UserError(f"Example '{self.name}' holds no layers of the target; collect with --keep-layers auto.")
+        return self.target_layers
 
     @property
     def target_prompt(self) -> int:

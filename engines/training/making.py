@@ -97,7 +97,7 @@ def train_adapter(
         models = _models(plan, collection, stop, loader, identity)
     except Cancelled:
         return TrainEnd(None, Curves(), True)
-    side = TraineeSide(models[TARGET], models.get(DRAFT), plan.sizes, plan.options.seed)
+    side = TraineeSide(models[TARGET], models.get(DRAFT), plan.sizes, plan.options.seed, collection.layers)
     trainee = make_trainee(plan.kind, side)
     stored = StoredExamples(collection)
     chosen, held_back = split_by_scene([told.scene for told in stored.told], plan.options.validation, plan.options.seed)

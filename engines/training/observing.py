@@ -32,9 +32,14 @@ class Observer:
     """Two models, or the target alone, that look at samples one after the other."""
 
     def __init__(
-        self, target: VisionLanguageModel, draft: VisionLanguageModel | None, settings: GenerationSettings
+        self,
+        target: VisionLanguageModel,
+        draft: VisionLanguageModel | None,
+        settings: GenerationSettings,
+        layers: tuple[int, ...] = (),
     ) -> None:
-        self.target, self.draft = target, draft
+        """`layers` of the target are those of which it keeps what enters them."""
+        self.target, self.draft, self._layers = target, draft, layers
         self._settings = settings
         self._alignment = None if draft is None else align(draft.vocabulary, target.vocabulary)
         for model in (target, *(() if draft is None else (draft,))):
@@ -53,17 +58,20 @@ class Observer:
             draft_prompt, draft_visual, _ = self._prompt(self.draft, DRAFT, sample)
             fed = self._alignment.for_draft(ids[:-1])
             draft_features = forced_features(self.draft.language_model, draft_prompt, fed)[0]
+        states = features.split(self.target.language_model.config.hidden_size, dim=-1)
+        inside = states[: len(self._layers)]
         return Example(
             sample.name,
             sample.prompt,
             torch.tensor(ids),
             inputs.text_ids,
             prompt[0],
-            features,
+            states[-1],
             visual,
             None if draft_prompt is None else draft_prompt[0],
             draft_features,
             draft_visual,
+            torch.cat(inside, dim=-1) if inside else None,
         )
 
     def _check(self, sample: Sample) -> None:
@@ -86,10 +94,13 @@ class Observer:
         return embeddings, visual_span(inputs), inputs
 
     def _answer(self, prompt: torch.Tensor, stop: StopFlag) -> tuple[list[int], torch.Tensor]:
-        """The greedy answer's ids, and hidden states [S + n - 1, hidden] before the last norm."""
+        """The greedy answer's ids, and hidden states [S + n - 1, hidden] before the last norm, those asked for of other
+        layers to their left."""
         model, most = self.target, self._settings.max_new_tokens
         eos_ids = frozenset() if self._settings.ignore_eos else model.vocabulary.eos_ids
         heard = Listening(model.language_model, TARGET, model.device, model.language_model.rows, keeps_features=True)
+        if self._layers:
+            heard.reads = tuple(sorted({*self._layers, model.language_model.config.num_hidden_layers}))
         # Two positions beyond the answer: on a GPU tokens are read one step late.
         heard.cache = _cache(model.language_model, prompt, prompt.shape[1] + most + 2)
         answer = SilentAnswer()

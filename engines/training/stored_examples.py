@@ -28,6 +28,7 @@ TENSORS = (
     "target_features",
     "draft_embeddings",
     "draft_features",
+    "target_layers",
 )
 _CPU = torch.device("cpu")
 
@@ -158,6 +159,8 @@ def _checked(path: Path, found: dict[str, torch.Tensor], told: CollectedExample,
         "target_embeddings": (positions, width),
         "target_features": (positions + count - 1, width),
     }
+    if of.layers:
+        expected["target_layers"] = (positions + count - 1, None if width is None else width * len(of.layers))
     if told.draft_visual is not None:
         rows = found["draft_embeddings"].shape[0] if "draft_embeddings" in found else 0
         expected["draft_embeddings"] = (rows, _width(of.draft or {}))

@@ -87,12 +87,14 @@ class ModuleTrainee(Trainee):
 
 @dataclass(frozen=True)
 class TraineeSide:
-    """What a trainee is made of. `sizes` are those asked for by name; the kind has its own for the rest."""
+    """What a trainee is made of. `sizes` are those asked for by name; the kind has its own for the rest. `layers` are
+    those of the target of which examples tell what enters them."""
 
     target: VisionLanguageModel
     draft: VisionLanguageModel | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
+    layers: tuple[int, ...] = ()
 
     @property
     def paired(self) -> VisionLanguageModel:

@@ -117,13 +117,10 @@ def _print_manual(_: list[str]) -> int:
 
 
 def _paint_window(words: list[str]) -> int:
-    from evprof.cli.terminal.program import leave_to_window_program, resting_collector
+    from evprof.cli.terminal.program import leave_to_window_program, loading_window
 
     leave_to_window_program()
-    with resting_collector():
-        from ui.style.source_reading import spare_sources
-
-        spare_sources()
+    with loading_window():
         from ui.bench.first_paint import paint_once
 
         return paint_once(*words)

@@ -45,6 +45,7 @@ def _model(text: str) -> dict[str, Any]:
             GenerationSettings.from_json(asked.get("settings") or {}),
             role=asked["role"],
             held_bytes=_held_by_the_engine(),
+            drafts=bool(asked.get("drafts")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError("evprof _examine model is used by the window, not by people.", exit_code=USAGE) from error

@@ -23,6 +23,7 @@ from typing import Any, TextIO
 from evprof.core.errors import FAILURE, UserError
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.modes import mode_of
 
 
 @dataclass(frozen=True)
@@ -284,7 +285,8 @@ def _memory(process: SectionProcess) -> str:
     from evprof.run.gpu_bench.engine_sections import measure_memory
 
     def need(choice: ModelChoice, role: str, request: RunRequest) -> dict[str, int]:
-        found = memory_need(choice, role, request.settings)
+        settings = request.settings.taken_by(role, drafts=mode_of(request.mode).drafts)
+        found = memory_need(choice, role, settings)
         parts = {"weight": found.weight_bytes, "kv": found.kv_bytes, "activation": found.activation_bytes}
         return {**parts, "total": found.total_bytes}
 

@@ -61,7 +61,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     """Shows the window until it is closed; with `demo` it runs the bundled demo at once."""
     from evprof.cli.terminal.crash import write_report
     from evprof.cli.terminal.display import find_display
-    from evprof.cli.terminal.program import engine_argv, leave_to_window_program, program_argv, resting_collector
+    from evprof.cli.terminal.program import engine_argv, leave_to_window_program, loading_window, program_argv
     from evprof.cli.work_forms import works
     from evprof.loaders.videos.apart import keep_apart
 
@@ -71,10 +71,7 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     if display.platform:
         os.environ["QT_QPA_PLATFORM"] = display.platform
     leave_to_window_program()
-    with resting_collector():
-        from ui.style.source_reading import spare_sources
-
-        spare_sources()
+    with loading_window():
         from ui.window.app import run_window
 
         keep_apart(program_argv("_video"), soon=True)

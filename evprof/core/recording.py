@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +23,9 @@ _FIRST_CAPACITY = 256
 class IntColumn:
     """Growing int64 column; views handed out stay valid because growth replaces the buffer instead of resizing it."""
 
-    def __init__(self) -> None:
-        self._buffer: npt.NDArray[np.int64] = np.empty(_FIRST_CAPACITY, dtype=np.int64)
+    @cached_property
+    def _buffer(self) -> npt.NDArray[np.int64]:
+        return np.empty(_FIRST_CAPACITY, dtype=np.int64)
 
     def put(self, start: int, values: Sequence[int] | npt.NDArray[np.int64]) -> None:
         """Writes `values` from row `start` on; rows before it stay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from evprof.core.errors import UserError
@@ -18,16 +19,17 @@ def assets_folder() -> Path:
 
 def bundled_samples() -> list[Sample]:
     """All bundled samples in order of name; the first is the one that is used when none is named."""
-    return _samples("samples")
+    return list(_samples("samples"))
 
 
 def held_out_scenes() -> list[Sample]:
     """Bundled scenes that neither the bundled models nor their adapters were trained on, in order of name."""
-    return _samples("held-out")
+    return list(_samples("held-out"))
 
 
-def _samples(folder: str) -> list[Sample]:
-    return [_read(path) for path in sorted((assets_folder() / folder).glob("*/sample.json"))]
+@cache
+def _samples(folder: str) -> tuple[Sample, ...]:
+    return tuple(_read(path) for path in sorted((assets_folder() / folder).glob("*/sample.json")))
 
 
 def bundled_sample(name: str | None = None) -> Sample:

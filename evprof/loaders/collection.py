@@ -92,6 +92,12 @@ class Collection:
         return dict(self.settings.get("target") or {})
 
     @property
+    def layers(self) -> tuple[int, ...]:
+        """Of which of the target's layers examples tell what enters them; the number of layers is what leaves them."""
+        found = self.settings.get("layers")
+        return tuple(found) if isinstance(found, list) and all(type(layer) is int for layer in found) else ()
+
+    @property
     def draft(self) -> dict[str, Any] | None:
         """The same of the draft; None where none took part."""
         found = self.settings.get("draft")

@@ -24,6 +24,8 @@ LAYOUT = "layout"
 FINAL, LAYERS = "final", "layers"
 """What a head takes of its target: the last hidden state after the last norm, or what enters some of its layers."""
 
+_LAYER_IDS = "eagle_aux_hidden_state_layer_ids"
+
 _MOST_BYTES = 16 << 20
 _MOST_WIDTH, _MOST_ROWS, _MOST_LAYERS = 1 << 20, 10_000_000, 1000
 
@@ -106,10 +108,18 @@ class FoundHead:
     config: dict[str, Any]
 
 
-def eagle1_config(hidden_size: int, vocabulary: int, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config.json by which others load an EAGLE-1 head of these sizes; `config` as `FoundHead`'s."""
+def written_config(hidden_size: int, vocabulary: int, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json by which others load a head of these sizes, EAGLE-1's or EAGLE-3's; `config` as `FoundHead`'s."""
+    layout = LAYOUTS[config[LAYOUT]]
+    fusion: dict[str, Any] = {}
+    if layout.reads == LAYERS:
+        layers = [layer - layout.layer_step for layer in config["layers"]]
+        fusion = {
+            "draft_vocab_size": config["draft_vocabulary"],
+            "eagle_config": {_LAYER_IDS: layers, "use_aux_hidden_state": True},
+        }
     return {
-        "architectures": ["LlamaForCausalLM"],
+        "architectures": ["LlamaForCausalLMEagle3" if fusion else "LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_size": hidden_size,
         "vocab_size": vocabulary,
@@ -125,6 +135,7 @@ def eagle1_config(hidden_size: int, vocabulary: int, config: Mapping[str, Any]) 
         "tie_word_embeddings": False,
         "torch_dtype": "float16",
         **config["rope"],
+        **fusion,
     }
 
 
@@ -234,10 +245,9 @@ def _fusion(layout: HeadLayout, path: Path, values: Mapping[str, Any], rows: int
             f"{path}: the head is {hidden} wide and its target {values['target_hidden_size']}; evprof drafts with "
             "heads as wide as their target."
         )
-    name = "eagle_aux_hidden_state_layer_ids"
-    layers = eagle.get(name, values.get(name))
+    layers = eagle.get(_LAYER_IDS, values.get(_LAYER_IDS))
     if layers is not None and not _are_layers(layers):
-        raise UserError(f"{path}: {name} must be one to eight different layers, not {str(layers)[:60]}.")
+        raise UserError(f"{path}: {_LAYER_IDS} must be one to eight different layers, not {str(layers)[:60]}.")
     flags = {flag: values.get(flag) for flag in ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")}
     for flag, value in flags.items():
         if not isinstance(value, bool | None):

@@ -30,7 +30,7 @@ from evprof.session.header import check_header
 from evprof.session.migrations import migrate
 from evprof.session.presence import Hold, hold, is_elsewhere
 from evprof.session.schema import FACT_PREFIX, ROW_STREAMS, create
-from evprof.session.summary_writing import KeptFigures, SummaryWriter
+from evprof.session.summary_writing import CopiedSummary, KeptFigures, SummaryWriter
 from evprof.session.validation import fitting, run_info_from
 from evprof.version import __version__
 
@@ -82,15 +82,17 @@ class Commit:
 
 @dataclass
 class Copies:
-    """Rows of another session, as they shall be here: `begun` are the runs of which rows follow, `chunks` are stream,
-    row count, first and last time, content and numbers of runs; `session` entries of the table of that name."""
+    """Rows of another session, as they shall be here: `begun` are the runs of which rows follow, `rows` whole rows of
+    the table of runs, `chunks` are stream, row count, first and last time, content and numbers of runs; `session`
+    entries of the table of that name."""
 
     begun: Sequence[int] = ()
     infos: list[RunInfo] = field(default_factory=list)
+    rows: list[tuple[int, int, str, str | None, str]] = field(default_factory=list)
     samples: list[tuple[int, str, str, str | None]] = field(default_factory=list)
     chunks: list[tuple[str, int, int | None, int | None, bytes, list[int]]] = field(default_factory=list)
     tensors: list[tuple[Any, ...]] = field(default_factory=list)
-    figures: dict[int, KeptFigures] = field(default_factory=dict)
+    figures: dict[int, KeptFigures | CopiedSummary] = field(default_factory=dict)
     session: dict[str, Any] = field(default_factory=dict)
 
 
@@ -232,7 +234,7 @@ class SessionFile:
         """Adds rows of another session, numbered as they shall be here. Raises sqlite3.Error, and adds nothing then."""
         with self._tables.transaction():
             self._summaries.begin(copies.begun)
-            self._tables.insert("runs", [_run_row(info) for info in copies.infos])
+            self._tables.insert("runs", [*copies.rows, *(_run_row(info) for info in copies.infos)])
             self._tables.insert(
                 "samples", [(run, kind, storable(path), known) for run, kind, path, known in copies.samples]
             )

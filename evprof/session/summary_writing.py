@@ -66,6 +66,15 @@ MOST_WORDS = 4096
 """Words a writer remembers the numbers of."""
 
 
+def changed_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Some fields of RunInfo, as plain values, as INFO_COLUMNS keeps them; of the environment what runs share."""
+    found = dict(values)
+    if "environment" in found:
+        shared = found["environment"].items()
+        found["environment"] = {name: value for name, value in shared if name not in ENVIRONMENT_OF_RUN}
+    return {name: _json(value) if name in FACTS else value for name, value in found.items()}
+
+
 def info_values(info: RunInfo) -> dict[str, Any]:
     """The values of INFO_COLUMNS but for CHUNKS."""
     found: dict[str, Any] = {name: getattr(info, name) for name in (*NUMBERS, *WORDS)}
@@ -147,6 +156,23 @@ class KeptFigures:
     columns: Mapping[str, str]
     is_read: bool = False
 
+    def facts(self) -> dict[str, Any] | None:
+        """The values of INFO_COLUMNS but for CHUNKS; None of a run that no reader could know."""
+        info = self.info if self.is_read else readable(self.info)
+        return None if info is None else info_values(info)
+
+
+@dataclass(frozen=True)
+class CopiedSummary:
+    """The summary of another session's run: all values, those of INFO_COLUMNS too, with their kinds, by name."""
+
+    values: Mapping[str, Any]
+    columns: Mapping[str, str]
+
+    def facts(self) -> dict[str, Any]:
+        """They are among the values."""
+        return {}
+
 
 class SummaryWriter:
     """The tables `summaries` and `words` of a session that is being written."""
@@ -175,15 +201,14 @@ class SummaryWriter:
             known[at] = number if known[at] is None else known[at]
             known[at + 1] = number
 
-    def put(self, infos: Iterable[RunInfo], figures: Mapping[int, KeptFigures]) -> None:
+    def put(self, infos: Iterable[RunInfo], figures: Mapping[int, KeptFigures | CopiedSummary]) -> None:
         """Writes the summaries of runs whose `figures` are known, and those again of which other facts are."""
-        for kept in figures.values():
-            columns = INFO_COLUMNS | dict(kept.columns)
-            run_id, info = kept.info.run_id, kept.info if kept.is_read else readable(kept.info)
-            if info is None:
+        for run_id, kept in figures.items():
+            columns, facts = INFO_COLUMNS | dict(kept.columns), kept.facts()
+            if facts is None:
                 continue
             lies = self._lies.pop(run_id, None) or self._found(run_id)
-            values = {**kept.values, **info_values(info), **dict(zip(CHUNKS, lies, strict=True))}
+            values = {**kept.values, **facts, **dict(zip(CHUNKS, lies, strict=True))}
             self._tables.put("summaries", (run_id, *packed(values, columns, self._numbers)))
         for info in infos:
             if info.run_id not in figures and info.is_over:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from evprof.core.rows.distinct import distinct
 from evprof.view.peaks import Peaks
 from evprof.view.timescale import Timescale
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Ints: TypeAlias = "npt.NDArray[np.int64]"
+Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 FEW_ROWS = 5_000
 """Up to so many rows each is looked at."""

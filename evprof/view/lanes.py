@@ -8,7 +8,7 @@ moments that a track gives are the axis's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,8 @@ from evprof.view.peaks import Peaks
 from evprof.view.power_line import power_line
 from evprof.view.timescale import Timescale
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Ints: TypeAlias = "npt.NDArray[np.int64]"
+Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 VERIFY = "verify"
 """The name of the part in which the target checks drafts."""

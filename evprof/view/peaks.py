@@ -7,13 +7,15 @@ picture of a million rows costs its pixels, not its rows.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.rows.distinct import Ints
 
-Floats = npt.NDArray[np.float64]
-_Steps = npt.NDArray[np.int8]
+Floats: TypeAlias = "npt.NDArray[np.float64]"
+_Steps: TypeAlias = "npt.NDArray[np.int8]"
 
 _BLOCK = 16
 

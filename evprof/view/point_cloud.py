@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ _DEPTH = 1.6
 
 _FILL = 0.92
 
-Picture = npt.NDArray[np.uint8]
+Picture: TypeAlias = "npt.NDArray[np.uint8]"
 Color = tuple[int, int, int]
 
 

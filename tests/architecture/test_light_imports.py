@@ -174,24 +174,29 @@ def test_tests_have_no_packages() -> None:
 
 NOT_FOR_THE_FIRST_PICTURE = (
     *("psutil", "pyqtgraph", "h5py", "av", "asyncio", "ssl", "http", "sqlite3"),
-    *(
-        "evprof.metrics.estimates",
-        "evprof.metrics.speculation.payoff",
-        "evprof.session.store",
-        "evprof.session.reading",
-    ),
-    *("evprof.run.session_writer", "ui.clinic", "ui.comparison", "ui.costs", "ui.distributions", "ui.training"),
+    *("numpy._core", "PIL"),
+    *("evprof.loaders.events", "evprof.loaders.pictures.palette", "evprof.loaders.videos.opening"),
+    *("evprof.metrics.comparison.answers", "evprof.metrics.configurations"),
+    *("evprof.metrics.estimates", "evprof.metrics.speculation", "evprof.session.store", "evprof.session.reading"),
+    *("evprof.run.session_writer", "ui.clinic", "ui.comparison", "ui.costs", "ui.distributions", "ui.palette"),
+    *("ui.runs.run_details", "ui.runs.run_summary", "ui.status.machine_note", "ui.training", "ui.work.long_work"),
+    *("ui.welcome.recent_sessions", "ui.welcome.session_card", "ui.welcome.tour", "ui.traces.trace_pages"),
+    *("ui.window.exporting", "ui.window.help_pages", "ui.window.opening", "ui.window.window_dialogs"),
 )
 """What the window imports only once something is asked of it, each with all that is in it."""
 
 _AT_FIRST_PICTURE = """
 import sys
+from evprof.cli.terminal.program import loading_window
+loading = loading_window()
+loading.__enter__()
 from PySide6.QtCore import QSettings
 from PySide6.QtWidgets import QApplication
 application = QApplication([])
 from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
 window = MainWindow(ThemeHolder(theme_named("dark")), QSettings(sys.argv[1], QSettings.Format.IniFormat))
+window.welcome.page.open()
 shown = []
 window.painted.connect(lambda: shown.extend(sys.modules))
 window.show()
@@ -219,3 +224,39 @@ def test_the_first_picture_of_the_window_waits_for_nothing_else(tmp_path: Path) 
         name for name in loaded for late in NOT_FOR_THE_FIRST_PICTURE if name == late or name.startswith(f"{late}.")
     }
     assert early == set()
+
+
+def _run_apart(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
+    ).stdout.strip()
+
+
+def test_numpy_is_imported_when_it_is_first_used() -> None:
+    code = (
+        "import sys\nfrom ui.style.late_numpy import load_numpy, put_off_numpy\nput_off_numpy()\n"
+        "import numpy as np, numpy.typing as npt\nprint('numpy._core' in sys.modules)\n"
+        "held = np\nprint(np.arange(3).sum(), npt.NDArray is not None)\nimport numpy\n"
+        "print(numpy is not held, numpy.ndarray is held.ndarray, numpy.__file__ == held.__file__)\n"
+        "load_numpy()\nimport numpy.linalg\nprint(np.linalg is numpy.linalg)"
+    )
+    assert _run_apart(code).split("\n") == ["False", "3 True", "True True True", "True"]
+
+
+def test_two_threads_may_use_numpy_first() -> None:
+    code = (
+        "import threading\nfrom ui.style.late_numpy import put_off_numpy\nput_off_numpy()\nimport numpy as np\n"
+        "start, sums = threading.Barrier(8), []\n"
+        "def add():\n    start.wait()\n    sums.append(int(np.arange(5).sum()))\n"
+        "threads = [threading.Thread(target=add) for _ in range(8)]\n"
+        "[thread.start() for thread in threads]\n[thread.join() for thread in threads]\nprint(sums)"
+    )
+    assert _run_apart(code) == str([10] * 8)
+
+
+def test_numpy_that_is_imported_already_stays() -> None:
+    code = (
+        "import sys, numpy\nfrom ui.style.late_numpy import put_off_numpy\nput_off_numpy()\n"
+        "print(sys.modules['numpy'] is numpy)"
+    )
+    assert _run_apart(code) == "True"

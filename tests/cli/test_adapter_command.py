@@ -172,3 +172,29 @@ def test_ctrl_c_keeps_what_was_collected(evprof, manifest, tmp_path, monkeypatch
     again = evprof(*words)
     assert (again.code, "goes on, 1 there before" in again.errors) == (0, True)
     assert len(read_collection(tmp_path / "data").examples) == 3
+
+
+def test_a_head_of_several_layers_from_collecting_to_its_evaluation(evprof, two, tmp_path) -> None:
+    """Stored as SpecForge stores EAGLE-3; what it drafts changes no answer."""
+    collect = ("adapter", "collect", two, "-o", tmp_path / "data", "--no-draft", *SHORT)
+    train = ("adapter", "train", tmp_path / "data", "--kind", "eagle", "--size", "published=3", "--steps", 2)
+    train = (*train, "-o", tmp_path / "head", "--device", "cpu")
+    assert evprof(*collect).code == 0
+    refused = evprof(*train)
+    assert (refused.code, "collect them again with --keep-layers auto" in refused.errors) == (1, True)
+    collected = evprof(*collect, "--overwrite", "--keep-layers", "auto")
+    assert (collected.code, "for each position of an example" in collected.errors) == (0, True)
+    trained = evprof(*train)
+    assert trained.code == 0, trained.errors
+    config = json.loads((tmp_path / "head" / "config.json").read_text())
+    assert config["architectures"] == ["LlamaForCausalLMEagle3"]
+    (tmp_path / "head" / "adapter.json").rename(tmp_path / "told.json")
+    assert "EAGLE-3" in evprof("inspect", tmp_path / "head", "--against", "evprof-tiny-video-llava").output
+    (tmp_path / "told.json").rename(tmp_path / "head" / "adapter.json")
+    (tmp_path / "one.csv").write_text(f"name,video,prompt\none,{bundled_samples()[2].video_path},What?\n")
+    words = ("adapter", "evaluate", tmp_path / "head", tmp_path / "one.csv", "--repeat", 1, "--gamma", 2)
+    found = evprof(*words, "--device", "cpu", "--max-new-tokens", 6, "--no-write", "--json")
+    assert found.code == 0, found.errors
+    evaluation = found.document["evaluation"]
+    assert (evaluation["same_answers"], evaluation["cosine"]) == (1, None)
+    assert evaluation["drafted"] > 0

@@ -46,6 +46,6 @@ def test_anything_else_goes_on_itself(monkeypatch) -> None:
 
 
 def test_the_garbage_collector_rests_while_the_window_is_loaded_and_no_longer() -> None:
-    with program.resting_collector():
+    with program.loading_window():
         assert not gc.isenabled()
     assert gc.isenabled()

@@ -13,6 +13,7 @@ from transformers import LlamaForCausalLM
 from closeness import assert_close
 from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.folder import save_adapter
+from engines.adapters.following import FollowingHead
 from engines.adapters.head_pass import HeadPass
 from engines.adapters.kept import kept
 from engines.decoder.decoding import Limits
@@ -21,7 +22,7 @@ from engines.decoder.sampling import distribution
 from engines.drafters.drafter import PromptContext
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.speculation.verification import Verifier
-from engines.training.eagle_trainee import EagleTrainee, _Batch
+from engines.training.eagle_trainee import EagleTrainee
 from engines.training.example import Example
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.records import RoundRecord
@@ -30,6 +31,9 @@ from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 ROWS = 24
 """So few that a head nobody taught is right now and then."""
+
+INSIDE = (1, 2)
+"""Layers whose inputs an EAGLE-3 head reads; 2 is what leaves the last."""
 
 TREES = [(1,), (3, 2, 1), (8, 6), (1, 2, 1, 2), (30,)]
 
@@ -58,7 +62,7 @@ def untaught(decoder: LlamaDecoder, *, window: int = 4, seed: int = 0) -> EagleH
     return head.requires_grad_(False)
 
 
-def drafting(head: EagleHead, eos_ids: frozenset[int] = frozenset(), **more: Any) -> Any:
+def drafting(head: FollowingHead, eos_ids: frozenset[int] = frozenset(), **more: Any) -> Any:
     return lambda one: EagleDrafter("head", head, one, eos_ids, **more)
 
 
@@ -159,9 +163,10 @@ def test_its_cache_holds_what_true_hidden_states_give(
 
 
 @pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("layout", ["", "eagle3"])
 @pytest.mark.parametrize("widths", [(), (3, 2)])
 def test_sampled_answers_come_from_the_targets_law_and_the_seed(
-    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...]
+    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...], layout: str
 ) -> None:
     """What follows the first token is held against the target's law over many runs."""
     settings = GenerationSettings(temperature=1.0, top_k=4)
@@ -170,12 +175,16 @@ def test_sampled_answers_come_from_the_targets_law_and_the_seed(
     def law(logits: torch.Tensor) -> torch.Tensor:
         return distribution(logits, settings)
 
+    head = (
+        EagleTrainee(decoder, layout=layout, layers=INSIDE).head.requires_grad_(False) if layout else untaught(decoder)
+    )
+
     def answer(seed: int) -> list[int]:
         drawn = [torch.Generator().manual_seed(1000 * stream + seed) for stream in (1, 2)]
         sink.records.clear()
         done = kit.play(
             kit.cached(decoder),
-            drafting(untaught(decoder), widths=widths, law=law, generator=drawn[0]),
+            drafting(head, widths=widths, law=law, generator=drawn[0]),
             prompt,
             Limits(3),
             sink,
@@ -225,7 +234,7 @@ def example_of(decoder: LlamaDecoder, kit: ModuleType, seed: int, count: int = 9
     """A greedy answer of the target with its hidden states."""
     prompt = prompt_of(kit, seed, length)
     one = kit.cached(decoder)
-    one.keeps_features = True
+    one.keeps_features, one.reads = True, INSIDE
     with torch.no_grad():
         logits, states = one.prefill(decoder.embed(prompt), kit.NEVER), [one.features]
         ids = [int(logits.argmax())]
@@ -233,27 +242,28 @@ def example_of(decoder: LlamaDecoder, kit: ModuleType, seed: int, count: int = 9
             ids.append(int(one.step(torch.tensor([ids[-1:]]))[0, -1].argmax()))
             states.append(one.features)
         embeddings = decoder.embed(prompt)[0]
-    return Example(f"{seed}", "?", torch.tensor(ids), prompt[0], embeddings, torch.cat(states, dim=1)[0], (0, 0))
+    inside, answer = torch.cat(states, dim=1)[0], torch.tensor(ids)
+    return Example(f"{seed}", "?", answer, prompt[0], embeddings, inside[:, -64:], (0, 0), target_layers=inside)
 
 
-@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("layout", ["", "eagle", "eagle3"])
 @pytest.mark.parametrize("window", [0, 3, 64])
 def test_it_is_taught_with_what_it_will_see_when_it_drafts(
-    decoder: LlamaDecoder, kit: ModuleType, window: int, published: bool
+    decoder: LlamaDecoder, kit: ModuleType, window: int, layout: str
 ) -> None:
     """Guesses of the batched draft steps in training equal those of passes made one by one."""
-    trainee = EagleTrainee(decoder, window=window, published=published)
+    trainee = EagleTrainee(decoder, window=window, layout=layout, layers=INSIDE)
     for weight in trainee.head.parameters():
         weight.data = weight + 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
     examples = [example_of(decoder, kit, seed, 9 - seed, 4 + 3 * seed) for seed in range(3)]
     with torch.no_grad():
-        steps = list(trainee._drafts(_Batch.of(examples, decoder, window), 3))
+        steps = list(trainee._drafts(trainee._batch(examples), 3))
     for row, example in enumerate(examples):
         last, ids = example.target_prompt - 1, example.answer_ids
         for start in range(len(ids) - 3):
             head = HeadPass(trainee.head, decoder, 64)
             first = max(0, last - window)
-            states = trainee.head.taken(example.target_features, decoder)
+            states = trainee.head.taken(example.layers if layout == "eagle3" else example.target_features, decoder)
             head.look_back(states[first:last], example.target_embeddings[first + 1 : last + 1])
             guess = head.follow(states[last : last + start + 1], ids[: start + 1])
             assert_close(steps[0][row, start], guess[0])
@@ -262,10 +272,10 @@ def test_it_is_taught_with_what_it_will_see_when_it_drafts(
                 assert_close(steps[step][row, start + step], guess[0])
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: ModuleType, published: bool) -> None:
+@pytest.mark.parametrize("layout", ["", "eagle", "eagle3"])
+def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: ModuleType, layout: str) -> None:
     decoder.requires_grad_(False)
-    trainee = EagleTrainee(decoder, window=4, steps=2, published=published)
+    trainee = EagleTrainee(decoder, window=4, steps=2, layout=layout, layers=INSIDE)
     examples = [example_of(decoder, kit, seed) for seed in range(6)]
     before = trainee.figures(examples)
     optimizer = torch.optim.AdamW(trainee.parameters(), lr=5e-3)
@@ -277,7 +287,7 @@ def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: 
     assert after.match > before.match
     assert after.match > 0.6
     assert after.loss < 0.7 * before.loss
-    again = EagleTrainee(decoder, window=4, steps=2, seed=1, published=published)
+    again = EagleTrainee(decoder, window=4, steps=2, seed=1, layout=layout, layers=INSIDE)
     again.load(trainee.tensors())
     assert again.figures(examples).match == pytest.approx(after.match, abs=0.03)
     assert trainee.config()["window"] == 4

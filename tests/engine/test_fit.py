@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,13 +12,22 @@ import torch
 from engines.fit.advice import PlannedModels, find_ways
 from engines.fit.batch_capacity import batch_capacity
 from engines.fit.context_capacity import context_capacity
+from engines.fit.making_room import make_room
 from engines.fit.placement import BOTH, IN_TURN, REFUSED, demand, place
 from engines.fit.requirements import MemoryNeed, memory_need, model_shape
+from engines.fit.suite_check import SuiteRoom
 from engines.fit.verdict import FitQuestion, describe_fit, memory_size
 from engines.hardware.memory import AssumedMachine, ThisMachine
+from engines.loading.warm_models import WarmModels
+from engines.loading.weights import load_model
 from evprof.core.errors import UserError
+from evprof.core.request import RunRequest
+from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.modes import MODES
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
+from evprof.run.suites.cell import SuiteConfiguration
 
 GIB = 1 << 30
 DRAFT, TARGET = ModelChoice("random:7b-eventgpt"), ModelChoice("random:7b-video-llava")
@@ -92,6 +102,26 @@ def test_the_cheapest_way_comes_first() -> None:
     # A prompt of 2 136 positions in one pass is what is too much here.
     tight = memory_need(TARGET, "target", SETTINGS, machine=AssumedMachine(GIB)).total_bytes - (16 << 20)
     assert describe_fit(FitQuestion(TARGET, memory_bytes=tight))["advice"][0]["change"] == "--prefill-chunk 512"
+
+
+@pytest.mark.parametrize("mode", [key for key, mode in MODES.items() if mode.is_paired])
+def test_a_draft_that_keeps_few_visual_tokens_needs_room_for_these(mode: str) -> None:
+    """In the modes that draft; elsewhere nobody prunes apart, and the setting counts for nothing."""
+    pruned = replace(SETTINGS, speculation=SpeculationSettings(draft_keep=0.1))
+    pair = {"draft": DRAFT, "target": TARGET}
+    plan = PlannedModels(pair, {role: model_shape(choice) for role, choice in pair.items()}, SETTINGS, 16)
+    whole = demand(plan.needs(AssumedMachine(GIB)))["cuda:0"]
+    # Less by half of what the pruned positions' keys and values take.
+    machine = AssumedMachine(whole - (128 << 20))
+    request = RunRequest(mode, Sample("a", "b", "what is this?"), DRAFT, TARGET, pruned)
+    roles = request.roles if MODES[mode].drafts else ("draft", "target")
+    cell = SuiteConfiguration(mode, DRAFT, TARGET, pruned)
+    question = FitQuestion(DRAFT, TARGET, pruned, machine.size_bytes, drafts=MODES[mode].drafts)
+    fits = MODES[mode].drafts
+    assert SuiteRoom(machine).fits([cell]) == fits
+    assert (describe_fit(question)["placement"] == BOTH) == fits
+    with nullcontext() if fits else pytest.raises(UserError):
+        make_room(request, roles, WarmModels(load_model), machine=machine)
 
 
 def test_speculation_is_not_sent_to_caches_that_cannot_take_drafts_back() -> None:

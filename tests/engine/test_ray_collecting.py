@@ -103,9 +103,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory, samples: list[Sample]) -> Pa
     return folder
 
 
-@pytest.mark.parametrize("then", [lambda _: None, kill_one], ids=["undisturbed", "one-killed"])
-def test_two_workers_leave_the_examples_of_one_process(cluster, samples, alone, tmp_path, then) -> None:
-    watcher = Listener(then)
+def test_two_workers_of_which_one_dies_leave_the_examples_of_one_process(cluster, samples, alone, tmp_path) -> None:
+    watcher = Listener(kill_one)
     end = collect(tmp_path, samples, cluster, watcher)
     assert (end.examples, end.failed, end.is_stopped) == (12, {}, False)
     assert watcher.ended == list(dict.fromkeys(watcher.ended))
@@ -115,34 +114,26 @@ def test_two_workers_leave_the_examples_of_one_process(cluster, samples, alone, 
 
 
 def test_a_stop_keeps_what_was_collected_and_the_same_call_goes_on(cluster, samples, alone, tmp_path) -> None:
+    """A row that fails stops no other. The copy has other paths, so that it is another row, and is found out by its
+    content alone."""
+    broken, copied, data = tmp_path / "broken.mp4", tmp_path / "copied.mp4", tmp_path / "data"
+    broken.write_bytes(b"no video")
+    copied.write_bytes(Path(samples[0].video_path or "").read_bytes())
+    failing = replace(samples[1], video_path=str(broken), name="broken")
+    rows = [samples[0], failing, replace(samples[0], video_path=str(copied), name="copy"), *samples[1:]]
     stop = threading.Event()
-    end = collect(tmp_path, samples, cluster, Listener(lambda count: stop.set() if count == 2 else None), stop)
+    end = collect(data, rows, cluster, Listener(lambda count: stop.set() if count == 4 else None), stop)
     assert end.is_stopped
     assert 2 <= end.examples < 12
     watcher = Listener()
-    again = collect(tmp_path, samples, cluster, watcher)
-    assert watcher.began == (12, end.examples)
-    assert (again.examples, again.before) == (12, end.examples)
-    assert {each.key for each in read_collection(tmp_path).examples} == {
-        each.key for each in read_collection(alone).examples
-    }
-
-
-def test_a_row_that_fails_stops_no_other_and_content_counts_once(cluster, samples, tmp_path) -> None:
-    """The copy has other paths, so that it is another row, and is found out by its content alone."""
-    broken, copied = tmp_path / "broken.mp4", tmp_path / "copied.mp4"
-    broken.write_bytes(b"no video")
-    copied.write_bytes(Path(samples[0].video_path or "").read_bytes())
-    rows = [
-        samples[0],
-        replace(samples[1], video_path=str(broken), name="broken"),
-        replace(samples[0], video_path=str(copied), name="copy"),
-        samples[2],
-    ]
-    end = collect(tmp_path / "data", rows, cluster)
-    assert (end.examples, end.repeated, list(end.failed)) == (2, 1, ["broken"])
-    assert [each.name for each in read_collection(tmp_path / "data").examples] == [samples[0].name, samples[2].name]
-    assert collect(tmp_path / "data", rows[2:], cluster).repeated == 1
+    again = collect(data, rows, cluster, watcher)
+    assert watcher.began is not None
+    assert watcher.began[0] == 14
+    assert (again.examples, again.before, again.repeated, list(again.failed)) == (12, end.examples, 1, ["broken"])
+    found = read_collection(data).examples
+    assert {each.key for each in found} == {each.key for each in read_collection(alone).examples}
+    assert not {"broken", "copy"} & {each.name for each in found}
+    assert collect(data, rows[2:4]).repeated == 1
 
 
 class Scripted:

@@ -1,4 +1,4 @@
-"""A head of ours taught in EAGLE-1's layout: stored as others publish theirs, and read back as one of them."""
+"""Heads of ours taught in EAGLE-1's and EAGLE-3's layout: stored as others publish theirs, and read back as such."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kit(played_rounds: ModuleType) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def target(make_llama: Any) -> LlamaForCausalLM:
-    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS)
+    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
     return made
 
 
@@ -41,9 +41,13 @@ def decoder(target: LlamaForCausalLM) -> LlamaDecoder:
     return LlamaDecoder.take_over(target)
 
 
-@pytest.fixture
-def taught(decoder: LlamaDecoder, tmp_path: Path) -> Path:
-    trainee = EagleTrainee(decoder, window=3, published=True)
+LAYERS = {"eagle": (), "eagle3": (1, 2, 4)}
+"""Layout -> the layers whose inputs are read; 4 is what leaves the last."""
+
+
+@pytest.fixture(params=LAYERS)
+def taught(decoder: LlamaDecoder, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    trainee = EagleTrainee(decoder, window=3, layout=request.param, layers=LAYERS[request.param])
     for number, weight in enumerate(trainee.head.parameters()):
         weight.data = weight + 0.2 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))
     info = AdapterInfo(
@@ -53,24 +57,27 @@ def taught(decoder: LlamaDecoder, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_the_folder_is_an_eagle1_head_to_others(
+def test_the_folder_is_a_published_head_to_others(
     taught: Path, decoder: LlamaDecoder, target: LlamaForCausalLM, kit: ModuleType, sink: Any
 ) -> None:
     """config.json and model.safetensors alone make the drafts that the reference makes; beside them lies the rest."""
     names = {path.name for path in taught.iterdir()}
     assert names == {"adapter.json", "config.json", "model.safetensors", "MODEL_CARD.md"}
-    tensors = {name: tensor.float() for name, tensor in load_file(taught / "model.safetensors").items()}
-    reference = Reference(Written(taught, json.loads((taught / "config.json").read_text()), tensors), target)
+    stored = load_file(taught / "model.safetensors")
+    tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in stored.items()}
+    config = json.loads((taught / "config.json").read_text())
+    layout = "eagle3" if "draft_vocab_size" in config else "eagle"
+    reference = Reference(Written(taught, config, tensors, LAYERS[layout]), target)
     (taught / "adapter.json").rename(taught.parent / "adapter.json")
     bare = read_adapter(str(taught))
-    assert (bare.kind, bare.config["layout"], bare.hidden_size, bare.vocabulary) == ("eagle", "eagle", 64, ROWS)
+    assert (bare.kind, bare.config["layout"], bare.hidden_size, bare.vocabulary) == ("eagle", layout, 64, ROWS)
     head = load_head(bare, decoder)
     assert head.window is None
     ids = kit.prompt_of(2, 8, ROWS)
     expected, _ = reference.chain([*ids[0].tolist(), 3], 4)
     one = kit.cached(decoder)
     drafter = EagleDrafter("head", head, one, frozenset())
-    one.keeps_features = True
+    one.keeps_features, one.reads = True, head.reads
     one.prefill(decoder.embed(ids), kit.NEVER)
     drafter.start(kit.PromptContext(ids[0].tolist(), one.prompt_embeddings, one.features))
     assert drafter.propose([3], 4, lambda: False).ids.tolist() == expected

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from closeness import assert_close
-from engines.training.collect_plan import CollectPlan
+from engines.training.collect_plan import AUTO, CollectPlan
 from engines.training.collecting import CollectEnd, Collecting
 from engines.training.eagle_trainee import EagleTrainee
 from engines.training.example import Example
@@ -41,6 +41,7 @@ class Listener:
         self.then = then
         self.began: tuple[int, int] | None = None
         self.ended: list[tuple[str, str | None]] = []
+        self.said: list[str] = []
 
     def begin(self, total: int, done_before: int) -> None:
         self.began = total, done_before
@@ -50,7 +51,7 @@ class Listener:
         self.then(len(self.ended))
 
     def say(self, sentence: str) -> None:
-        pass
+        self.said.append(sentence)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,9 @@ def collect(tiny_models: Any) -> Callable[..., CollectEnd]:
         flush_s: float = 1000.0,
         overwrite: bool = False,
         positions: int = 0,
+        layers: str = "",
     ) -> CollectEnd:
-        plan = CollectPlan(samples, TARGET, draft, settings, folder, overwrite, positions)
+        plan = CollectPlan(samples, TARGET, draft, settings, folder, overwrite, positions, layers)
         source = ExamplesHere(plan, loader=tiny_models, identity=lambda choice: f"the {choice.name}", needs_room=False)
         return Collecting(plan, source, shard_examples=4, flush_s=flush_s).run(
             watcher or Listener(), stop or threading.Event()
@@ -306,3 +308,39 @@ def test_an_observer_asks_for_the_missing_half(tiny_models, samples) -> None:
     observer = Observer(load("target"), load("draft"), SETTINGS)
     with pytest.raises(UserError, match="reads video and the sample has none"):
         observer.example(replace(samples[0], video_path=None), threading.Event())
+
+
+def test_layers_of_the_target_are_kept_when_asked_for(collect, tiny_models, samples, tmp_path) -> None:
+    """What enters them and what leaves the last, as one pass over prompt and answer has it; told before it is made."""
+    watcher = Listener()
+    target = tiny_models(TARGET, "target", lambda *_: None, threading.Event()).language_model
+    count = target.config.num_hidden_layers
+    end = collect(tmp_path / "data", samples[:2], watcher, draft=None, positions=5, layers=f"1,{count}")
+    assert (end.examples, end.failed) == (2, {})
+    (said,) = watcher.said
+    most = 2 * 32 * 4 * (5 + NEW_TOKENS)
+    assert said.endswith(
+        f"256 B for each position of an example: at most {most / 1024:.2f} KiB for 5 of the prompt and its answer."
+    )
+    collection = read_collection(tmp_path / "data")
+    example = StoredExamples(collection)[0]
+    assert (collection.layers, example.target_prompt) == ((1, count), 5)
+    assert example.layers.shape == (5 + NEW_TOKENS - 1, 64)
+    assert torch.equal(example.layers[:, 32:], example.target_features)
+    assert not torch.equal(example.layers[:, :32], example.target_features)
+    with pytest.raises(UserError, match="another layers"):
+        collect(tmp_path / "data", samples, draft=None, positions=5)
+
+
+@pytest.mark.parametrize("layers", ["0,1", "2,1", "1,1", "99", "1,2,x", ","])
+def test_layers_that_are_none_are_refused(collect, samples, tmp_path, layers) -> None:
+    with pytest.raises(UserError, match="--keep-layers must be auto"):
+        collect(tmp_path / "data", samples[:1], layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("count", "layers"), [(32, (2, 16, 29)), (40, (2, 20, 37)), (7, (2, 3, 4)), (4, (1, 2, 3)), (1, (1,))]
+)
+def test_auto_is_what_eagle3_reads(samples, count, layers) -> None:
+    plan = CollectPlan(samples[:1], TARGET, None, SETTINGS, Path("data"), layers=AUTO)
+    assert plan.layers_of(count) == layers

@@ -51,8 +51,6 @@ class AnswerComparison(QObject):
 
     def look(self, *_: object) -> None:
         """Compares what is there now."""
-        from evprof.metrics.comparison.answers import diff_of
-
         if not self._seen_by.isVisible():
             return
         self._pace.begin()
@@ -66,7 +64,11 @@ class AnswerComparison(QObject):
         if known == self._known:
             return
         self._known = known
-        self.diff = None if self.runs is None or self._is_too_long_yet() else diff_of(*self.runs)
+        self.diff = None
+        if self.runs is not None and not self._is_too_long_yet():
+            from evprof.metrics.comparison.answers import diff_of
+
+            self.diff = diff_of(*self.runs)
         self.changed.emit()
 
     def _is_too_long_yet(self) -> bool:

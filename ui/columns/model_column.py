@@ -68,6 +68,18 @@ _TOKENS, _NOTHING_YET, _PLAIN, _LACKING, _SILENT = range(5)
 """Pages of the answer."""
 
 
+def _is_lossy(column: ShownModel) -> bool:
+    from evprof.metrics.speculation.outcome import is_lossy
+
+    return column.is_answer and is_lossy(column.run)
+
+
+def _kind_read(column: ShownModel) -> str:
+    from evprof.metrics.configurations.settings_text import kind_read
+
+    return kind_read(column.run, column.role)
+
+
 def _plain_text() -> QPlainTextEdit:
     """Text without tokens, to read and copy."""
     made = QPlainTextEdit()
@@ -118,11 +130,9 @@ class ModelHead(QWidget):
 
     def show_column(self, column: ShownModel | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
-        from evprof.metrics.speculation.outcome import is_lossy
-
         model = column.run.info.models.get(column.role) if column else None
         part = self._part_of(column)
-        lossy = column is not None and column.is_answer and is_lossy(column.run)
+        lossy = column is not None and _is_lossy(column)
         known = (self._model, self._part.text(), not self._lossy.isHidden())
         if (model, part, lossy) != known or not self._name.text():
             self._model = model
@@ -255,8 +265,6 @@ class ModelColumn:
 
     def show_column(self, column: ShownModel | None, sample: Sample | None = None) -> None:
         """Shows one model of a run, or, before any run, just the input of a sample."""
-        from evprof.metrics.configurations.settings_text import kind_read
-
         is_new = column != self._column
         if is_new:
             self._column = column
@@ -267,7 +275,7 @@ class ModelColumn:
             self.frames.show_pictures(self.pictures, _lacking_pictures(column))
             self.strip.show_column(column)
             self.text.show_column(column)
-        self._show_player(kind_read(column.run, column.role) if column else READ_BY[self.side])
+        self._show_player(_kind_read(column) if column else READ_BY[self.side])
         if column is not None:
             sample = column.run.info.sample
         self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)

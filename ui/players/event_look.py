@@ -69,12 +69,13 @@ class EventLook:
     @property
     def words(self) -> str:
         """How much a picture gathers: `10 ms`, `25 k events`; where events fade, how fast: `10 ms · τ 3.3 ms`."""
-        from evprof.loaders.pictures.renderings import TAUS_IN_WINDOW
-
         if self.count is not None:
             return count_words(self.count)
-        fades = f" · τ {self.span_us / TAUS_IN_WINDOW / 1000:.2g} ms" if self.rendering in FADING else ""
-        return f"{span_words(self.span_us)}{fades}"
+        if self.rendering not in FADING:
+            return span_words(self.span_us)
+        from evprof.loaders.pictures.renderings import TAUS_IN_WINDOW
+
+        return f"{span_words(self.span_us)} · τ {self.span_us / TAUS_IN_WINDOW / 1000:.2g} ms"
 
     @property
     def text(self) -> str:
@@ -89,11 +90,11 @@ class EventLook:
     @classmethod
     def from_text(cls, text: str) -> Self:
         """What a settings file says; the defaults where that means nothing."""
-        from evprof.loaders.pictures.palette import PALETTES
-
         words = text.split()
         if len(words) < 4 or not words[2].isdecimal() or not words[3].isdecimal():
             return cls()
+        from evprof.loaders.pictures.palette import PALETTES
+
         rendering, palette, span_us, count = words[0], words[1], int(words[2]), int(words[3])
         if rendering not in rendering_texts() or palette not in (BY_THEME, *PALETTES):
             return cls()

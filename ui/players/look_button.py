@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QActionGroup, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtGui import QActionGroup, QFontMetricsF, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from ui.players.event_look import BY_THEME, COUNTS, SPANS_US, EventLook, count_words, rendering_texts, span_words
@@ -48,10 +48,19 @@ class LookButton(QToolButton):
         """Says what is chosen."""
         look = self._choice.look
         self.setText(look.words)
-        title = rendering_texts()[look.rendering].title
-        self.setToolTip(f"{title}; one picture gathers the last {look.words}.\nChoose how events are drawn here.")
+        if self.isVisible():
+            self._explain()
         self.resize(self.sizeHint())
         self.update()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._explain()
+
+    def _explain(self) -> None:
+        look = self._choice.look
+        title = rendering_texts()[look.rendering].title
+        self.setToolTip(f"{title}; one picture gathers the last {look.words}.\nChoose how events are drawn here.")
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         theme = self._themes.theme

@@ -16,12 +16,12 @@ from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.view.event_rates import Rates, Region
 from ui.players.event_look import EventArtist, EventLook
-from ui.players.rate_survey import RateSurvey
 
 if TYPE_CHECKING:
     from evprof.loaders.pictures.frame_folder import EventFrames
     from evprof.loaders.pictures.render import Picture
     from ui.players.event_windows import EventWindows
+    from ui.players.rate_survey import RateSurvey
 
 LONGEST_EDGE = 640
 """Players are small: larger video frames are scaled down by the decoder."""
@@ -149,6 +149,8 @@ class EventPictures:
 
     def _meant_survey(self) -> RateSurvey | None:
         """The survey of the region; None while nobody knows how long the recording is."""
+        from ui.players.rate_survey import RateSurvey
+
         if not self._windows.is_length_known:
             return None
         if self._survey is None or self._survey.region != self._region:

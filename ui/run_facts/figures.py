@@ -290,11 +290,13 @@ def cells_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells) -> 
 
 def runs_of(column: ShownModel | None, cell: Configuration | None) -> str:
     """`run 2`, `runs 2, 5, 8`, `60 runs`: what a column stands for; "" without one."""
-    from evprof.metrics.configurations.baselines import runs_text
-
     if cell is not None and len(cell.runs) > MOST_NUMBERS:
         return f"{len(cell.runs):,} runs"
-    return "" if column is None else runs_text(map(_number, cell.runs if cell is not None else [column.run]))
+    if column is None:
+        return ""
+    from evprof.metrics.configurations.baselines import runs_text
+
+    return runs_text(map(_number, cell.runs if cell is not None else [column.run]))
 
 
 def _number(run: RunLog) -> int:
@@ -315,9 +317,9 @@ def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO
 
 def column_heads(a: ShownModel | None, b: ShownModel | None) -> tuple[str, str]:
     """Column heads: the families; when those are the same, the one setting that differs, else run numbers."""
-    from evprof.metrics.configurations.settings_text import differences
-
     if a is not None and b is not None and a.run is not b.run and _family(a) == _family(b):
+        from evprof.metrics.configurations.settings_text import differences
+
         found = differences(a, b)
         if len(found) == 1 and max(len(setting.text) for setting in found[0]) <= LONGEST_HEAD:
             return found[0][0].text, found[0][1].text

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QLabel, QWidget
 
 from evprof.core.clock import monotonic_ns
 from evprof.view.columns import columns_of
 from evprof.view.lanes import Track
-from ui.runs.range_details import range_sections
-from ui.runs.run_details import DetailSection, span_sections
-from ui.runs.run_summary import summary_sections
-from ui.runs.token_details import drafted_sections, round_sections, token_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import GRID, ThemeHolder
@@ -21,6 +18,9 @@ from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head, sentence
+
+if TYPE_CHECKING:
+    from ui.runs.run_details import DetailSection
 
 INTERVAL_MS = 250
 COLUMN_PX = 10 * GRID
@@ -110,6 +110,13 @@ class Inspector(QWidget):
 
     def _found(self) -> list[DetailSection]:
         controller = self._controller
+        if not controller.runs:
+            return []
+        from ui.runs.range_details import range_sections
+        from ui.runs.run_details import span_sections
+        from ui.runs.run_summary import summary_sections
+        from ui.runs.token_details import drafted_sections, round_sections, token_sections
+
         match self._selection.chosen:
             case SpanRef(run_id, span_id):
                 run = controller.run(run_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ BETWEEN = "\x1f"
 FoldKey = tuple[str, str]
 """The key of a line that others lie below: (CELL, its name) or (REPEATS, the number of the request)."""
 
-Places = npt.NDArray[np.int64]
+Places: TypeAlias = "npt.NDArray[np.int64]"
 
 _ALIKE = ("mode", "role", "settings", "models", "speculation", "setup", "imported", "warmup", "profiled")
 """What the words of a run's line depend on, besides those that are told by themselves."""

@@ -9,7 +9,7 @@ from evprof.core.request import MEASURING, OF_MEASURING
 from evprof.core.vocabulary.generation import SAMPLING, GenerationSettings
 from evprof.core.vocabulary.inputs import OF_EVENTGPT, OF_IMAGES, READS
 from evprof.core.vocabulary.setting import Setting
-from evprof.core.vocabulary.settings import SETTINGS, with_value
+from evprof.core.vocabulary.settings import SETTINGS, setting_value, with_value
 from evprof.core.vocabulary.speculation import PARALLEL, SPECULATION
 from evprof.core.vocabulary.switches import LANGUAGE_MODEL, VISION
 from ui.settings.drafter_choice import UNTRAINED, chosen, settings_of
@@ -47,7 +47,7 @@ def controls() -> dict[str, Setting]:
 
 def value_of(settings: GenerationSettings, key: str) -> Any:
     """What a control shows of the settings; DRAFTER is a pair of drafter and adapter."""
-    return chosen(settings.speculation) if key == DRAFTER else settings.flat()[key]
+    return chosen(settings.speculation) if key == DRAFTER else setting_value(settings, key)
 
 
 def with_choice(settings: GenerationSettings, key: str, value: Any) -> GenerationSettings:

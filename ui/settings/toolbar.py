@@ -24,6 +24,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.modes import mode_of
 from ui.run_facts.run_text import mode_name
 from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import ICON, ExportButton, MenuButton, ModeButton, ModelButton, SettingsButton, ToolButton
@@ -191,7 +192,11 @@ class Toolbar(QFrame):
         """What else a model's fit depends on: the other model, where the mode takes two, and the settings."""
         other = self.form.target if role == DRAFT else self.form.draft
         is_alone = len(self.form.roles) == 1
-        return {"other": None if is_alone else other.to_json(), "settings": self.form.settings_in_force.to_json()}
+        return {
+            "other": None if is_alone else other.to_json(),
+            "settings": self.form.settings_in_force.to_json(),
+            "drafts": mode_of(self.form.mode).drafts,
+        }
 
     @property
     def settings_popover(self) -> SettingsPopover:

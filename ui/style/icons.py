@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QRectF, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QIcon, QImage, QPainter, QPixmap
+from PySide6.QtCore import QByteArray, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QIcon, QIconEngine, QImage, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
 from ui.style.theme import Theme
@@ -41,15 +41,44 @@ def _picture(name: str, color: str, pixels: float) -> QImage:
 
 
 def icon(name: str, theme: Theme, color: QColor | None = None, size: int = SIZE) -> QIcon:
-    """An icon in the text colour (or another), dim when disabled, for every screen there is and for pictures at 200 %.
+    """An icon in the text colour (or another), dim when disabled; at most `size` logical px wide.
 
-    Shown at its own `size` it is never scaled, and so never blurred.
+    It is drawn when it is shown, for the pixels it is shown on, and so never blurred.
     """
-    found = QIcon()
-    for scale in sorted({1.0, 2.0, *(screen.devicePixelRatio() for screen in QGuiApplication.screens())}):
-        found.addPixmap(pixmap(name, color or theme.text, scale, size), QIcon.Mode.Normal)
-        found.addPixmap(pixmap(name, theme.text_dim, scale, size), QIcon.Mode.Disabled)
-    return found
+    return QIcon(_LateIcon(name, color or theme.text, theme.text_dim, size))
+
+
+class _LateIcon(QIconEngine):
+    """Makes an icon's pictures when they are asked for."""
+
+    def __init__(self, name: str, color: QColor, dim: QColor, size: int) -> None:
+        super().__init__()
+        self._look = name, color, dim, size
+        self._drawn: dict[tuple[int, bool], QPixmap] = {}
+
+    def clone(self) -> QIconEngine:
+        return _LateIcon(*self._look)
+
+    def actualSize(self, size: QSize, _mode: QIcon.Mode, _state: QIcon.State) -> QSize:
+        edge = min(size.width(), size.height(), self._look[3])
+        return QSize(edge, edge)
+
+    def availableSizes(
+        self, _mode: QIcon.Mode = QIcon.Mode.Normal, _state: QIcon.State = QIcon.State.Off
+    ) -> list[QSize]:
+        return [QSize(self._look[3], self._look[3])]
+
+    def pixmap(self, size: QSize, mode: QIcon.Mode, _state: QIcon.State) -> QPixmap:
+        """`size` in the device's pixels."""
+        name, color, dim, _ = self._look
+        edge, is_dim = min(size.width(), size.height()), mode == QIcon.Mode.Disabled
+        if (edge, is_dim) not in self._drawn:
+            self._drawn[edge, is_dim] = pixmap(name, dim if is_dim else color, size=edge)
+        return self._drawn[edge, is_dim]
+
+    def paint(self, painter: QPainter, rect: QRect, mode: QIcon.Mode, state: QIcon.State) -> None:
+        scale = painter.device().devicePixelRatio()
+        painter.drawPixmap(rect, self.pixmap(rect.size() * scale, mode, state))
 
 
 def window_icon() -> QIcon:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,8 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from evprof.view.decimate import Floats
 
-Bools = npt.NDArray[np.bool_]
-Pixels = npt.NDArray[np.uint32]
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
+Pixels: TypeAlias = "npt.NDArray[np.uint32]"
 
 Edges = tuple[Floats, Floats]
 """Upper and lower end (px, downwards) of what is painted in each column of the device's pixels; NaN: nothing is."""
@@ -126,9 +127,13 @@ def _paint_ground(
 class _Room(threading.local):
     """Memory that pictures are worked out in, used again: as much of it anew for each takes longer than the work."""
 
-    def __init__(self) -> None:
-        self._pixels = np.empty((2, 0), dtype=np.uint32)
-        self._truths = np.empty((2, 0), dtype=np.bool_)
+    @cached_property
+    def _pixels(self) -> Pixels:
+        return np.empty((2, 0), dtype=np.uint32)
+
+    @cached_property
+    def _truths(self) -> Bools:
+        return np.empty((2, 0), dtype=np.bool_)
 
     def arrays(self, rows: int, columns: int) -> tuple[Pixels, Pixels, Bools, Bools]:
         """Two arrays of pixels and two of truths, of what was there before."""

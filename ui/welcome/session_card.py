@@ -12,13 +12,14 @@ from evprof.core.safe_text import one_line, plain
 from evprof.core.vocabulary.modes import mode_of
 from ui.style.theme import GRID, RADIUS, SMALL_PX, ThemeHolder
 from ui.welcome.recent_sessions import RecentSession
+from ui.welcome.start_page import CARD_PX
 from ui.welcome.thumbnails import SIZE
 from ui.widgets.elided import elided_text
 
 if TYPE_CHECKING:
     from evprof.session.summary import SessionSummary
 
-_PICTURE_PX = SIZE * 0.625
+_PICTURE_PX = SIZE * (CARD_PX / SIZE.width())
 _WORDS_PX = 5 * GRID
 
 

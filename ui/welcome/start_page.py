@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ui.style.theme import GRID, ThemeHolder
-from ui.welcome.recent_sessions import RecentSession
-from ui.welcome.session_card import SessionCard
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
+
+if TYPE_CHECKING:
+    from ui.welcome.recent_sessions import RecentSession
+    from ui.welcome.session_card import SessionCard
 
 OPENINGS = (
     ("demo", "Run the bundled demo", "primary"),
@@ -28,6 +31,9 @@ OPENINGS = (
 _PER_ROW = 3
 _NARROW_PX = 1100
 _LEFT_PX = 33 * GRID
+
+CARD_PX = 25 * GRID
+"""Width of a session's card in logical px."""
 
 
 class StartPage(QWidget):
@@ -49,10 +55,13 @@ class StartPage(QWidget):
         self.buttons: dict[str, QPushButton] = {}
         in_role(self, "panel").setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Start page")
+        self._right = QWidget()
         self._grid = QGridLayout()
+        self._grid.setAlignment(Qt.AlignmentFlag.AlignLeft)
         self._grid.setSpacing(2 * GRID)
         self._none = sentence()
         self._none.setText("Sessions that you save or close stand here, with a picture of how they looked.")
+        self._none.hide()
         self._lay_out()
         ground.installEventFilter(self)
         themes.changed.connect(self.update)
@@ -75,8 +84,8 @@ class StartPage(QWidget):
         self.close_button = in_role(QPushButton("Go to the window (Esc)"), "link")
         self.close_button.clicked.connect(self.leave)
         column.addWidget(self.close_button)
-        right = stacked(section_head("Recent sessions"), self._none, self._grid, None, spacing=2 * GRID)
-        inner = beside(left, right, spacing=6 * GRID)
+        stacked(section_head("Recent sessions"), self._none, self._grid, None, on=self._right, spacing=2 * GRID)
+        inner = beside(left, self._right, spacing=6 * GRID)
         margins = (4 * GRID, 5 * GRID, 4 * GRID, 4 * GRID)
         beside(None, inner, None, on=self, margins=margins)
 
@@ -94,6 +103,8 @@ class StartPage(QWidget):
 
     def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
         """Shows what was open lately."""
+        from ui.welcome.session_card import SessionCard
+
         for card in self.cards:
             card.hide()
             card.deleteLater()
@@ -105,6 +116,8 @@ class StartPage(QWidget):
 
     def _arrange(self) -> None:
         per_row = _PER_ROW if self._ground.width() >= _NARROW_PX else _PER_ROW - 1
+        # Room for a whole row, so that nothing moves when the sessions were looked up.
+        self._right.setFixedWidth(per_row * (CARD_PX + 2 * GRID) - 2 * GRID)
         for place, card in enumerate(self.cards):
             self._grid.addWidget(card, place // per_row, place % per_row)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QImage
@@ -14,9 +16,10 @@ from ui.state.recent import Recent
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.style.theme import ThemeHolder
-from ui.welcome.recent_sessions import look_up
 from ui.welcome.start_page import StartPage
-from ui.welcome.thumbnails import keep_thumbnail
+
+if TYPE_CHECKING:
+    from ui.welcome.recent_sessions import RecentSession
 
 
 class Welcome(QObject):
@@ -48,8 +51,12 @@ class Welcome(QObject):
     def open(self) -> None:
         """Shows the start page, with the sessions there are."""
         self.page.open()
-        recent = self._recent
-        self._errand.ask(lambda: look_up(recent))
+        self.look_up()
+
+    def look_up(self) -> None:
+        """Has the sessions looked up that the start page shows, unless it is left already."""
+        if not self.page.isHidden():
+            self._errand.ask(partial(_looked_up, self._recent))
 
     def _take_opened(self, _recording: object) -> None:
         self.page.leave()
@@ -64,6 +71,8 @@ class Welcome(QObject):
         self._recent.note_session(path)
         if not self.page.isHidden():
             return  # it covers what the picture is to show
+        from ui.welcome.thumbnails import keep_thumbnail
+
         picture = self._picture()
         self._session.in_background(lambda: keep_thumbnail(path, picture), lambda _: None)
 
@@ -76,3 +85,9 @@ class Welcome(QObject):
         """Remembers what is open, and waits for what is being read."""
         self.note()
         self._errand.wait()
+
+
+def _looked_up(recent: Recent) -> list[RecentSession]:
+    from ui.welcome.recent_sessions import look_up
+
+    return look_up(recent)

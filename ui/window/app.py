@@ -78,8 +78,6 @@ def run_window(
         window.resize(*size)
     else:
         fit_to_screen(window, room_on_screen(window))
-    if works is not None:
-        window.long_work.offer(works)
     net = DefectNet(window, report, LastRecords(window.controller))
     net.spread()
     fault_file = FaultFile()
@@ -93,6 +91,11 @@ def run_window(
         return host
 
     def begin() -> None:
+        if works is not None:
+            window.long_work.offer(works)
+        window.welcome.look_up()
+        if not paths and not demo and window.tour.is_new:
+            window.tour.begin()
         window.start_engine(make_host)
         window.abandoned.look()
         window.session.in_background(crashed_windows, partial(_tell_crashes, window))
@@ -103,9 +106,7 @@ def run_window(
     examiner = Examiner(examine_argv) if examine_argv else None
     window.toolbar.examiner = examiner
     if not paths and not demo:
-        window.welcome.open()
-        if window.tour.is_new:
-            window.painted.connect(window.tour.begin)
+        window.welcome.page.open()
     window.painted.connect(begin)
     window.show()
     code = application.exec()

@@ -21,6 +21,14 @@ class HelpPages:
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
 
+    def contents(self) -> None:
+        """Opens the first page."""
+        self.open(CONTENTS)
+
+    def troubleshooting(self) -> None:
+        """Opens the page of what may go wrong."""
+        self.open(TROUBLESHOOTING)
+
     def open(self, name: str) -> None:
         """Opens a page, or says in a sentence why not."""
         page = site_page(name) or page_source(name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QMainWindow, QToolButton, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunWarned
@@ -17,7 +17,6 @@ from evprof.core.run_info import FAILED
 from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
@@ -28,7 +27,6 @@ from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.clip_choice import identity, sample_name
-from ui.samples.file_drops import FileDrops
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
 from ui.state.cells import configuration_of, speculative_run
@@ -36,45 +34,32 @@ from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
-from ui.status.machine_note import MachineNote
 from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
-from ui.timeline.linking import Linking
 from ui.timeline.timeline_view import TimelineView
-from ui.traces.trace_pages import TracePages
-from ui.welcome.tour import Tour
-from ui.welcome.tour_steps import tour_steps
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
-from ui.window.abandoned_sessions import AbandonedSessions
 from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
-from ui.window.exporting import Exporting
-from ui.window.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
+from ui.window.deeds import deeds
 from ui.window.housekeeping import Housekeeping
+from ui.window.late_parts import LateParts
 from ui.window.layouts import Layouts
-from ui.window.opening import Opener
-from ui.window.panels import PANELS
-from ui.window.results import Results
 from ui.window.trace_viewer import TraceViewer
-from ui.window.ui_scale import UiScale
-from ui.window.window_dialogs import WindowDialogs
 from ui.window.window_memory import WindowMemory
-from ui.window.window_palette import WindowPalette
-from ui.work.long_work import LongWork
 from ui.work.requests import Requests, is_of_demo
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
 
 
-class MainWindow(QMainWindow):
+class MainWindow(LateParts):
     """Everything a person sees.
 
     Signals:
@@ -90,7 +75,6 @@ class MainWindow(QMainWindow):
         self._memory = WindowMemory(settings)
         self._is_painted = False
         self._is_divided = False
-        self.starts_anew = False
         self.selection = Selection(self)
         self.session = WindowSession(self)
         self.controller = RunController(self.session.recording, parent=self)
@@ -115,9 +99,6 @@ class MainWindow(QMainWindow):
     def _make_views(self) -> None:
         self.messages = MessageBar(self.holder)
         self.traces = TraceViewer(self.session, self.controller, self.messages.post)
-        self.results = Results(self.session, self, self.messages)
-        self.exporting = Exporting(self.session, self.controller, self, self.messages.post)
-        self.help = HelpPages(self.messages.post)
         recent = self.recent = self._memory.recent()
         self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
@@ -127,7 +108,6 @@ class MainWindow(QMainWindow):
         self.inspector = Inspector(self.selection, self.controller, self.holder)
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.timeline.offers.range_lines = self.inspector.lines
-        self.trace_pages = TracePages(self, self.controller, self.timeline, self.inspector, self.holder)
         self.status = StatusBar(self.selection, self.holder)
         self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
@@ -146,35 +126,8 @@ class MainWindow(QMainWindow):
         stacked(self.toolbar, rule(), (self.body, 1), self.status, on=ground, spacing=0)
         self.messages.float_over(self.body)
         self.setCentralWidget(ground)
-        self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages)
-        self.drops = FileDrops(self, self.holder, self.opener.look, self.opener.forget, self.open_paths)
-        self.opener.seen.connect(self.drops.overlay.show_opening)
         self.requests = Requests(self.controller, self.following, self.toolbar, self.messages.post)
         self.clips = Clips(self.pair, self.toolbar, self.samples, self.selection, self.messages)
-        self.dialogs = WindowDialogs(
-            self,
-            self.session,
-            self.controller,
-            self.selection,
-            self.holder,
-            toolbar=self.toolbar,
-            messages=self.messages,
-            runs=self.runs,
-        )
-        self.finding = WindowPalette(
-            self,
-            self.holder,
-            self.actions_by_name,
-            controller=self.controller,
-            selection=self.selection,
-            following=self.following,
-            timeline=self.timeline,
-            toolbar=self.toolbar,
-            samples=self.samples,
-        )
-        self.long_work = LongWork(
-            self, self.controller, self.holder, self.messages, open_paths=self.open_paths, show=self.status.show_work
-        )
         self.welcome = Welcome(
             self.session,
             self.controller,
@@ -183,17 +136,6 @@ class MainWindow(QMainWindow):
             ground=self.body,
             picture=lambda: self.body.grab().toImage(),
         )
-        self.machine = MachineNote(self.controller, self.status)
-        self.scale = UiScale(self._memory.settings, self.messages.post, self._start_anew)
-        steps = tour_steps(
-            self.welcome.page,
-            self.toolbar,
-            self.timeline,
-            self.comparison,
-            is_comparing=lambda: self.dialogs.is_comparing,
-            has_written=lambda: self.exporting.written > 0,
-        )
-        self.tour = Tour(steps, self.controller, self.holder, self, self._memory.settings)
         self._make_menu()
 
     def _make_menu(self) -> None:
@@ -212,14 +154,13 @@ class MainWindow(QMainWindow):
         self.controller.message.connect(self._take)
         self.controller.busy_changed.connect(self.pair.set_measuring)
         self.pair.link.watch(self.controller)
-        self.abandoned = AbandonedSessions(self.session, self.messages, self)
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.samples.refused.connect(self._refuse_sample)
-        for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.opener.listed):
+        for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.sample_opened):
             shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.requests.run_chosen)
-        self.timeline.clinic_requested.connect(self.dialogs.show_clinic)
+        self.timeline.clinic_requested.connect(self.later("dialogs.show_clinic"))
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
@@ -229,24 +170,23 @@ class MainWindow(QMainWindow):
         self._soon.timeout.connect(self._show_pair)
         self.selection.runs_changed.connect(self._show_pair_soon)
         self.session.opened.connect(self._show_recording)
-        self.session.opened.connect(self.dialogs.offer_training)
+        self.session.opened.connect(self.later("dialogs.offer_training"))
         self.session.saved.connect(self._note_saved)
         self.session.moved.connect(self._show_title)
         self.session.failed.connect(self.messages.post)
         self.pair.failed.connect(self.messages.post)
-        self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
+        self.speculation.clinic_asked.connect(self.later("dialogs.show_clinic"))
         self.speculation.baseline_asked.connect(self.runs.offer_baseline)
         for panel in (self.runs, self.speculation):
             panel.measuring_asked.connect(self.requests.measure_beside)
-        self.comparison.more_asked.connect(self.dialogs.show_comparison)
+        self.comparison.more_asked.connect(self.later("dialogs.show_comparison"))
         self.comparison.baseline_asked.connect(self.runs.offer_as_a)
-        self.long_work.queue.ended.connect(lambda _: self.machine.read())
         self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
         self.holder.changed.connect(self._restyle)
-        self.linking = Linking(self.timeline, self.actions_by_name["link"], self.messages.post)
         self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
-        self._connect_actions()
+        self.actions_by_name.connect_all(deeds(self))
+        self.welcome.page.asked.connect(lambda name: self.actions_by_name[name].trigger())
 
     def _connect_toolbar(self) -> None:
         toolbar = self.toolbar
@@ -254,66 +194,12 @@ class MainWindow(QMainWindow):
         toolbar.stop_requested.connect(self.controller.stop)
         toolbar.sample_opened.connect(self.show_sample)
         toolbar.paths_chosen.connect(self.open_paths)
-        self.opener.listed.connect(self.show_sample)
-        self.opener.trace_opened.connect(self.trace_pages.show_trace)
+        self.sample_opened.connect(self.show_sample)
         self.clips.cut_out.connect(self.show_sample)
-        toolbar.export_requested.connect(self.exporting.ask)
-        self.exporting.film_asked.connect(self.export_film)
+        toolbar.export_requested.connect(self.later("exporting.ask"))
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
         self.controller.busy_changed.connect(toolbar.set_busy)
-
-    def _connect_actions(self) -> None:
-        does: dict[str, Callable[[], object]] = {
-            "new_session": self.session.start_new,
-            "open_session": self.dialogs.ask_session,
-            "start_page": self.welcome.open,
-            "save_session": lambda: self.exporting.ask("session"),
-            "open_events": self.toolbar.browse_events,
-            "open_video": self.toolbar.browse_video,
-            "open_sequence": self.toolbar.browse_sequence,
-            "settings": self.toolbar.open_settings,
-            "run": self.toolbar.run,
-            "stop": self.controller.stop,
-            "demo": self.requests.run_demo,
-            **{entry.name: partial(self.body.toggle, entry.name) for entry in PANELS},
-            **self.timeline.deeds(),
-            "arrange": self.body.arrange,
-            "save_layout": self.layouts.ask,
-            "reset_layout": self.body.reset,
-            **self.runs.deeds(),
-            **self.pair.text_look.deeds(),
-            "distributions": self.dialogs.show_distributions,
-            "clinic": self.dialogs.show_clinic,
-            "training": self.dialogs.show_training,
-            "compare": self.dialogs.show_comparison,
-            "torch_trace": self.trace_pages.show_newest,
-            "import_results": self.results.browse,
-            "write_report": self.results.ask_report,
-            "link": self.linking.toggle,
-            "align_start": self.timeline.aligning.at_start,
-            "align_first_token": self.timeline.aligning.at_first_token,
-            "align_span": self.timeline.aligning.at_span,
-            "align_by": self.timeline.aligning.ask,
-            "queue": self.long_work.show_queue,
-            **{offer.name: partial(self.long_work.ask, offer.name) for offer in OFFERS},
-            OVERHEAD: self.measure_overhead,
-            FILM: self.export_film,
-            "theme": self.holder.toggle,
-            "larger": self.scale.larger,
-            "smaller": self.scale.smaller,
-            "usual_size": self.scale.usual,
-            "palette": self.finding.show_commands,
-            "find": self.finding.show_things,
-            "contents": lambda: self.help.open(CONTENTS),
-            "tour": self.begin_tour,
-            "troubleshooting": lambda: self.help.open(TROUBLESHOOTING),
-            "keys": lambda: self.dialogs.show_keys(self.actions_by_name.gestures()),
-            "about": lambda: self.dialogs.show_about(self.status.environment),
-            "quit": self.close,
-        }
-        self.actions_by_name.connect_all(does)
-        self.welcome.page.asked.connect(lambda name: self.actions_by_name[name].trigger())
 
     # Views.
 
@@ -425,11 +311,6 @@ class MainWindow(QMainWindow):
         if self.controller.has_host:
             self.session.begin()
 
-    def _start_anew(self) -> None:
-        """Closes the window; whoever waits for that starts the program again."""
-        self.starts_anew = True
-        self.close()
-
     def _refuse_sample(self, sample: Sample, sentence: str) -> None:
         self.recent.forget_sample(sample)
         self.messages.post(sentence)
@@ -444,20 +325,6 @@ class MainWindow(QMainWindow):
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
         undo = partial(self.controller.marks.add, mark)
         self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
-
-    def measure_overhead(self) -> None:
-        """Asks to measure what recording costs on the engine's device."""
-        self.long_work.ask(OVERHEAD, {"device": self.machine.device})
-
-    def export_film(self) -> None:
-        """Asks for a film of the runs on show."""
-        try:
-            given = {"session": str(self.session.on_disk())} if self.controller.runs else {}
-        except UserError as error:
-            self.messages.post(error.sentence, "warn")
-            return
-        shown = dict.fromkeys(str(run_id) for run_id in self.selection.runs if run_id is not None)
-        self.long_work.ask(FILM, given | {"runs": ",".join(shown)})
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
@@ -482,7 +349,7 @@ class MainWindow(QMainWindow):
             self.session.is_idle
             and not self.welcome.is_busy
             and self.pair.is_idle
-            and not self.opener.is_busy
+            and not (self.is_made("opener") and self.opener.is_busy)
             and not self.comparison.errand.is_busy
             and not any(panel.is_busy for panel in self._following_panels)
         )
@@ -517,6 +384,7 @@ class MainWindow(QMainWindow):
         if not self._is_painted:
             self._is_painted = True
             QTimer.singleShot(0, self, self.painted.emit)
+            QTimer.singleShot(0, self, self.make_late_parts)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Keys that no view wanted go to the timeline."""
@@ -540,13 +408,6 @@ class MainWindow(QMainWindow):
     def dropEvent(self, event: QDropEvent) -> None:
         """They are to be opened."""
         self.drops.drop(event)
-
-    def open_paths(self, paths: Sequence[str], *, waits: bool = False) -> None:
-        """Opens files and folders of any kind, soon; what cannot be opened is told in the message bar.
-
-        `waits`: opens before returning and raises UserError instead (pictures).
-        """
-        (self.opener.open_now if waits else self.opener.open)(paths)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""

@@ -11,10 +11,10 @@ from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import KEPT
-from ui.window.exporting import Post
 
 if TYPE_CHECKING:
     from evprof.run.tensorboard import TensorBoard
+    from ui.window.exporting import Post
 
 
 class TraceViewer(QObject):

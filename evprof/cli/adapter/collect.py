@@ -64,7 +64,8 @@ def _carry_out(
 
     draft = None if options.no_draft else _choice(options.draft, options)
     target = replace(_choice(options.target, options), clip=None)
-    plan = CollectPlan(samples, target, draft, settings, options.output, options.overwrite, options.keep_positions)
+    kept = options.keep_positions, options.keep_layers
+    plan = CollectPlan(samples, target, draft, settings, options.output, options.overwrite, *kept)
     if cluster is None:
         return Collecting(plan).run(progress, stop)
     from engines.training.cluster_examples import ClusterExamples

@@ -36,6 +36,13 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
         help="with --no-draft: how much of the prompt's end is kept, at least the window of the head that is to learn "
         "from it; 0: all (default: %(default)s)",
     )
+    group.add_argument(
+        "--keep-layers",
+        metavar="auto|N,N,N",
+        default="",
+        help="also keep what enters these layers of the target, which EAGLE-3 heads (train --size published=3) learn "
+        "from; auto: the third, the middle one and the last but two",
+    )
     for key in ("clip", "device", "dtype"):
         add_setting(group, SETTINGS[key])
     group = parser.add_argument_group("answers")

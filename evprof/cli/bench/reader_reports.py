@@ -49,6 +49,7 @@ _SESSIONS: tuple[Column, ...] = (
     ("", "{step}"),
     ("which is to", "{does}"),
     ("seconds", "{seconds:.2f}"),
+    ("of the processor", "{cpu_s:.2f}"),
     ("memory of the process", lambda row: "" if row["peak_mb"] is None else f"{row['peak_mb']:.0f} MB"),
 )
 _COVERAGE: tuple[Column, ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from evprof.cli.run.speculation_lines import clinic_lines, round_lines
 from evprof.cli.terminal.console import Console
@@ -11,13 +12,23 @@ from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import plain
 from evprof.core.units import amount_text, bytes_text, count_text, ms_text
+from evprof.metrics.configurations.gathering import by_sample, configurations_of, sample_key
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures import decoding, kv_cache
 from evprof.metrics.figures.energy import energy_document
 from evprof.metrics.figures.loading import Loading, loading_of, part_times_ms
 from evprof.metrics.figures.partition import shape_of
-from evprof.metrics.figures.stages import END_TO_END, span_ms, stage_ms, unattributed_ms, wall_ms, widest_basis
+from evprof.metrics.figures.stages import (
+    END_TO_END,
+    span_ms,
+    stage_ms,
+    total_ms,
+    unattributed_ms,
+    wall_ms,
+    widest_basis,
+)
 from evprof.metrics.figures.throttling import throttle_sentence
 from evprof.metrics.speculation.outcome import acceptance
 
@@ -34,10 +45,23 @@ def print_runs(
 
     `has_rounds`: every round of speculation has a line of its own. `processes`: how much engine processes differ here.
     """
+    beside = by_sample(known or runs)
     for index, run in enumerate(runs):
         if index:
             console.print()
-        print_run(run, list(known or runs), console, has_rounds=has_rounds, processes=processes)
+        print_run(run, beside.get(sample_key(run), []), console, has_rounds=has_rounds, processes=processes)
+
+
+def print_configurations(runs: Sequence[RunLog], console: Console) -> None:
+    """Runs by configuration: how many count, how many did not finish, and their mean times, from what is kept."""
+    listed = configurations_of([run for run in runs if run.info.is_over])
+    basis = widest_basis([column.runs for column in listed])
+    lines: list[list[str]] = [["configuration", "runs", "failed", f"total, {basis}", "decode a token"]]
+    for column in listed:
+        figures = [partial(total_ms, basis=basis), decoding.decode_ms_per_token]
+        means = [ms_text(mean_of(column, read)) for read in figures]
+        lines.append([column.label, f"{len(column.runs):,}", str(column.failures or ""), *means])
+    console.table(lines)
 
 
 def print_run(

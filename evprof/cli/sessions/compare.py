@@ -166,8 +166,9 @@ def _tell_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     warmups = sum(run.info.warmup for run in kept)
     again = len(runs) - len(kept)
     profiled = sum(run.info.profiled and not run.info.warmup for run in kept)
-    taken = {run.run_id for column in configurations_of(kept) for run in column.runs}
-    cold = sum(run.info.is_cold and is_comparable(run) and run.run_id not in taken for run in kept)
+    cold_ones = {run.run_id for run in kept if run.info.is_cold and is_comparable(run)}
+    taken = {run.run_id for column in configurations_of(kept) for run in column.runs} if cold_ones else set()
+    cold = len(cold_ones - taken)
     for count, what in ((warmups, "warm-up"), (cold, "cold"), (profiled, "profiled"), (again, "begun again later")):
         if count:
             console.note(f"{path}: left out: {count} run{'s' if count > 1 else ''} ({what})")

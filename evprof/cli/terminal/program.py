@@ -29,10 +29,18 @@ def engine_argv() -> list[str]:
 
 
 @contextlib.contextmanager
-def resting_collector() -> Iterator[None]:
-    """Python's garbage collector rests while the window is loaded: it finds nothing then, and takes a twentieth of the
-    start. The window's own housekeeping collects from its first picture on."""
+def loading_window() -> Iterator[None]:
+    """Around the import of the window's modules and its start: all that would hold its first picture up waits.
+
+    Python's garbage collector rests: it finds nothing then, and takes a twentieth of the start. The window's own
+    housekeeping collects from its first picture on, and has numpy imported then.
+    """
+    from ui.style.late_numpy import put_off_numpy
+    from ui.style.source_reading import spare_sources
+
     gc.disable()
+    spare_sources()
+    put_off_numpy()
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +22,12 @@ class IntTable:
     """Equally long int64 columns that grow; views handed out stay valid."""
 
     def __init__(self, columns: int) -> None:
-        self._data: Ints = np.empty((columns, 64), dtype=np.int64)
+        self._columns = columns
         self._length = 0
+
+    @cached_property
+    def _data(self) -> Ints:
+        return np.empty((self._columns, 64), dtype=np.int64)
 
     def __len__(self) -> int:
         return self._length

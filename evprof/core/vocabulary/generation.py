@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.plain import Plain
+from evprof.core.records import DRAFT
 from evprof.core.vocabulary.inputs import READS, VIDEO_FAMILIES, InputSettings, of_events, of_families
 from evprof.core.vocabulary.setting import INPUT, LOSSY, ROUNDED, Setting, Situation, Words, setting, settings_in
 from evprof.core.vocabulary.speculation import SPECULATION, SpeculationSettings, where_length_counts
@@ -175,11 +176,10 @@ class GenerationSettings(Plain):
         """All settings by name, one level deep."""
         return {entry.key: getattr(getattr(self, entry.group) if entry.group else self, entry.key) for entry in OF_RUN}
 
-    @property
-    def as_drafting(self) -> GenerationSettings:
-        """As the model sees them that drafts for another: its visual tokens may be pruned apart."""
+    def taken_by(self, role: str, *, drafts: bool) -> GenerationSettings:
+        """As a role's model takes them: the draft's visual tokens may be pruned apart where it `drafts` for another."""
         asked = self.speculation
-        if asked.draft_keep is None:
+        if asked.draft_keep is None or role != DRAFT or not drafts:
             return self
         pruned = replace(self.switches, visual_keep=asked.draft_keep, prune_by=asked.draft_prune_by)
         return replace(self, switches=pruned)

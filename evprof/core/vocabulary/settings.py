@@ -40,6 +40,12 @@ def choices_of(key: str) -> tuple[str, ...]:
     return tuple(str(value) for value in SETTINGS[key].known if value is not None)
 
 
+def setting_value(settings: GenerationSettings, key: str) -> Any:
+    """One setting of a run."""
+    group = SETTINGS[key].group
+    return getattr(getattr(settings, group) if group else settings, key)
+
+
 def with_value(settings: GenerationSettings, key: str, value: Any) -> GenerationSettings:
     """The same settings but for one. Raises KeyError for a key that nobody knows."""
     group = SETTINGS[key].group

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
-from evprof.loaders.pictures.render import EVENTGPT_COLORS, Picture, SliceTime
+from evprof.loaders.pictures.palette import EVENTGPT_PALETTE
+from evprof.loaders.pictures.render import Picture, SliceTime
 from evprof.loaders.pictures.representations import flat_index, inside
 
 WHOLE_US = 100_000
@@ -59,9 +60,10 @@ def draw_bin(events: EventArray, *, width: int, height: int) -> Picture:
     """
     shown = inside(events, width, height)
     flat = flat_index(shown, width)
-    picture = np.repeat(EVENTGPT_COLORS[:1], height * width, axis=0)
+    colors = EVENTGPT_PALETTE.polarities
+    picture = np.repeat(colors[:1], height * width, axis=0)
     for polarity in (0, 1):
-        picture[flat[shown.p == polarity]] = EVENTGPT_COLORS[1 + polarity]
+        picture[flat[shown.p == polarity]] = colors[1 + polarity]
     return picture.reshape(height, width, 3)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evprof.core.errors import UserError
 from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.paths import reason
-from evprof.loaders.pictures.png import read_png
-from evprof.loaders.pictures.render import Picture
+
+if TYPE_CHECKING:
+    from evprof.loaders.pictures.render import Picture
 
 MAX_FILES = 100_000
 MAX_READ_BYTES = 2 << 30
@@ -85,6 +87,8 @@ def load_event_frames(folder: str | Path, count: int | None = None) -> EventFram
 
     A file chosen twice is read once and appears twice. Raises UserError.
     """
+    from evprof.loaders.pictures.png import read_png
+
     paths = frame_paths(folder)
     if count is not None:
         if count < 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import numpy.typing as npt
 Color = tuple[int, int, int]
 """Red, green, blue, each 0…255."""
 
-Colors = npt.NDArray[np.uint8]
+Colors: TypeAlias = "npt.NDArray[np.uint8]"
 """uint8 [n, 3], RGB."""
 
 

@@ -6,6 +6,7 @@ It knows events and pixels, no files.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,8 @@ from evprof.core.events import EventArray
 from evprof.loaders.pictures.palette import EVENTGPT_PALETTE
 from evprof.loaders.pictures.representations import canvas_size, flat_index, inside
 
-Picture = npt.NDArray[np.uint8]
+Picture: TypeAlias = "npt.NDArray[np.uint8]"
 """uint8 [height, width, 3], RGB."""
-
-EVENTGPT_COLORS: npt.NDArray[np.uint8] = EVENTGPT_PALETTE.polarities
-"""No event, p = 0, p = 1: white, blue, red (reference: EventGPT's generate_event_image)."""
 
 EVENTGPT_FRAMES = 5
 """EventGPT's number of event frames."""
@@ -104,4 +102,4 @@ def _draw_many(flat: npt.NDArray[np.intp], p: npt.NDArray[np.uint8], pixels: int
     np.maximum.at(latest, flat, order)
     palette = (latest & 1).astype(np.uint8)
     palette += latest > 0
-    return np.take(EVENTGPT_COLORS, palette, axis=0)
+    return np.take(EVENTGPT_PALETTE.polarities, palette, axis=0)

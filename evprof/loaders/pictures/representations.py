@@ -5,13 +5,15 @@ It knows no colours (see `evprof.loaders.pictures.renderings`) and no files.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 
-Floats = npt.NDArray[np.float32]
+Floats: TypeAlias = "npt.NDArray[np.float32]"
 
 _CHUNK = 1 << 15
 """Events worked on at once, so that intermediate arrays stay in the processor's cache."""

@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,7 @@ those have next to no spread, and limits without bounds."""
 _SEED = 20_240_601
 _PICKS_AT_ONCE = 1 << 20
 
-Values = npt.NDArray[np.float64]
+Values: TypeAlias = "npt.NDArray[np.float64]"
 Interval = tuple[float, float]
 
 
@@ -288,5 +289,5 @@ def student_quantile(freedom: float) -> float:
     return z + sum(term / freedom**power for power, term in enumerate(terms, start=1))
 
 
-_STUDENT = np.array((12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.30600, 2.26216, 2.22814))
+_STUDENT = (12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691, 2.36462, 2.30600, 2.26216, 2.22814)
 """By degrees of freedom from 1."""

@@ -112,11 +112,16 @@ def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Compara
 
     found: dict[tuple[Circumstance, str], None] = {}
     base = listed[baseline]
-    whole = [_values(column.runs) for column in listed]
+    known: _Known = {}
+    whole = [_values(column.runs, known) for column in listed]
     for column, told in zip(listed, whole, strict=True):
         if column is not base:
             one, two = on_machines_of_both(base, column)
-            sides = (whole[baseline], told) if one is base.runs and two is column.runs else (_values(one), _values(two))
+            sides = (
+                (whole[baseline], told)
+                if one is base.runs and two is column.runs
+                else (_values(one, known), _values(two, known))
+            )
             found |= dict.fromkeys(_differences(*sides))
     ordered = sorted(found, key=lambda entry: CIRCUMSTANCES.index(entry[0]))
     values = whole if ordered else []
@@ -140,13 +145,19 @@ def comparability(listed: Sequence[Configuration], baseline: int = 0) -> Compara
     )
 
 
-def _values(runs: Iterable[RunLog]) -> Values:
+_Told = list[tuple[tuple["Circumstance", str], "Value"]]
+
+_Known = dict[tuple[object, ...], tuple[object, _Told]]
+"""What was read off objects, by their ids; they are held here, so that no other is of the same id meanwhile."""
+
+
+def _values(runs: Iterable[RunLog], known: _Known) -> Values:
     """What runs tell of every circumstance, each value once; of numbers with a tolerance the median."""
     from statistics import median
 
     found: dict[tuple[Circumstance, str], dict[Value, None]] = {}
     numbers: dict[tuple[Circumstance, str], list[float]] = {}
-    for told, count in _told(runs):
+    for told, count in _told(runs, known):
         for (circumstance, of), value in told:
             if circumstance.tolerance and not isinstance(value, str):
                 numbers.setdefault((circumstance, of), []).extend([value] * count)
@@ -157,8 +168,11 @@ def _values(runs: Iterable[RunLog]) -> Values:
     }
 
 
-def _told(runs: Iterable[RunLog]) -> Iterator[tuple[list[tuple[tuple[Circumstance, str], Value]], int]]:
-    """What runs tell of circumstances, and how many tell it: thousands share what little there is to read."""
+def _told(runs: Iterable[RunLog], known: _Known) -> Iterator[tuple[_Told, int]]:
+    """What runs tell of circumstances, and how many tell it: thousands share what little there is to read.
+
+    `known` is what was read of samples already, which all columns share.
+    """
     from evprof.metrics.comparison.circumstances import CIRCUMSTANCES, meters
 
     parts = {
@@ -166,8 +180,8 @@ def _told(runs: Iterable[RunLog]) -> Iterator[tuple[list[tuple[tuple[Circumstanc
         "machine": [entry for entry in CIRCUMSTANCES if entry.aspect not in (PROMPT, SAMPLE, METER)],
         "meter": [entry for entry in CIRCUMSTANCES if entry.aspect == METER],
     }
-    # Held here, so that no other object is of the same id meanwhile.
-    seen: dict[tuple[object, ...], tuple[object, list[tuple[tuple[Circumstance, str], Value]], int]] = {}
+    own: _Known = {}
+    counts: dict[tuple[object, ...], int] = {}
     for run in runs:
         info = run.info
         sampled = meters(run)
@@ -178,17 +192,16 @@ def _told(runs: Iterable[RunLog]) -> Iterator[tuple[list[tuple[tuple[Circumstanc
         }
         for part, objects in told_of.items():
             key = (part, *sorted(sampled.items())) if part == "meter" else (part, *map(id, objects))
-            known = seen.get(key)
-            if known is None:
+            counts[key] = counts.get(key, 0) + 1
+            read = known if part == "sample" else own
+            if key not in read:
                 told = [
                     ((circumstance, of), value)
                     for circumstance in parts[part]
                     for of, value in circumstance.told_by(run).items()
                 ]
-                seen[key] = objects, told, 1
-            else:
-                seen[key] = known[0], known[1], known[2] + 1
-    return ((told, count) for _, told, count in seen.values())
+                read[key] = objects, told
+    return (((known if key[0] == "sample" else own)[key][1], count) for key, count in counts.items())
 
 
 def _differences(one: Values, two: Values) -> list[tuple[Circumstance, str]]:

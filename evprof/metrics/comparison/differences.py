@@ -5,18 +5,22 @@ Everything is a mean over the samples that both measured, of every sample over i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.figures.stages import END_TO_END
 
 if TYPE_CHECKING:
-    from evprof.metrics.arithmetic.statistics import Interval
+    from evprof.metrics.arithmetic.statistics import Interval, Values
     from evprof.metrics.configurations.gathering import Configuration
     from evprof.metrics.estimates.estimates import ProcessSpread
+    from evprof.metrics.estimates.observations import Layout
     from evprof.metrics.figures.partition import Block
 
 TOKEN_MATCH_DEFINITION = "same id at the same position"
@@ -26,6 +30,8 @@ UNATTRIBUTED, OVERLAP, REMAINDER = "unattributed", "overlap", "remainder"
 cannot be told, because only one side measured it."""
 
 _NOTHING_MS = 1e-6
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -107,27 +113,86 @@ def contributions_of(
     from evprof.metrics.figures.partition import name_of
     from evprof.metrics.figures.stages import MODEL_ONLY
 
-    pairs, whole = _with_totals(pairs, basis)
+    (before, after), whole = _with_totals(pairs, basis)
     names = [name_of(block) for block in blocks] + [UNATTRIBUTED] * (basis != MODEL_ONLY)
     read = reader_of or part_reader
     readers = {name_of(block): read(block) for block in blocks} | {UNATTRIBUTED: stages.unattributed_ms}
-    before, after = ([_parts(run, readers) for run in runs] for runs in (pairs.before, pairs.after))
     found, is_all_told = [], {name for block in blocks for name in block} >= set(stages_of(basis))
     for name in names:
-        values = [part[name] for part in before], [part[name] for part in after]
-        one, two = _known(values[0]), _known(values[1])
-        if one is not None and two is not None:
-            delta = fmean(two) - fmean(one)
-            found.append(_entry(name, delta, whole, _interval(pairs, readers[name], delta, processes)))
-        elif any(value is not None for side in values for value in side):
+        one, two = before.read(readers[name]), after.read(readers[name])
+        if one.is_whole and two.is_whole:
+            delta = fmean(two.means.tolist()) - fmean(one.means.tolist())
+            found.append(_entry(name, delta, whole, _interval(one, two, delta, processes)))
+        elif one.is_known.any() or two.is_known.any():
             is_all_told = False
     if whole is not None and abs(left := whole - sum(part["delta_ms"] for part in found)) > _NOTHING_MS:
         found.append(_entry(OVERLAP if is_all_told else REMAINDER, left, whole, None))
     return found
 
 
-def _parts(runs: Sequence[RunLog], readers: Mapping[str, Callable[[RunLog], float | None]]) -> dict[str, float | None]:
-    return {name: mean_of_repeats(runs, read) for name, read in readers.items()}
+class _Side:
+    """The runs of one side of a pair, one after the other, each sample's repeats together."""
+
+    def __init__(self, samples: Sequence[Sequence[RunLog]], file: str) -> None:
+        from evprof.metrics.estimates.observations import groups_of
+
+        self._samples = samples
+        self._file = file
+        self.runs = [run for runs in samples for run in runs]
+        counts = [len(runs) for runs in samples]
+        self.groups = groups_of(np.repeat(np.arange(len(samples)), counts), len(samples))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What its runs share."""
+        from evprof.metrics.estimates.observations import Layout
+
+        return Layout.of_runs(self.runs, self._file)
+
+    def read(self, read: Callable[[RunLog], float | None]) -> _FigureOfSide:
+        """A figure of every run."""
+        return _FigureOfSide(self, np.array([read(run) for run in self.runs], dtype=np.float64))
+
+    def where(self, keep: Mask) -> _Side:
+        """Some of the samples."""
+        return self if keep.all() else _Side(_kept(self._samples, keep.tolist()), self._file)
+
+
+@dataclass(frozen=True, eq=False)
+class _FigureOfSide:
+    """A figure of every run of a side; NaN where a run does not have it."""
+
+    side: _Side
+    values: Values
+
+    @cached_property
+    def means(self) -> Values:
+        """Of every sample the mean over its repeats; NaN where one of them does not have it."""
+        from evprof.metrics.estimates.observations import means_of
+
+        return means_of(self.values, self.side.groups)
+
+    @property
+    def is_known(self) -> Mask:
+        """Which samples have it."""
+        return ~np.isnan(self.means)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all have it: a mean over some of the samples would not add up."""
+        return bool(self.is_known.all())
+
+    def where(self, keep: Mask) -> _FigureOfSide:
+        """Of some of the samples."""
+        return self if keep.all() else _FigureOfSide(self.side.where(keep), self.values[np.repeat(keep, self._counts)])
+
+    @property
+    def _counts(self) -> list[int]:
+        return [len(runs) for runs in self.side._samples]
+
+
+def _sides(pairs: Matched) -> tuple[_Side, _Side]:
+    return _Side(pairs.before, pairs.files[0]), _Side(pairs.after, pairs.files[1])
 
 
 class PartReaders:
@@ -158,51 +223,32 @@ def part_reader(block: Block) -> Callable[[RunLog], float | None]:
     return lambda run: measured_ms(run, shape_of(run), block)
 
 
-def _with_totals(pairs: Matched, basis: str) -> tuple[Matched, float | None]:
+def _with_totals(pairs: Matched, basis: str) -> tuple[tuple[_Side, _Side], float | None]:
     """The runs whose totals are known, both of a pair, and the difference of those; all runs where no total is."""
     from statistics import fmean
 
     from evprof.metrics.figures import stages
 
-    before, after = (
-        [mean_of_repeats(runs, partial(stages.total_ms, basis=basis)) for runs in side]
-        for side in (pairs.before, pairs.after)
-    )
-    if pairs.is_paired:
-        both = [one is not None and two is not None for one, two in zip(before, after, strict=True)]
-        keeps = both, both
-    else:
-        keeps = [one is not None for one in before], [two is not None for two in after]
-    if not (any(keeps[0]) and any(keeps[1])):
-        return pairs, None
-    kept = replace(pairs, before=_kept(pairs.before, keeps[0]), after=_kept(pairs.after, keeps[1]))
-    one, two = (
-        fmean(total for total, keep in zip(totals, keep_of, strict=True) if keep and total is not None)
-        for totals, keep_of in zip((before, after), keeps, strict=True)
-    )
-    return kept, two - one
+    sides = _sides(pairs)
+    one, two = (side.read(partial(stages.total_ms, basis=basis)) for side in sides)
+    both = one.is_known & two.is_known if pairs.is_paired else None
+    keep, keep_two = (one.is_known, two.is_known) if both is None else (both, both)
+    if not (keep.any() and keep_two.any()):
+        return sides, None
+    whole = fmean(two.means[keep_two].tolist()) - fmean(one.means[keep].tolist())
+    return (sides[0].where(keep), sides[1].where(keep_two)), whole
 
 
 def _kept(samples: Sequence[list[RunLog]], keeps: Sequence[bool]) -> list[list[RunLog]]:
     return [runs for runs, keep in zip(samples, keeps, strict=True) if keep]
 
 
-def _known(values: Sequence[float | None]) -> list[float] | None:
-    """The values when all of them are known: a mean over some of the samples would not add up."""
-    known = [value for value in values if value is not None]
-    return known if len(known) == len(values) else None
-
-
-def _interval(
-    pairs: Matched, read: Callable[[RunLog], float | None], delta: float, processes: ProcessSpread | None
-) -> Interval | None:
+def _interval(one: _FigureOfSide, two: _FigureOfSide, delta: float, processes: ProcessSpread | None) -> Interval | None:
     """The interval of a difference, which is `delta` over all runs."""
-    from evprof.metrics.estimates.estimates import difference_of, observe
+    from evprof.metrics.estimates.estimates import difference_of
+    from evprof.metrics.estimates.observations import Observations
 
-    before, after = (
-        observe((run for runs in side for run in runs), read, file)
-        for side, file in zip((pairs.before, pairs.after), pairs.files, strict=True)
-    )
+    before, after = (Observations.read(figure.values, figure.side.layout) for figure in (one, two))
     found = difference_of(before, after, processes)
     if found is None or found.interval is None:
         return None
@@ -221,7 +267,7 @@ def _entry(name: str, delta_ms: float, whole: float | None, interval: tuple[floa
 
 def generation(baseline: RunLog, other: RunLog) -> dict[str, float | None]:
     """Ratio of decode times as decoded-token ratio (n - 1: the first is prefill's) times time-per-token ratio."""
-    return _generation([[baseline]], [[other]])
+    return generation_of(Matched([[baseline]], [[other]], is_paired=False))
 
 
 def configuration_generation(baseline: Configuration, other: Configuration) -> dict[str, float | None]:
@@ -231,41 +277,27 @@ def configuration_generation(baseline: Configuration, other: Configuration) -> d
 
 def generation_of(pairs: Matched) -> dict[str, float | None]:
     """The same of runs that were matched already."""
-    before, after = pairs.before, pairs.after
-    if pairs.is_paired:
-        both = [bool(_steps(one) and _steps(two)) for one, two in zip(before, after, strict=True)]
-        before, after = _kept(before, both), _kept(after, both)
-    return _generation(before, after)
+    from statistics import fmean
 
-
-def _steps(runs: Sequence[RunLog]) -> float | None:
+    from evprof.metrics.comparison.rows import ratio_of
     from evprof.metrics.figures import decoding
 
-    return mean_of_repeats(runs, decoding.decode_steps)
-
-
-def _generation(before: Sequence[list[RunLog]], after: Sequence[list[RunLog]]) -> dict[str, float | None]:
-    from evprof.metrics.comparison.rows import ratio_of
-
-    counts = [_mean([_steps(runs) for runs in side]) for side in (before, after)]
-    each = [_ms_per_token(side) for side in (before, after)]
+    sides = _sides(pairs)
+    steps, times = ([side.read(read).means for side in sides] for read in (decoding.decode_steps, _decode_ms))
+    if pairs.is_paired:
+        both = (steps[0] > 0) & (steps[1] > 0)
+        steps, times = ([values[both] for values in of] for of in (steps, times))
+    counts = [fmean(known) if (known := values[~np.isnan(values)].tolist()) else None for values in steps]
+    each = list(map(_ms_per_token, steps, times))
     tokens, per_token = ratio_of(counts[1], counts[0]), ratio_of(each[1], each[0])
     product = None if tokens is None or per_token is None else tokens * per_token
     return {"token_count_ratio": tokens, "time_per_token_ratio": per_token, "product": product}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    from statistics import fmean
-
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def _ms_per_token(samples: Sequence[list[RunLog]]) -> float | None:
+def _ms_per_token(steps: Values, times: Values) -> float | None:
     """Decode time of all samples by their decoded tokens."""
-    found = [(_steps(runs), mean_of_repeats(runs, _decode_ms)) for runs in samples]
-    known = [(steps, time) for steps, time in found if steps and time is not None]
-    return sum(time for _, time in known) / sum(steps for steps, _ in known) if known else None
+    known = (steps > 0) & ~np.isnan(times)
+    return sum(times[known].tolist()) / sum(steps[known].tolist()) if known.any() else None
 
 
 def _decode_ms(run: RunLog) -> float | None:

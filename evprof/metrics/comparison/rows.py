@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from evprof.core.run_log import RunLog
 from evprof.metrics.figures.stages import END_TO_END
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.figures import FigureReading
     from evprof.metrics.configurations.gathering import Configuration
-    from evprof.metrics.estimates.estimates import Estimate, Observation, ProcessSpread
-    from evprof.metrics.estimates.observations import Observations
+    from evprof.metrics.estimates.estimates import Estimate, ProcessSpread
+    from evprof.metrics.estimates.observations import Layout, Observations
     from evprof.metrics.figures.partition import StagePartition
 
 TOTAL = "total_ms"
@@ -74,11 +76,12 @@ def comparison_rows(
     `processes`: how much engine processes differ on the machine that measured, where that is known.
     """
     from evprof.metrics.comparison.figures import compared_figures
+    from evprof.metrics.estimates.observations import Layout
     from evprof.metrics.figures.partition import shape_of
 
     shaped = [[(run, shape_of(run)) for run in column.runs] for column in listed]
     shapes = {shape for runs in shaped for _, shape in runs}
-    known = [_observations(column) for column in listed]
+    known = [Layout.of_runs(column.runs, column.session) for column in listed]
     rows = []
     for reading in compared_figures(basis, shapes):
         measured = [_measured(*entry, reading) for entry in zip(listed, known, shaped, strict=True)]
@@ -101,7 +104,6 @@ class _Measured:
 
     column: Configuration
     observations: Observations
-    in_order: list[float]
 
     def __bool__(self) -> bool:
         return bool(self.observations)
@@ -109,7 +111,7 @@ class _Measured:
     @property
     def count(self) -> int:
         """Of how many samples, or repeats of one request, the value is made."""
-        return len({entry.sample for entry in self.observations}) if self.column.is_cell else len(self.observations)
+        return self.observations.side.sample_count if self and self.column.is_cell else len(self.observations)
 
     @property
     def value(self) -> float | None:
@@ -128,29 +130,14 @@ class _Against:
     note: str = ""
 
 
-def _observations(column: Configuration) -> list[Observation]:
-    """Of every run what it shares with others, without a value."""
-    from evprof.metrics.estimates.estimates import observe
-
-    return observe(column.runs, lambda _: 0.0, column.session)
-
-
 def _measured(
-    column: Configuration,
-    known: Sequence[Observation],
-    runs: Sequence[tuple[RunLog, StagePartition]],
-    reading: FigureReading,
+    column: Configuration, layout: Layout, runs: Sequence[tuple[RunLog, StagePartition]], reading: FigureReading
 ) -> _Measured:
-    from evprof.metrics.estimates.observations import Observation, Observations
+    from evprof.metrics.estimates.observations import Observations
 
-    found, in_order, is_timed = [], [], reading.figure.is_timed
-    for (_, sample, scene, session, began_s, machine), (run, shape) in zip(known, runs, strict=True):
-        read = reading.read(run, shape)
-        if read is not None:
-            value = float(read)
-            found.append(Observation(value, sample, scene, session if is_timed else "", began_s, machine))
-            in_order.append(value)
-    return _Measured(column, Observations(found), in_order)
+    values = np.array([reading.read(run, shape) for run, shape in runs], dtype=np.float64)
+    shared = layout if reading.figure.is_timed else layout.of_one_process
+    return _Measured(column, Observations.read(values, shared))
 
 
 def _row(
@@ -236,10 +223,10 @@ def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
     """Of totals whose first ones look like warm-up that nobody set apart."""
     from evprof.metrics.arithmetic import statistics
 
-    counted = [(found, statistics.warmup_count(found.in_order)) for found in measured]
+    counted = [(found, statistics.warmup_count(found.observations.values)) for found in measured]
     return [
-        f"{found.column.label}: the first {count} of {len(found.in_order)} runs took much longer than those after, as "
-        f"if still warming up, and {'is' if count == 1 else 'are'} in the figures."
+        f"{found.column.label}: the first {count} of {len(found.observations)} runs took much longer than those after, "
+        f"as if still warming up, and {'is' if count == 1 else 'are'} in the figures."
         for found, count in counted
         if count
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from evprof.core.records import STAGES
 from evprof.core.run_info import FINISHED
@@ -74,7 +75,7 @@ class Sweep:
 
     def places(self) -> list[float]:
         """The amounts, ascending."""
-        return sorted({shown for run in self.runs if (shown := self.axis.read(run)) is not None})
+        return sorted(place for place in self._by_place if place is not None)
 
     def points(self, read: Read, across: Read | None = None) -> tuple[list[float], list[float], list[Hashable]]:
         """Amount (or what `across` reads), the figure, and the sample of every run that has them."""
@@ -84,7 +85,14 @@ class Sweep:
 
     def at(self, place: float) -> list[RunLog]:
         """The runs that saw so much."""
-        return [run for run in self.runs if self.axis.read(run) == place]
+        return self._by_place.get(place, [])
+
+    @cached_property
+    def _by_place(self) -> dict[float | None, list[RunLog]]:
+        found: dict[float | None, list[RunLog]] = {}
+        for run in self.runs:
+            found.setdefault(self.axis.read(run), []).append(run)
+        return found
 
 
 def sweeps_of(runs: Iterable[RunLog], axis: SweepAxis = FRAMES) -> list[Sweep]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, student_quantile
 from evprof.metrics.estimates.interval_parts import Sides, both_ways, joined, mean_part
-from evprof.metrics.estimates.observations import Observation, ObservedSide, Read, are_apart, observe, shared
+from evprof.metrics.estimates.observations import Observation, Observations, Read, are_apart, observe, shared
 
 __all__ = [
     "Estimate",
@@ -88,7 +88,7 @@ def mean_of(values: Sequence[Observation], processes: ProcessSpread | None = Non
     """
     if not values:
         return None
-    side = ObservedSide.of(values)
+    side = Observations.of(values).side
     counts, sessions = (len(values),), (len(side.sessions),)
     if len(values) < FEWEST:
         return Estimate(side.mean, None, counts, sessions, note="fewer than three runs")
@@ -139,7 +139,7 @@ def _compared(
         interval,
         (len(sides.base.observations), len(sides.other.observations)),
         (len(sides.base.sessions), len(sides.other.sessions)),
-        len(sides.base.by_sample) if sides.is_paired else None,
+        sides.base.sample_count if sides.is_paired else None,
         note,
         (below, above),
     )

@@ -51,12 +51,12 @@ def mean_part(side: ObservedSide) -> Interval | None:
     """Of the mean of one engine process or several."""
     parts: list[Interval | None] = []
     if len(side.sessions) > 1:
-        parts.append(both_ways(_reach(np.array([*side.by_session().values()]))))
+        parts.append(both_ways(_reach(np.array([*side.by_session.values()]))))
     if len(side.scenes) >= FEWEST:
         values = side.by_scene(side.scenes)
         if found := mean_interval(values.tolist()):
             parts.append((found[0] - side.mean, found[1] - side.mean))
-        if len(side.observations) == len(side.by_sample):
+        if len(side.observations) == side.sample_count:
             return joined(parts)  # what neighbours have in common cannot be told from what scenes are like
     return joined(parts if len(side.sessions) > 1 else [*parts, _level_in_time(side)])
 
@@ -72,7 +72,7 @@ class Sides:
     @property
     def is_paired(self) -> bool:
         """Whether both have the same samples."""
-        return self.base.by_sample.keys() == self.other.by_sample.keys()
+        return self.base.has_samples_of(self.other)
 
     @property
     def is_apart(self) -> bool:
@@ -82,7 +82,7 @@ class Sides:
     @property
     def is_repeated(self) -> bool:
         """Whether samples were asked more than once."""
-        return all(len(side.observations) > len(side.by_sample) for side in (self.base, self.other))
+        return all(len(side.observations) > side.sample_count for side in (self.base, self.other))
 
     @property
     def units(self) -> tuple[float, float]:
@@ -130,7 +130,7 @@ class Sides:
 
     def _processes(self) -> Interval:
         one, two = (
-            {name: value / unit for name, value in side.by_session().items()}
+            {name: value / unit for name, value in side.by_session.items()}
             for side, unit in zip((self.base, self.other), self.units, strict=True)
         )
         if self.is_apart:
@@ -146,7 +146,10 @@ class Sides:
     @cached_property
     def _columns(self) -> tuple[Values, Values]:
         """The side and the place in order of every run."""
-        return np.array([float(side) for _, side in self._runs]), np.linspace(-0.5, 0.5, len(self._runs))
+        counts = len(self.base.observations), len(self.other.observations)
+        sides, began_s = np.repeat([0.0, 1.0], counts), [*self.base.began_s, *self.other.began_s]
+        ordered = sides if self.is_apart else sides[np.argsort(began_s, kind="stable")]
+        return ordered, np.linspace(-0.5, 0.5, len(sides))
 
     @cached_property
     def _took_turns(self) -> bool:
@@ -190,8 +193,7 @@ class Sides:
 
 def _level_in_time(side: ObservedSide) -> Interval | None:
     """Of the mean, for these samples: repeats in order of time."""
-    values = np.array([entry.value for entry in side.observations])
-    samples = [entry.sample for entry in side.observations]
+    values, samples = side.observations.values, side.observations.layout.samples
     return _about(side.mean, values, np.ones((len(values), 1)), 0, samples=samples, groups=np.zeros(len(values)))
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain
 from operator import itemgetter
 from pathlib import PurePath
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.statistics import Values
@@ -22,6 +22,8 @@ from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.configurations.machines import machine_of, on_common_machines
 
 Read = Callable[[RunLog], float | None]
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 class Observation(NamedTuple):
@@ -36,14 +38,204 @@ class Observation(NamedTuple):
     machine: str = ""
 
 
-_VALUE, _SAMPLE, _SESSION, _BEGAN, _MACHINE = map(itemgetter, (0, 1, 3, 4, 5))
-_SAMPLE_AND_SCENE = itemgetter(1, 2)
+_FACTS = ("sample", "scene", "session", "began_s", "machine")
+"""Everything of an observation but its value."""
 
 
-def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observation]:
+_MOST_TAKEN = 8
+"""Parts of a layout that are remembered."""
+
+Groups = list[tuple[int, npt.NDArray[np.intp], npt.NDArray[np.intp]]]
+"""Groups of equally many values together: how many, the groups' numbers, the places of their values (a row each)."""
+
+
+class Layout:
+    """What observations share, without their values: worked out once for all figures that are read off the same runs.
+
+    `samples`, `scenes` and so on are theirs, one after the other as they came.
+    """
+
+    def __init__(
+        self,
+        samples: Sequence[Hashable],
+        scenes: Sequence[Hashable],
+        sessions: Sequence[str],
+        began_s: Sequence[float],
+        machines: Sequence[str],
+    ) -> None:
+        self.columns = samples, scenes, sessions, began_s, machines
+        self.samples, self.scenes, self.sessions, self.began_s, self.machines = self.columns
+        self._taken: dict[bytes, Layout] = {}
+
+    @staticmethod
+    def of_runs(runs: Iterable[RunLog], file: str = "") -> Layout:
+        """Of runs; see `observe`."""
+        return Layout.of_rows([_facts_of(run, file) for run in runs])
+
+    @staticmethod
+    def of_rows(rows: Sequence[Sequence[Any]]) -> Layout:
+        """Of samples, scenes, processes, times and machines."""
+        return Layout(*(zip(*rows, strict=True) if rows else ((),) * len(_FACTS)))
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def taken(self, places: npt.NDArray[np.intp]) -> Layout:
+        """Only the observations at these places. Figures lack for the same runs, so that it is remembered."""
+        key = places.tobytes()
+        found = self._taken.get(key)
+        if found is None:
+            if len(self._taken) >= _MOST_TAKEN:
+                self._taken.clear()
+            chosen = places.tolist()
+            found = self._taken[key] = Layout(*([column[place] for place in chosen] for column in self.columns))
+        return found
+
+    @cached_property
+    def of_one_process(self) -> Layout:
+        """The same as if one engine process had made all: for figures that are no times."""
+        return Layout(self.samples, self.scenes, ("",) * len(self), self.began_s, self.machines)
+
+    @cached_property
+    def is_timed(self) -> bool:
+        """Whether it is known what came after what."""
+        return len(set(self.began_s)) > 1
+
+    @cached_property
+    def distinct(self) -> dict[str, set[Any]]:
+        """The different samples, engine processes and machines."""
+        return {name: set(getattr(self, name)) for name in ("samples", "sessions", "machines")}
+
+    @cached_property
+    def order(self) -> npt.NDArray[np.intp]:
+        """The places in order of time, one engine process after the other: their clocks may differ."""
+        return np.lexsort((np.array(self.began_s, dtype=np.float64), _codes(self.sessions)[0]))
+
+    @cached_property
+    def ordered(self) -> Layout:
+        """Itself in that order."""
+        order = self.order
+        return self if (np.diff(order) == 1).all() else self.taken(order)
+
+    @cached_property
+    def sample_codes(self) -> tuple[npt.NDArray[np.intp], dict[Hashable, int]]:
+        """The number of every observation's sample, and the samples by number."""
+        return _codes(self.samples)
+
+    @cached_property
+    def by_sample(self) -> Groups:
+        """The repeats of every sample."""
+        codes, known = self.sample_codes
+        return groups_of(codes, len(known))
+
+    @cached_property
+    def pairs(self) -> dict[tuple[Hashable, Hashable], None]:
+        """Every sample with its scene, in order."""
+        return dict.fromkeys(zip(self.samples, self.scenes, strict=True))
+
+    @cached_property
+    def scene_of(self) -> dict[Hashable, Hashable]:
+        """The scene of every sample."""
+        return dict(zip(self.samples, self.scenes, strict=True))
+
+    @cached_property
+    def by_scene(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], dict[Hashable, int]]:
+        """Of every such pair the numbers of scene and sample, and the scenes by number."""
+        codes, known = _codes([scene for _, scene in self.pairs])
+        number = self.sample_codes[1]
+        return codes, np.array([number[sample] for sample, _ in self.pairs], dtype=np.intp), known
+
+    @cached_property
+    def by_session(self) -> tuple[dict[str, list[int]], Groups]:
+        """The repeats of every sample within an engine process, and of each process the numbers of its groups."""
+        sessions, names = _codes(self.sessions)
+        samples, known = self.sample_codes
+        both, codes = np.unique(sessions * len(known) + samples, return_inverse=True)
+        of = both // len(known)
+        found = {name: np.flatnonzero(of == number).tolist() for name, number in names.items()}
+        return found, groups_of(codes, len(both))
+
+
+def _codes(values: Sequence[_Key]) -> tuple[npt.NDArray[np.intp], dict[_Key, int]]:
+    """Numbers in the place of values, and the number of each, by first appearance."""
+    known: dict[_Key, int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.intp), known
+
+
+def groups_of(codes: npt.NDArray[np.intp], count: int) -> Groups:
+    """The places of equal numbers below `count`."""
+    sizes = np.bincount(codes, minlength=count)
+    places, starts = np.argsort(codes, kind="stable"), np.cumsum(sizes) - sizes
+    return [
+        (size, of := np.flatnonzero(sizes == size), places[starts[of][:, None] + np.arange(size)])
+        for size in np.unique(sizes).tolist()
+    ]
+
+
+def means_of(values: Values, groups: Groups) -> Values:
+    """The mean of every group; NaN where one value is."""
+    found = np.empty(sum(len(of) for _, of, _ in groups))
+    for size, of, places in groups:
+        each = values[places]
+        # Of two the sum is rounded once, as that of `fsum` is.
+        found[of] = each.sum(axis=1) / size if size <= 2 else [math.fsum(row) / size for row in each.tolist()]
+    return found
+
+
+class Observations(Sequence[Observation]):
+    """Values of one side with what they share, as columns."""
+
+    def __init__(self, values: Values, layout: Layout) -> None:
+        self.values = values
+        self.layout = layout
+
+    @staticmethod
+    def of(entries: Sequence[Observation]) -> Observations:
+        """The same as columns."""
+        if isinstance(entries, Observations):
+            return entries
+        return Observations(
+            np.array([entry.value for entry in entries], dtype=np.float64),
+            Layout.of_rows([entry[1:] for entry in entries]),
+        )
+
+    @staticmethod
+    def read(values: Values, layout: Layout) -> Observations:
+        """Of a figure that some runs may lack: NaN."""
+        return Observations(values, layout).only(~np.isnan(values))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, place: int) -> Observation: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Observation]: ...
+
+    def __getitem__(self, place: int | slice) -> Observation | Sequence[Observation]:
+        return list(self)[place]
+
+    def __iter__(self) -> Iterator[Observation]:
+        return map(Observation, self.values.tolist(), *self.layout.columns)
+
+    def only(self, mask: Sequence[bool] | npt.NDArray[np.bool_]) -> Observations:
+        """Those where `mask` holds."""
+        places = np.flatnonzero(mask)
+        return self if len(places) == len(self) else Observations(self.values[places], self.layout.taken(places))
+
+    @cached_property
+    def side(self) -> ObservedSide:
+        """All of them in order of time."""
+        return ObservedSide.of(self)
+
+
+def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> Observations:
     """The figure of every run that has it. `file`, the session's, stands for the engine process of runs of ours that
     do not name theirs."""
-    return [Observation(value, *_facts_of(run, file)) for run in runs if (value := read(run)) is not None]
+    kept = [(run, value) for run in runs if (value := read(run)) is not None]
+    values = np.array([value for _, value in kept], dtype=np.float64)
+    return Observations(values, Layout.of_runs((run for run, _ in kept), file))
 
 
 def _facts_of(run: RunLog, file: str) -> tuple[Any, ...]:
@@ -90,66 +282,72 @@ def _began_s(run: RunLog) -> float:
 class ObservedSide:
     """Observations of one side in order of time, one engine process after the other: their clocks may differ."""
 
-    observations: tuple[Observation, ...]
+    observations: Observations
 
     @staticmethod
-    def of(values: Iterable[Observation]) -> ObservedSide:
+    def of(values: Sequence[Observation]) -> ObservedSide:
         """Observations in any order; at least one."""
-        ordered = (sorted(entries, key=_BEGAN) for entries in _by_process(values).values())
-        return ObservedSide(tuple(chain.from_iterable(ordered)))
+        found = Observations.of(values)
+        layout = found.layout
+        is_ordered = layout.ordered is layout
+        return ObservedSide(found if is_ordered else Observations(found.values[layout.order], layout.ordered))
+
+    @property
+    def _layout(self) -> Layout:
+        return self.observations.layout
+
+    @property
+    def sample_count(self) -> int:
+        """How many samples it has."""
+        return len(self._layout.sample_codes[1])
 
     @cached_property
-    def by_sample(self) -> dict[Hashable, float]:
-        """Of every sample the mean of its repeats."""
-        return _means(map(_SAMPLE, self.observations), map(_VALUE, self.observations))
+    def by_sample(self) -> Values:
+        """Of every sample, in order of first appearance, the mean of its repeats."""
+        return means_of(self.observations.values, self._layout.by_sample)
+
+    def has_samples_of(self, other: ObservedSide) -> bool:
+        """Whether both have the same samples."""
+        return self._layout.sample_codes[1].keys() == other._layout.sample_codes[1].keys()
 
     @cached_property
     def mean(self) -> float:
         """The mean over samples."""
-        return fmean(self.by_sample.values())
+        return fmean(self.by_sample.tolist())
 
-    @cached_property
+    @property
     def sessions(self) -> tuple[str, ...]:
         """Its engine processes."""
-        return tuple(dict.fromkeys(map(_SESSION, self.observations)))
+        return tuple(self._layout.by_session[0])
 
-    @cached_property
-    def scenes(self) -> dict[Hashable, list[Hashable]]:
-        """The samples of every scene, in order of time."""
-        found: dict[Hashable, list[Hashable]] = {}
-        for sample, scene in dict.fromkeys(map(_SAMPLE_AND_SCENE, self.observations)):
-            found.setdefault(scene, []).append(sample)
-        return found
+    @property
+    def began_s(self) -> Sequence[float]:
+        """When each was made."""
+        return self._layout.began_s
+
+    @property
+    def scenes(self) -> Collection[Hashable]:
+        """The scenes, in order of time."""
+        return self._layout.by_scene[2].keys()
 
     @property
     def is_timed(self) -> bool:
         """Whether it is known what came after what."""
-        return len(set(map(_BEGAN, self.observations))) > 1
+        return self._layout.is_timed
 
     def by_scene(self, scenes: Iterable[Hashable]) -> Values:
         """Of every scene one value: their mean is the side's, their spread that of sums over scenes."""
-        each = len(self.by_sample) / len(self.scenes)
-        known, mean, listed = self.by_sample, self.mean, self.scenes
-        aside = [sum([known[sample] - mean for sample in listed[scene]]) / each for scene in scenes]
-        return self.mean + np.array(aside)
-
-    def by_session(self) -> dict[str, float]:
-        """Of every engine process the mean over samples."""
-        found = _by_process(self.observations)
-        return {name: ObservedSide(tuple(entries)).mean for name, entries in found.items()}
-
-
-class Observations(tuple[Observation, ...]):
-    """Observations of one side that are compared again and again: what they come to is worked out once."""
+        of, samples, known = self._layout.by_scene
+        each = self.sample_count / len(known)
+        aside = np.bincount(of, weights=(self.by_sample - self.mean)[samples], minlength=len(known)) / each
+        return self.mean + aside[[known[scene] for scene in scenes]]
 
     @cached_property
-    def side(self) -> ObservedSide:
-        """All of them in order of time."""
-        return ObservedSide.of(self)
-
-
-def _side(values: Sequence[Observation]) -> ObservedSide:
-    return values.side if isinstance(values, Observations) else ObservedSide.of(values)
+    def by_session(self) -> dict[str, float]:
+        """Of every engine process the mean over samples."""
+        names, groups = self._layout.by_session
+        means = means_of(self.observations.values, groups).tolist()
+        return {name: fmean([means[place] for place in places]) for name, places in names.items()}
 
 
 def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[ObservedSide, ObservedSide]:
@@ -158,48 +356,40 @@ def shared(base: Sequence[Observation], other: Sequence[Observation]) -> tuple[O
     Of several machines that both have a sample is one on each: every pair is of one machine. A sample is of one scene,
     the base's, whatever file of it either side read (a recording, or frames drawn from it).
     """
-    if len(set(map(_MACHINE, chain(base, other)))) > 1:
-        base, other = on_common_machines(base, other, _MACHINE, _SAMPLE)
-    if len(set(map(_MACHINE, base))) > 1 and not are_apart(base, other):
-        base, other = (
-            [entry._replace(sample=(entry.machine, entry.sample)) for entry in side] for side in (base, other)
-        )
-    for key in (_SESSION, _SAMPLE):
-        have = [set(map(key, side)) for side in (base, other)]
+    one, two = Observations.of(base), Observations.of(other)
+    if len(_machines(one, two)) > 1:
+        one, two = map(Observations.of, on_common_machines(one, two, _MACHINE, _SAMPLE))
+        if len(_machines(one, two)) > 1 and not are_apart(one, two):
+            one, two = (
+                Observations.of([entry._replace(sample=(entry.machine, entry.sample)) for entry in side])
+                for side in (one, two)
+            )
+    for key in ("sessions", "samples"):
+        have = one.layout.distinct[key], two.layout.distinct[key]
         both = have[0] & have[1]
         if both:
-            base, other = (
-                side if len(both) == len(has) else [entry for entry in side if key(entry) in both]
-                for side, has in zip((base, other), have, strict=True)
+            one, two = (
+                side if len(both) == len(has) else side.only([entry in both for entry in getattr(side.layout, key)])
+                for side, has in zip((one, two), have, strict=True)
             )
-    scenes = dict(map(_SAMPLE_AND_SCENE, base))
-    if any(scenes.get(sample, scene) != scene for sample, scene in map(_SAMPLE_AND_SCENE, other)):
-        other = [entry._replace(scene=scenes.get(entry.sample, entry.scene)) for entry in other]
-    return _side(base), _side(other)
+    scenes = one.layout.scene_of
+    if any(scenes.get(sample, scene) != scene for sample, scene in two.layout.pairs):
+        two = Observations.of([entry._replace(scene=scenes.get(entry.sample, entry.scene)) for entry in two])
+    return one.side, two.side
 
 
-def are_apart(base: Iterable[Observation], other: Iterable[Observation]) -> bool:
+_SAMPLE, _MACHINE = itemgetter(1), itemgetter(5)
+
+
+def are_apart(base: Sequence[Observation], other: Sequence[Observation]) -> bool:
     """Whether the sides are known to have no sample that one machine measured for both."""
-    sides = list(base), list(other)
-    machines = {machine for side in sides for machine in map(_MACHINE, side)}
+    sides = Observations.of(base), Observations.of(other)
+    machines = _machines(*sides)
     if "" in machines or len(machines) < 2:
         return False
-    one, two = ({(entry.machine, entry.sample) for entry in side} for side in sides)
+    one, two = (set(zip(side.layout.machines, side.layout.samples, strict=True)) for side in sides)
     return not one & two
 
 
-def _by_process(values: Iterable[Observation]) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = {}
-    for entry in values:
-        found.setdefault(entry[3], []).append(entry)
-    return found
-
-
-def _means(keys: Iterable[Hashable], values: Iterable[float]) -> dict[Hashable, float]:
-    found: dict[Hashable, list[float]] = {}
-    for key, value in zip(keys, values, strict=True):
-        if key in found:
-            found[key].append(value)
-        else:
-            found[key] = [value]
-    return {key: listed[0] if len(listed) == 1 else math.fsum(listed) / len(listed) for key, listed in found.items()}
+def _machines(one: Observations, two: Observations) -> set[str]:
+    return one.layout.distinct["machines"] | two.layout.distinct["machines"]

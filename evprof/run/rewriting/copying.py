@@ -5,6 +5,7 @@ Everything is read and written a few megabytes at a time; what the disk changed 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -33,7 +34,7 @@ from evprof.session.schema import FORMAT
 from evprof.session.store import Copies, SessionFile
 from evprof.session.summaries.opened import OpenedSession, open_session
 from evprof.session.summaries.runs import StoredRun
-from evprof.session.summary_writing import INFO_COLUMNS, KeptFigures
+from evprof.session.summary_writing import CopiedSummary, KeptFigures, changed_values
 
 _AT_ONCE = 200
 _BYTES_AT_ONCE = 8 << 20
@@ -74,8 +75,8 @@ class SourceSession:
     runs_on: int = 0
     groups_on: int = 0
     dropped: Dropped = field(default_factory=Dropped)
-    change: Callable[[RunInfo], RunInfo] = lambda info: info
-    """What else becomes of a run's facts, before its numbers move on."""
+    change: Callable[[RunInfo], dict[str, Any]] = lambda _: {}
+    """What else becomes of a run's facts: plain values by field."""
 
     @property
     def runs(self) -> dict[int, RunLog]:
@@ -197,16 +198,21 @@ def _chunk(
     """A chunk as it is copied; None where nothing of it is."""
     _, stream, row_count, first_ns, last_ns, content, *_ = values
     reading.renew()
-    _, columns = reading.unpacked(values)
+    try:
+        of_rows = chunk.run_ids(row_count, content)
+    except chunk.ChunkError as error:
+        raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
     left_out = source.dropped.leaves_out(stream)
-    mask = np.isin(columns[0], ids)
+    mask = np.isin(of_rows, ids)
     if left_out:
-        mask &= ~np.isin(columns[0], list(left_out))
+        mask &= ~np.isin(of_rows, np.fromiter(left_out, dtype=np.int64))
     if not mask.any():
         return None
-    run_ids = [int(run_id) + source.runs_on for run_id in np.unique(columns[0][mask])]
-    if mask.all() and not source.runs_on:
-        return stream, row_count, first_ns, last_ns, content, run_ids
+    run_ids = [int(run_id) + source.runs_on for run_id in np.unique(of_rows[mask])]
+    if mask.all():
+        moved = chunk.moved_on(content, source.runs_on) if source.runs_on else content
+        return stream, row_count, first_ns, last_ns, moved, run_ids
+    _, columns = reading.unpacked(values)
     kept = [_masked(column, mask) for column in columns]
     kept[0] = kept[0] + source.runs_on
     return stream, len(kept[0]), first_ns, last_ns, chunk.pack(stream, kept), run_ids
@@ -222,44 +228,64 @@ def _masked(column: Any, mask: Any) -> Any:
 def _copy_infos(
     file: SessionFile, source: SourceSession, reading: SessionReading, runs: dict[int, RunLog], watch: Watch
 ) -> None:
+    from evprof.metrics.run_summary import COLUMNS, summary_of
+
     hashes: dict[int, list[tuple[str, str, str | None]]] = {}
     for run_id, kind, path, content_hash in _rows(reading, "samples"):
         hashes.setdefault(run_id, []).append((kind, path, content_hash))
-    numbers = sorted(runs)
-    for start in range(0, len(numbers), _AT_ONCE):
-        copies = Copies()
-        for run_id in numbers[start : start + _AT_ONCE]:
-            run = runs[run_id]
-            info = moved_on(source, source.change(run.info.copied()))
-            if sentence := source.dropped.sentence(run_id):
-                info.warnings = [*info.warnings, sentence]
+    copies, done = Copies(), 0
+    for row in _rows(reading, "runs"):
+        run = runs.get(row[0])
+        if run is None:
+            continue
+        if done % _AT_ONCE == 0:
+            file.copy_rows(copies)
+            copies = Copies()
+            watch("runs", done, len(runs))
+        done += 1
+        changes = changes_of(source, run.info)
+        run_id = changes["run_id"]
+        copies.samples += [(run_id, *entry) for entry in hashes.get(row[0], ())]
+        if isinstance(run, StoredRun) and run.kept is not None:
+            copies.rows.append(_changed_row(reading, row, changes))
+            copies.figures[run_id] = _changed_summary(run, changes)
+        else:
+            info = replace(run.info.copied(), **changes)
             copies.infos.append(info)
-            copies.samples += [(info.run_id, *entry) for entry in hashes.get(run_id, ())]
             if info.is_over:
-                copies.figures[info.run_id] = figures_of(run, info)
-        file.copy_rows(copies)
-        watch("runs", start, len(numbers))
+                copies.figures[run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
+    file.copy_rows(copies)
 
 
-def moved_on(source: SourceSession, info: RunInfo) -> RunInfo:
-    """A run's facts with the numbers that it has in the copy."""
-    return replace(
-        info,
-        run_id=info.run_id + source.runs_on,
-        group_id=info.group_id + source.groups_on,
-        baseline=[number + source.runs_on for number in info.baseline],
-        chosen_baseline=[number + source.runs_on for number in info.chosen_baseline],
-    )
+def changes_of(source: SourceSession, info: RunInfo) -> dict[str, Any]:
+    """What is another of a run in the copy, as plain values by field: numbers, a warning, and `source.change`."""
+    sentence = source.dropped.sentence(info.run_id)
+    return {
+        "run_id": info.run_id + source.runs_on,
+        "group_id": info.group_id + source.groups_on,
+        "baseline": [number + source.runs_on for number in info.baseline],
+        "chosen_baseline": [number + source.runs_on for number in info.chosen_baseline],
+        **({"warnings": [*info.warnings, sentence]} if sentence else {}),
+        **source.change(info),
+    }
 
 
-def figures_of(run: RunLog, info: RunInfo) -> KeptFigures:
-    """What is kept of a run: as its session has it, or read off its rows now."""
-    from evprof.metrics.run_summary import COLUMNS, summary_of
+def _changed_row(
+    reading: SessionReading, row: tuple[Any, ...], changes: dict[str, Any]
+) -> tuple[int, int, str, str | None, str]:
+    """A row of the table of runs with changes; what it says else stays to the letter."""
+    _, _, status, text, told = row
+    reading.renew()
+    facts = reading.json(told)
+    if not isinstance(facts, dict):
+        raise DamageError(f"the facts of run {row[0]} are not what evprof writes")
+    return changes["run_id"], changes["group_id"], status, text, json.dumps({**facts, **changes})
 
-    if isinstance(run, StoredRun) and run.kept is not None:
-        kinds = {name: kind for name, kind in run.columns.kinds.items() if name not in INFO_COLUMNS}
-        return KeptFigures(info, {name: run.kept.get(name) for name in kinds}, kinds, is_read=True)
-    return KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
+
+def _changed_summary(run: StoredRun, changes: dict[str, Any]) -> CopiedSummary:
+    kept, kinds = run.kept or {}, run.columns.kinds
+    values = {name: kept[name] for name in kinds}
+    return CopiedSummary({**values, **changed_values(changes)}, kinds)
 
 
 def stopping(stop: StopFlag, watch: Watch) -> Watch:

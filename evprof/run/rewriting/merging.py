@@ -7,7 +7,7 @@ it records, are kept under it in the fact "merged", which names the sources and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +101,15 @@ class _Change:
         """What is added to the number of a repeat."""
         return self.known[cell] + 1 if cell in self.known else 0
 
-    def __call__(self, info: RunInfo) -> RunInfo:
+    def __call__(self, info: RunInfo) -> dict[str, Any]:
         if info.imported is not None:
-            return info
-        environment = info.environment
-        if not environment.get(ENGINE_SESSION):
-            environment = {**environment, ENGINE_SESSION: f"{self.path.stem} ({self.place + 1})"}
-        return replace(info, repeat=info.repeat + self.more(info.cell), environment=environment)
+            return {}
+        found: dict[str, Any] = {}
+        if not info.environment.get(ENGINE_SESSION):
+            found["environment"] = {**info.environment, ENGINE_SESSION: f"{self.path.stem} ({self.place + 1})"}
+        if more := self.more(info.cell):
+            found["repeat"] = info.repeat + more
+        return found
 
 
 def _told(source: SourceSession) -> MergedSource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,10 @@ if TYPE_CHECKING:
     import sqlite3
 
 _DTYPES = {INTEGER: "<i8", REAL: "<f8", TEXT: "<i4"}
-_NOTHING = {INTEGER: NO_INTEGER, REAL: np.nan, TEXT: NO_TEXT}
+_NOTHING = {INTEGER: NO_INTEGER, REAL: math.nan, TEXT: NO_TEXT}
 _BATCH = 2000
 
 MOST_LAYOUTS, MOST_COLUMNS = 64, 4096
-
-MOST_LISTED = 16
-"""Columns that are held as Python's numbers besides: 3 MB each for 100,000 runs."""
 
 Words = Callable[[list[int]], dict[int, str]]
 """Gives words by their numbers."""
@@ -39,8 +36,6 @@ class StoredColumns:
         self.kinds = {name: _kind(table.dtype[name]) for name in table.dtype.names or ()}
         self._views = {name: (table[name], _NOTHING[kind]) for name, kind in self.kinds.items()}
         self._texts: dict[str, Texts] = {}
-        self._listed: dict[str, list[Any]] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.run_ids)
@@ -63,20 +58,6 @@ class StoredColumns:
         found = column.item(place)
         # NaN is no number's equal, and its own neither.
         return None if found == nothing or found != found else found  # noqa: PLR0124
-
-    def listed(self, name: str) -> list[Any]:
-        """A column of numbers as Python's own, None for nothing: what is read run by run. The last few are kept."""
-        found = self._listed.get(name)
-        if found is None:
-            column, nothing = self._views[name]
-            values = column.astype(object)
-            values[np.isnan(column) if column.dtype.kind == "f" else column == nothing] = None
-            found = values.tolist()
-            with self._lock:
-                while len(self._listed) >= MOST_LISTED:
-                    del self._listed[next(iter(self._listed))]
-                self._listed[name] = found
-        return found
 
     def kind(self, name: str) -> str:
         """What a column holds."""

@@ -7,7 +7,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 from evprof.session.summaries.columns import StoredColumns
 from evprof.session.summary_writing import CHUNKS, FACTS, HEAVY, NUMBERS, STATE, WORDS
+
+_Said = TypeVar("_Said")
 
 MOST_FACTS = 65_536
 """Of words that say facts, how many are kept as what they say."""
@@ -69,6 +71,7 @@ class SessionRuns(Mapping[int, RunLog]):
         self._places = {run_id: place for place, run_id in enumerate(self.columns.run_ids.tolist())}
         self._made: dict[int, RunLog] = {}
         self._facts: dict[tuple[str, int], Any] = {}
+        self._texts: dict[tuple[str, int], str] = {}
         self._infos: OrderedDict[int, RunInfo] = OrderedDict()
         self._fetched: OrderedDict[int, StoredRun] = OrderedDict()
         self._lock = threading.RLock()
@@ -112,9 +115,7 @@ class SessionRuns(Mapping[int, RunLog]):
             return None
         found = self._facts.get((name, number), self)
         if found is self:
-            if len(self._facts) >= MOST_FACTS:
-                self._facts.clear()
-            found = self._facts[name, number] = _said(name, self.store.word(number))
+            found = self._look_ahead(self._facts, name, place, lambda word: _said(name, word))[name, number]
         return found
 
     def text(self, name: str, place: int) -> str | None:
@@ -122,15 +123,18 @@ class SessionRuns(Mapping[int, RunLog]):
         number = self.columns.value(name, place)
         if number is None:
             return None
-        found = self._facts.get((name, number))
-        if found is None:
-            # Whoever reads one run of a configuration reads the next ones, too.
-            words = self.store.words(self._ahead(name, place))
-            if len(self._facts) + len(words) > MOST_FACTS:
-                self._facts.clear()
-            self._facts.update({(name, known): word for known, word in words.items()})
-            found = words[number]
-        return str(found)
+        found = self._texts.get((name, number))
+        return self._look_ahead(self._texts, name, place, str)[name, number] if found is None else found
+
+    def _look_ahead(
+        self, known: dict[tuple[str, int], _Said], name: str, place: int, said: Callable[[str], _Said]
+    ) -> dict[tuple[str, int], _Said]:
+        """Reads a word, and those of the next runs of its configuration: whoever asks for one asks for them, too."""
+        words = self.store.words([number for number in self._ahead(name, place) if (name, number) not in known])
+        if len(known) + len(words) > MOST_FACTS:
+            known.clear()
+        known.update({(name, number): said(word) for number, word in words.items()})
+        return known
 
     def _ahead(self, name: str, place: int) -> list[int]:
         """The numbers of a column's words at a place and at the next places of its configuration."""
@@ -282,7 +286,7 @@ class KeptOfRun(Mapping[str, Any]):
         kind = columns.kinds.get(name)
         if kind is None:
             return default
-        return self._runs.text(name, self._place) if kind == TEXT else columns.listed(name)[self._place]
+        return self._runs.text(name, self._place) if kind == TEXT else columns.value(name, self._place)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._runs.columns

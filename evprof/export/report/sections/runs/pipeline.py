@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from evprof.core.records import COVERS
@@ -23,6 +23,9 @@ TITLE = "Operations of every stage"
 
 MOST_TABLES = 4
 """Configurations told of: the operations of others are the same or nearly so."""
+
+MOST_LOOKED_INTO = 200
+"""Runs of a configuration whose logs are read."""
 
 _OPERATIONS = {
     "load": "read and decode the sample's files",
@@ -50,6 +53,8 @@ def section(data: ReportData) -> Section:
 def _table(data: ReportData, place: int) -> Table:
     column, own = data.columns[place], data.badge(place)
     rows: list[tuple[Cell, ...]] = []
+    looked_into = _looked_into(column.runs)
+    parts = _part_times(looked_into)
     total = readings.total(data.basis)
     whole = data.summary(place, total)
     for part in readings.parts_of(column.runs[0], data.basis):
@@ -67,11 +72,13 @@ def _table(data: ReportData, place: int) -> Table:
             )
         )
         rows += [
-            _child_row(column.runs, child, own, whole.mean if whole else None)
+            _child_row(parts.get((child.name, child.role), []), child, own, whole.mean if whole else None)
             for child in _children(column.runs[0], span)
         ]
     heads = ("stage", "operation", "input", "output", "time", "share")
     caption = f"{data.names[place]}: inputs and outputs of its first run, mean times of {len(column.runs)} runs"
+    if len(looked_into) < len(column.runs):
+        caption += f", of parts of stages of {len(looked_into)} of them"
     return Table(heads, tuple(rows), caption, text_columns=4)
 
 
@@ -87,21 +94,30 @@ def _children(run: RunLog, span: Span | None) -> list[Span]:
     return list({child.name: child for child in reversed(run.children(span.span_id))}.values())[::-1]
 
 
-def _child_row(runs: Iterable[RunLog], child: Span, own: Badge, whole: float | None) -> tuple[Cell, ...]:
-    spent = [found for run in runs if (found := _child_ms(run, child)) is not None]
+def _looked_into(runs: Sequence[RunLog]) -> Sequence[RunLog]:
+    """The runs whose parts of stages are told, which stand in no summary: all of a few, of many some from first to
+    last."""
+    return runs[:: -(-len(runs) // MOST_LOOKED_INTO)]
+
+
+def _part_times(runs: Iterable[RunLog]) -> dict[tuple[str, str], list[float]]:
+    """The times in ms of every part of a stage by its name and role, run by run: each log is read once."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        spent: dict[tuple[str, str], float] = {}
+        for stage in {span.span_id for span in run.stages(run.info.role)}:
+            for child in run.children(stage):
+                if is_measured(child):
+                    key = child.name, child.role
+                    spent[key] = spent.get(key, 0.0) + ms_from_ns((child.end_ns or 0) - child.start_ns)
+        for key, value in spent.items():
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def _child_row(spent: Sequence[float], child: Span, own: Badge, whole: float | None) -> tuple[Cell, ...]:
     share = fmean(spent) / whole if spent and whole else None
     return (Cell(""), Cell(child.name), *_tensors(child), ms_cell(summarize(spent), own), share_cell(share))
-
-
-def _child_ms(run: RunLog, like: Span) -> float | None:
-    stages = {span.span_id for span in run.stages(run.info.role)}
-    found = [
-        child
-        for stage in stages
-        for child in run.children(stage)
-        if (child.name, child.role) == (like.name, like.role) and is_measured(child)
-    ]
-    return sum(ms_from_ns((child.end_ns or 0) - child.start_ns) for child in found) if found else None
 
 
 def _tensors(span: Span | None) -> tuple[Cell, Cell]:

@@ -24,6 +24,7 @@ from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph,
 from evprof.export.report.sections.evidence import badge_of, names_of
 from evprof.export.report.sections.noted_rows import Row, number_in, rows_of
 from evprof.metrics.arithmetic.statistics import summarize
+from evprof.metrics.comparison.figures import remembered_bytes
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.estimates.drift import without_reference
@@ -45,9 +46,9 @@ def _weights(run: RunLog) -> float | None:
 PEAKS: tuple[tuple[str, Read], ...] = (
     ("weights", _weights),
     ("KV cache", measured_bytes),
-    ("peak allocated", lambda run: run.info.memory.peak_allocated_bytes),
+    ("peak allocated", partial(remembered_bytes, name="peak_allocated_bytes")),
     ("peak reserved", lambda run: run.info.memory.peak_reserved_bytes),
-    ("peak resident", lambda run: run.info.memory.peak_rss_bytes),
+    ("peak resident", partial(remembered_bytes, name="peak_rss_bytes")),
 )
 
 
@@ -74,7 +75,7 @@ def peaks(data: ReportData) -> list[Block]:
         *((name, partial(_peak, read=read)) for name, read in PEAKS),
     ]
     found: list[Block] = [table_of(listed, columns, "Means over samples", text_columns=2)]
-    if all(run.info.memory.peak_allocated_bytes is None for run in data.runs):
+    if all(remembered_bytes(run, "peak_allocated_bytes") is None for run in data.runs):
         found.append(
             Paragraph(
                 "Peak resident memory is the whole process's, with all models that were loaded: it tells no dtypes "
