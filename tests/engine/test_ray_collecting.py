@@ -129,7 +129,7 @@ def test_a_stop_keeps_what_was_collected_and_the_same_call_goes_on(cluster, samp
     again = collect(data, rows, cluster, watcher)
     assert watcher.began is not None
     assert watcher.began[0] == 14
-    assert (again.examples, again.before, again.repeated, list(again.failed)) == (12, end.examples, 1, ["broken"])
+    assert (again.examples, again.before, again.repeated, list(again.failed)) == (12, end.examples, 2, ["broken"])
     found = read_collection(data).examples
     assert {each.key for each in found} == {each.key for each in read_collection(alone).examples}
     assert not {"broken", "copy"} & {each.name for each in found}
