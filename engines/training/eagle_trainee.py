@@ -338,7 +338,7 @@ class _Batch:
 
 def make(side: TraineeSide) -> EagleTrainee:
     """Under the target alone. Raises UserError for an EAGLE-3 head where no layers were kept."""
-    layout = _LAYOUTS[side.size("published", 0)]
+    layout = _LAYOUTS[side.size("published", 1)]
     if layout == _EAGLE3 and not side.layers:
         raise UserError(
             "An EAGLE-3 head reads inside the target, and the examples hold no layers of it; collect them again with "
