@@ -37,6 +37,21 @@ class Proposal:
         """Number of drafted tokens."""
         return self.ids.shape[0]
 
+    def depths(self) -> list[int]:
+        """How far below the answer's last token each drafted token hangs, from 0."""
+        if self.parents is None:
+            return list(range(self.size))
+        found: list[int] = []
+        for parent in self.parents:
+            found.append(0 if parent < 0 else found[parent] + 1)
+        return found
+
+    def first_child(self, place: int) -> int | None:
+        """The preferred drafted node below a place of the block; None where nothing was drafted."""
+        if self.parents is None:
+            return place if place < self.size else None
+        return next((node for node, parent in enumerate(self.parents) if parent == place - 1), None)
+
     def on(self, device: torch.device) -> Proposal:
         """The same with its ids and laws on a device; the logits stay where they are."""
         if self.ids.device == device:

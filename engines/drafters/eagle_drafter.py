@@ -7,7 +7,7 @@ states in place of what was guessed there; so a round costs as many passes as le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -16,12 +16,12 @@ from engines.adapters.head_pass import HeadPass
 from engines.adapters.kept import kept
 from engines.adapters.published import load_head
 from engines.decoder.decoding import CachedModel
-from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import Law, draw
+from engines.decoder.sampling import draw
 from engines.drafters.draft_side import DraftSide
 from engines.drafters.draft_tree import StaticTree
-from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
+from engines.drafters.drafter import PromptContext, Proposal, Verified
 from engines.drafters.dynamic_tree import grow
+from engines.drafters.head_drafter import HeadDrafter
 from engines.tokens.prompts import SLOT
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled
@@ -31,14 +31,8 @@ _ROOM = 256
 """Places set aside for an answer; more are found when they are needed."""
 
 
-class EagleDrafter(Drafter):
-    """Drafts greedily, or draws from `law` with `generator` where there is one; a tree, with `widths` or `dynamic`
-    limits, is certain.
-
-    `target` is the model whose last hidden states it follows.
-    """
-
-    wants_features = True
+class EagleDrafter(HeadDrafter):
+    """`target` is the model whose hidden states it follows; `shaped` is what `HeadDrafter` is told."""
 
     def __init__(
         self,
@@ -46,21 +40,10 @@ class EagleDrafter(Drafter):
         head: FollowingHead,
         target: CachedModel,
         eos_ids: frozenset[int],
-        *,
-        widths: Sequence[int] = (),
-        dynamic: DynamicTree | None = None,
-        law: Law | None = None,
-        generator: torch.Generator | None = None,
+        **shaped: Any,
     ) -> None:
-        if not isinstance(target.decoder, LlamaDecoder):
-            raise TypeError("a head follows a Llama's hidden states")
-        super().__init__(name, target.device)
-        self._head, self._decoder = head, target.decoder
-        self.reads = head.reads
-        self._eos_ids = eos_ids
-        self._widths = tuple(min(width, head.choices or target.decoder.rows) for width in widths)
-        self._dynamic, self._law, self._generator = dynamic, law, generator
-        self._trees: dict[int, StaticTree] = {}
+        super().__init__(name, target, head.choices, **shaped)
+        self._head, self.reads, self._eos_ids = head, head.reads, eos_ids
         self._pass: HeadPass | None = None
         self._known = 0
         self._waiting: torch.Tensor | None = None
@@ -99,8 +82,7 @@ class EagleDrafter(Drafter):
     def propose(self, ids: Sequence[int], count: int, is_stopped: Callable[[], bool]) -> Proposal:
         """A chain of `count` tokens, or a tree's first `count` levels at most."""
         guess = self._catch_up(ids)
-        if self._dynamic is not None:
-            limits = replace(self._dynamic, depth=min(count, self._dynamic.depth))
+        if (limits := self._limits(count)) is not None:
             return self._grow_freely(guess, limits, is_stopped)
         if self._widths:
             return self._grow(guess, self._tree(min(count, len(self._widths))), is_stopped)
@@ -182,14 +164,7 @@ class EagleDrafter(Drafter):
             states = head.spread(states.index_select(0, rows), ids, base + level - 1, mask)
             return head.logits(states)
 
-        choices = self._head.choices or self._decoder.rows
-        return grow(head.logits(guess), expand, limits, choices=choices, is_stopped=is_stopped)
-
-    def _tree(self, depth: int) -> StaticTree:
-        found = self._trees.get(depth)
-        if found is None:
-            found = self._trees[depth] = StaticTree(self._widths[:depth])
-        return found
+        return grow(head.logits(guess), expand, limits, choices=self._choices, is_stopped=is_stopped)
 
 
 def make(side: DraftSide) -> EagleDrafter:

@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Any
 
 import torch
 
 from engines.adapters.kept import kept
 from engines.adapters.medusa import MedusaHeads, load_medusa
 from engines.decoder.decoding import CachedModel
-from engines.decoder.llama import LlamaDecoder
-from engines.decoder.sampling import Law, draw
+from engines.decoder.sampling import draw
 from engines.drafters.draft_side import DraftSide
-from engines.drafters.draft_tree import StaticTree
-from engines.drafters.drafter import Drafter, PromptContext, Proposal, Verified
+from engines.drafters.drafter import PromptContext, Proposal, Verified
 from engines.drafters.dynamic_tree import grow
-from evprof.core.vocabulary.speculation import DynamicTree
+from engines.drafters.head_drafter import HeadDrafter
 
 
-class MedusaDrafter(Drafter):
-    """A chain of each head's choice, drawn from `law` where there is one; or a tree.
-
-    A tree holds each head's `widths` likeliest, the same below every node of a level, or the likeliest paths within
-    `dynamic` limits. `target` is the model whose last hidden states are looked at.
+class MedusaDrafter(HeadDrafter):
+    """A chain of each head's choice, or a tree: each head's likeliest, the same below every node of a level, or the
+    likeliest paths. `shaped` is what `HeadDrafter` is told.
     """
 
-    wants_features = True
-
-    def __init__(
-        self,
-        name: str,
-        heads: MedusaHeads,
-        target: CachedModel,
-        *,
-        widths: Sequence[int] = (),
-        dynamic: DynamicTree | None = None,
-        law: Law | None = None,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        if not isinstance(target.decoder, LlamaDecoder):
-            raise TypeError("heads look at a Llama's hidden states")
-        super().__init__(name, target.device)
-        self._heads, self._decoder = heads, target.decoder
-        self._widths = tuple(min(width, heads.rows) for width in widths)
-        self._dynamic, self._law, self._generator = dynamic, law, generator
-        self._trees: dict[int, StaticTree] = {}
+    def __init__(self, name: str, heads: MedusaHeads, target: CachedModel, **shaped: Any) -> None:
+        super().__init__(name, target, heads.rows, **shaped)
+        self._heads = heads
         self._state: torch.Tensor | None = None
 
     def start(self, context: PromptContext) -> None:
@@ -60,18 +39,17 @@ class MedusaDrafter(Drafter):
             raise RuntimeError("a drafter is started before it drafts")
         depth = min(count, self._heads.count, len(self._widths) or count)
         logits = self._heads.logits(self._state, depth, self._decoder)
-        if self._dynamic is not None:
-            limits = replace(self._dynamic, depth=min(depth, self._dynamic.depth))
+        if (limits := self._limits(depth)) is not None:
             # What a head says is the same below every node.
             return grow(
                 logits[0],
                 lambda ids, _, level: logits[level].expand(ids.shape[0], -1),
                 limits,
-                choices=self._heads.rows,
+                choices=self._choices,
                 is_stopped=is_stopped,
             )
         if self._widths:
-            tree = self._trees.setdefault(depth, StaticTree(self._widths[:depth]))
+            tree = self._tree(depth)
             chosen: list[torch.Tensor] = []
             seen: list[torch.Tensor] = []
             for level, row in zip(tree.levels, logits, strict=True):

@@ -146,7 +146,7 @@ class HiddenBlock:
         target.crop_to(answer)
         target.rolled_back += target.prompt_length + fed - target.length
         spent_ns = (drafts.spent_ns, verify_ns, self._clock.now() - rollback_start_ns)
-        rounds.note(drafts.ids, judged.accepted, emitted, drafts.start_ns, spent_ns, hidden=True)
+        rounds.note(proposal, judged, drafts.ids, emitted, start_ns=drafts.start_ns, spent_ns=spent_ns, hidden=True)
         target.note_length(answer)
 
     def align_draft(self) -> None:

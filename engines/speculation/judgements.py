@@ -77,7 +77,7 @@ class JudgementLog:
         judged = kept.judged
         for depth, place in enumerate(judged.path):
             is_last = depth == judged.accepted
-            node = _first_child(kept.proposal, place) if is_last else judged.path[depth + 1] - 1
+            node = kept.proposal.first_child(place) if is_last else judged.path[depth + 1] - 1
             if node is None or depth >= len(judged.emitted):
                 return  # nothing was drafted there, or the answer ended before
             drafted, emitted = kept.drafted[node], judged.emitted[depth]
@@ -109,13 +109,6 @@ class JudgementLog:
 
     def _device(self) -> torch.device:
         return self._kept[0].logits.device
-
-
-def _first_child(proposal: Proposal, place: int) -> int | None:
-    """The preferred drafted node below a place of the block; None where nothing was drafted."""
-    if proposal.parents is None:
-        return place if place < proposal.size else None
-    return next((node for node, parent in enumerate(proposal.parents) if parent == place - 1), None)
 
 
 def _held_bytes(tensor: torch.Tensor) -> int:

@@ -108,7 +108,7 @@ class Rounds:
         self._roll_back(proposal, judged, block, logits[0])
         rollback_ns = clock.now() - rollback_start_ns
         spent_ns = (drafting.duration_ns, verifying.duration_ns, rollback_ns)
-        self.note(read[: proposal.size], judged.accepted, emitted, start_ns, spent_ns)
+        self.note(proposal, judged, block[1:], emitted, start_ns=start_ns, spent_ns=spent_ns)
         self._length.learn(proposal.size, judged.accepted, drafting.duration_ns, verifying.duration_ns)
         self._note_lengths()
 
@@ -129,7 +129,7 @@ class Rounds:
             is_drafted = place < judged.accepted
             answer.add(token, ORIGIN_ACCEPTED if is_drafted else ORIGIN_BONUS, self.count, known_ns)
         kept = set(judged.path)
-        depths = _depths(proposal)
+        depths = proposal.depths()
         if self._alternatives is not None:
             self._alternatives.keep(start, logits, judged.path[: min(room, len(judged.emitted))], self.count)
             positions = [start + depth for depth in depths]
@@ -141,15 +141,19 @@ class Rounds:
 
     def note(
         self,
+        proposal: Proposal,
+        judged: Judged,
         drafted: Sequence[int],
-        accepted: int,
         emitted: int,
+        *,
         start_ns: int,
         spent_ns: tuple[int, int, int],
-        *,
         hidden: bool = False,
     ) -> None:
         """Writes a round down; `spent_ns` is what drafting, verifying and rolling back took."""
+        accepted = judged.accepted
+        # A way that stands to its leaf, or to the answer's end, rejects nothing.
+        is_refused = emitted > accepted and proposal.first_child(judged.path[-1]) is not None
         self._answer.note_round(
             Round(
                 self.count,
@@ -159,6 +163,8 @@ class Rounds:
                 accepted=accepted,
                 emitted=emitted,
                 hidden=hidden,
+                depth=max(proposal.depths(), default=-1) + 1,
+                judged=accepted + is_refused,
             )
         )
         self.count += 1
@@ -204,13 +210,3 @@ class Rounds:
     def _check_stop(self) -> None:
         if self._stop.is_set():
             raise Cancelled
-
-
-def _depths(proposal: Proposal) -> list[int]:
-    """How far below the answer's last token each drafted token hangs, from 0."""
-    if proposal.parents is None:
-        return list(range(proposal.size))
-    depths: list[int] = []
-    for parent in proposal.parents:
-        depths.append(0 if parent < 0 else depths[parent] + 1)
-    return depths

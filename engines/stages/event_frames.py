@@ -48,7 +48,8 @@ def draw_event_bins(
 ) -> HostInputs:
     """The inputs with a drawn picture for each of EventGPT-Plus' bins in place of their events, all of one size.
 
-    `count` None: as many as the family shows of a recording of that length. Raises UserError when events lie outside
+    `count` None: those a recording comes cut into, unless that are more than the family shows of any; else as many as
+    it shows of a recording of that length. Raises UserError when events lie outside
     the canvas, and when all have one time.
     """
     events = host.events
@@ -56,13 +57,16 @@ def draw_event_bins(
         return host
     if canvas is not None:
         _check_canvas(host.path, events, canvas)
-    from evprof.loaders.pictures.event_bins import draw_bin, event_bins
+    from evprof.loaders.pictures.event_bins import draw_bin, event_bins, ready_bins
     from evprof.loaders.pictures.representations import canvas_size
 
     with spans.child("render") as span:
         span.input("t_us", events.t_us)
         width, height = canvas_size(events, *(canvas or (None, None)))
-        bins = event_bins(events, count or family.frames_for(events.duration_us or 0))
+        if count is None and 0 < len(events.parts) <= family.most_frames:
+            bins = ready_bins(events)
+        else:
+            bins = event_bins(events, count or family.frames_for(events.duration_us or 0))
         pictures = tuple(draw_bin(each.events, width=width, height=height) for each in bins)
         for index, picture in enumerate(pictures):
             span.output(f"event frame {index + 1}", picture)

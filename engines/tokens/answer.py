@@ -25,7 +25,8 @@ OUTSIDE_ROUNDS = -1
 @dataclass(frozen=True)
 class Round:
     """One draft-verify turn: when it began, how long drafting, verifying and rolling back took, what was drafted,
-    how much of it stands, and how many tokens it gave the answer. `hidden`: drafted inside the target's prefill."""
+    how much of it stands, and how many tokens it gave the answer. `hidden`: drafted inside the target's prefill.
+    `depth` and `judged` as in `RoundRecord`."""
 
     index: int
     start_ns: int
@@ -36,6 +37,8 @@ class Round:
     accepted: int
     emitted: int
     hidden: bool = False
+    depth: int = -1
+    judged: int = -1
 
 
 class Answer:
@@ -110,6 +113,8 @@ class Answer:
                 turn.emitted,
                 ",".join(map(str, turn.drafted_ids)),
                 int(turn.hidden),
+                turn.depth,
+                turn.judged,
             )
         )
 

@@ -23,12 +23,15 @@ class EventArray:
 
     `x`, `y`: uint16 [N]; `t_us`: int64 [N], microseconds, sensor time; `p`: uint8 [N], 0 (darker) or 1 (brighter).
     13 bytes per event. File order is kept because rendering depends on it; `is_sorted` says whether it is time order.
+    `parts` are numbers of events, one part after the other, where the whole recording came ready-cut; any piece of it
+    has none.
     """
 
     x: npt.NDArray[np.uint16]
     y: npt.NDArray[np.uint16]
     t_us: npt.NDArray[np.int64]
     p: npt.NDArray[np.uint8]
+    parts: tuple[int, ...] = ()
 
     @classmethod
     def from_columns(

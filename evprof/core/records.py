@@ -97,7 +97,8 @@ class RoundRecord(NamedTuple):
 
     `drafted_ids` is text such as "12,7,901" ("" for none); of a tree, all its nodes, level by level. `hidden` is 1 when
     the drafting ran inside the target's prefill. `emitted` counts the tokens that reached the answer, the target's own
-    included.
+    included. `depth` is how many tokens in a row were drafted, of a tree its levels; `judged` how many the target came
+    to on its way: those accepted, and the one it put another in place of. -1 in sessions of formats before 7.
     """
 
     run_id: int
@@ -111,6 +112,8 @@ class RoundRecord(NamedTuple):
     emitted: int
     drafted_ids: str
     hidden: int
+    depth: int = -1
+    judged: int = -1
 
 
 class JudgementRecord(NamedTuple):

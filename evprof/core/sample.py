@@ -87,7 +87,7 @@ class Sample(Plain):
 
     @property
     def is_scored(self) -> bool:
-        """Whether an answer can be right or wrong: a right wording is known, or which choice is right."""
+        """Whether an answer can be scored: a right wording is known, or which choice is right."""
         if self.expected and self.expected.choices:
             return self.expected.right is not None
         return bool(self.answers)

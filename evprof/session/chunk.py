@@ -33,6 +33,9 @@ MAX_ROWS = 1 << 16
 MAX_BYTES = 32 << 20
 """Bytes of one chunk at most, unpacked; a writer begins a new chunk long before."""
 
+_LATER = {"rounds": ("depth", "judged")}
+"""Stream -> its last columns, which chunks written before format 7 lack: not known, -1."""
+
 _HEAD = struct.Struct("<Bq")
 _UNSIGNED: dict[int, str] = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 
@@ -60,7 +63,10 @@ def unpack(stream: str, row_count: int, blob: bytes) -> list[Any]:
         raise ChunkError(f"{row_count} rows")
     reader = _Reader(_unwrap(blob))
     read = {"int": reader.ints, "str": reader.texts, "bytes": reader.values}
-    columns: list[Any] = [read[kind](row_count) for kind in column_kinds(stream).values()]
+    columns: list[Any] = []
+    for name, kind in column_kinds(stream).items():
+        is_lacking = reader.is_over and name in _LATER.get(stream, ())
+        columns.append(np.full(row_count, -1, dtype=np.int64) if is_lacking else read[kind](row_count))
     reader.end()
     return columns
 
@@ -174,6 +180,10 @@ class _Reader:
         if int(lengths.min()) < 0 or int(lengths.max()) > len(self._data):
             raise ChunkError("lengths")
         return lengths
+
+    @property
+    def is_over(self) -> bool:
+        return self._place == len(self._data)
 
     def end(self) -> None:
         if self._place != len(self._data):

@@ -54,6 +54,10 @@ def _to_6(connection: sqlite3.Connection) -> None:
         CheckedTables(connection, tally).write_tally()
 
 
+def _to_7(_connection: sqlite3.Connection) -> None:
+    """Format 7 tells of a round how deep it drafted and what was judged; chunks of older ones lack these columns."""
+
+
 def _table(text: object) -> dict[str, Any]:
     try:
         found = json.loads(text) if isinstance(text, str) else None
@@ -62,7 +66,14 @@ def _table(text: object) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4, 4: _to_5, 5: _to_6}
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {
+    1: _to_2,
+    2: _to_3,
+    3: _to_4,
+    4: _to_5,
+    5: _to_6,
+    6: _to_7,
+}
 """Format -> what makes it the next one. Format 1 is the first."""
 
 

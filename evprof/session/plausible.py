@@ -41,6 +41,8 @@ RANGES: dict[str, dict[str, tuple[int, int]]] = {
         "drafted": _OF_ROUND,
         "accepted": _OF_ROUND,
         "emitted": _OF_ROUND,
+        "depth": (-1, _MOST_DRAFTED),
+        "judged": (-1, _MOST_DRAFTED),
     },
     "judgements": {"round_index": _TOKENS, "place": _TOKENS, "position": _TOKENS},
     "alternatives": {"round_index": _TOKENS, "position": _TOKENS, "entropy_mbit": (0, 64_000)},

@@ -17,8 +17,11 @@ SUFFIX = ".evprof"
 APPLICATION_ID = 0x45565046
 """`EVPF`, at byte 68 of every session file."""
 
-FORMAT = 6
+FORMAT = 7
 """Counted up with every change that an older reader would not understand; see `migrations`."""
+
+SUMMARIZED = 6
+"""From this format on a session has summaries, and its tables are as they are now."""
 
 ROW_STREAMS = ("tensors",)
 """Streams kept as ordinary rows, in a table of the stream's name whose columns are the record's fields."""

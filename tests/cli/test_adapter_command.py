@@ -177,8 +177,8 @@ def test_ctrl_c_keeps_what_was_collected(evprof, manifest, tmp_path, monkeypatch
 def test_a_head_of_several_layers_from_collecting_to_its_evaluation(evprof, two, tmp_path) -> None:
     """Stored as SpecForge stores EAGLE-3; what it drafts changes no answer."""
     collect = ("adapter", "collect", two, "-o", tmp_path / "data", "--no-draft", *SHORT)
-    train = ("adapter", "train", tmp_path / "data", "--kind", "eagle", "--size", "published=3", "--steps", 2)
-    train = (*train, "-o", tmp_path / "head", "--device", "cpu")
+    words = ("adapter", "train", tmp_path / "data", "--kind", "eagle", "--size", "published=3", "--steps", 2)
+    train = (*words, "-o", tmp_path / "head", "--device", "cpu")
     assert evprof(*collect).code == 0
     refused = evprof(*train)
     assert (refused.code, "collect them again with --keep-layers auto" in refused.errors) == (1, True)
@@ -192,8 +192,8 @@ def test_a_head_of_several_layers_from_collecting_to_its_evaluation(evprof, two,
     assert "EAGLE-3" in evprof("inspect", tmp_path / "head", "--against", "evprof-tiny-video-llava").output
     (tmp_path / "told.json").rename(tmp_path / "head" / "adapter.json")
     (tmp_path / "one.csv").write_text(f"name,video,prompt\none,{bundled_samples()[2].video_path},What?\n")
-    words = ("adapter", "evaluate", tmp_path / "head", tmp_path / "one.csv", "--repeat", 1, "--gamma", 2)
-    found = evprof(*words, "--device", "cpu", "--max-new-tokens", 6, "--no-write", "--json")
+    evaluate = ("adapter", "evaluate", tmp_path / "head", tmp_path / "one.csv", "--repeat", 1, "--gamma", 2)
+    found = evprof(*evaluate, "--device", "cpu", "--max-new-tokens", 6, "--no-write", "--json")
     assert found.code == 0, found.errors
     evaluation = found.document["evaluation"]
     assert (evaluation["same_answers"], evaluation["cosine"]) == (1, None)

@@ -156,7 +156,11 @@ def test_answers_are_the_targets_own(
         done = kit.play(kit.cached(decoder), make, prompt, Limits(24), sink, gamma=limits.depth)
         assert done.ids == expected
         kit.assert_cache_is_fresh(done.target, target, kit.sequence(prompt, done.ids[:-1]))
-        assert all(record.drafted <= limits.nodes for record in sink.of(RoundRecord))
+        rounds = sink.of(RoundRecord)
+        assert all(record.drafted <= limits.nodes for record in rounds)
+        assert all(record.accepted <= record.judged <= record.depth <= limits.depth for record in rounds)
+        # Nobody taught the head: the target puts other tokens in place of most.
+        assert sum(record.judged > record.accepted for record in rounds) > len(rounds) / 2
 
 
 def drafting(kind: str, decoder: LlamaDecoder, target: LlamaForCausalLM, folder: Path, **more: Any) -> Any:

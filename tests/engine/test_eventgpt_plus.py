@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,19 @@ from engines.loading.random_weights import random_config
 from engines.loading.weights import load_model
 from engines.measuring.stage_memory import StageMemory
 from engines.measuring.timing import StageClock
+from engines.stages.event_frames import draw_event_bins
+from engines.stages.model import HostInputs
 from engines.stages.pipeline import ModelPass
 from engines.tokens.answer import Answer
 from engines.tokens.prompts import SLOT
 from evprof.core.errors import UserError
+from evprof.core.events import EventArray
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
+from evprof.loaders.events.npz import open_recording
+from evprof.loaders.pictures.event_bins import draw_bin
 from qwen2_folders import TOWER, EventGptPlusParts, shapes_of, tokenizer
 from tensor_names import tensor_names
 
@@ -335,3 +341,39 @@ def test_events_of_one_moment_are_refused(folder: Path, tmp_path: Path, sink: An
     np.save(path, np.array({"x": same, "y": same, "t": same, "p": same}, dtype=object), allow_pickle=True)
     with pytest.raises(UserError, match="cannot be cut into bins"):
         answered(loaded(folder), Sample(str(path), None, QUESTION), sink, GenerationSettings())
+
+
+def test_ready_cut_bins_are_shown_as_they_are(tmp_path: Path) -> None:
+    """Three parts of 40 ms together, of which one is empty; asked for a number, or a piece, they are cut anew."""
+    row = [("p", "u1"), ("t", "<i8"), ("x", "<u2"), ("y", "<u2")]
+    parts = np.empty(3, object)
+    for place, times in enumerate([(0, 5_000, 9_000), (), (11_000, 40_000)]):
+        parts[place] = np.array([(time // 1000 % 2, time, 3 + time // 1000, 7) for time in times], row)
+    np.savez(tmp_path / "cut.npz", event_bins=parts)
+    with open_recording(tmp_path / "cut.npz") as recording:
+        events = recording.read()
+    family = FAMILIES["eventgpt_plus"]
+
+    def drawn(count: int | None, shown: EventArray = events) -> HostInputs:
+        host = HostInputs("cut.npz", "events", events=shown)
+        clock = StageClock(Nowhere(), 1)
+        with clock.stage("preprocess", "draft", torch.device("cpu")):
+            return draw_event_bins(host, count, family, (64, 16), clock)
+
+    ready = drawn(None)
+    assert ready.times_us == ((0, 9_000), (9_000, 9_000), (11_000, 40_000))
+    expected = [(0, 3), (3, 3), (3, 5)]
+    for picture, (start, stop) in zip(ready.pictures, expected, strict=True):
+        assert np.array_equal(picture, draw_bin(events.slice_count(start, stop), width=64, height=16))
+    assert [int((picture != 255).any(-1).sum()) for picture in ready.pictures] == [3, 0, 2]
+    assert [len(drawn(2).pictures), len(drawn(None, events.slice_count(0, 5)).pictures)] == [2, 4]
+    many = replace(events, parts=(*events.parts, *[0] * family.most_frames))
+    assert len(drawn(None, many).pictures) == 4
+
+
+class Nowhere:
+    def append(self, record: Any) -> None:
+        pass
+
+    def post(self, message: Any) -> None:
+        pass

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.kv_cache import DYNAMIC, STATIC
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import greedy
+from engines.drafters.drafter import Proposal
 from engines.drafters.model_drafter import ModelDrafter
 from engines.hardware.threads import split_threads
 from engines.measuring.timing import StageClock
@@ -36,7 +38,10 @@ from engines.tokens.answer import Answer
 from engines.tokens.vocabulary_alignment import first_shared
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.records import BEGIN, END, JudgementRecord, KvRecord, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.run_info import RunInfo
+from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.speculation import SpeculationSettings
+from evprof.metrics.speculation.outcome import acceptance, draft_depth
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -375,6 +380,33 @@ def test_a_tree_knows_several_ways_on(make_pair: Any, sink: Any) -> None:
     assert accepted["tree"] > accepted["chain"] > 0, accepted
 
 
+def test_a_way_that_stands_to_its_leaf_is_no_rejection(make_pair: Any, sink: Any) -> None:
+    """Held against the drafted tree and the answer themselves."""
+    met = Counter[str]()
+    for seed, share in product(range(4), (0.02, 0.1)):
+        sink.records.clear()
+        done = played(make_pair(seed, share, 9, 9), Limits(13), sink, hidden=8, shape="tree")
+        drafts = done.thread.close()
+        nodes = [(drafted.parent, token) for drafted, token in zip(drafts.chosen, drafts.ids, strict=True)]
+        place, depths = -1, [0] * len(nodes)
+        for node, (parent, _) in enumerate(nodes):
+            depths[node] = 1 + (0 if parent < 0 else depths[parent])
+        for token in done.ids:
+            following = [node for node, (parent, drafted) in enumerate(nodes) if (parent, drafted) == (place, token)]
+            if not following:
+                break
+            (place,) = following
+        is_leaf = place not in [parent for parent, _ in nodes]
+        run = RunLog(RunInfo(1, 1, 0, "target", "parallel-prefill"))
+        run.absorb(sink.of(RoundRecord)[0])
+        (entry,) = run.rounds
+        counts = acceptance(run)
+        assert counts is not None
+        assert (counts.judged, draft_depth(run, entry)) == (entry.accepted + (not is_leaf), max(depths))
+        met["leaf" if is_leaf else "rejection"] += 1
+    assert min(met["leaf"], met["rejection"]) > 0, met
+
+
 class Late:
     """Reads ids one step late, as from a GPU."""
 
@@ -564,8 +596,29 @@ def test_stop_ends_both_sides(make_pair: Any, sink: Any, stop_after: Any, asked:
         assert WORKER.is_idle
 
 
-def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:
-    """The first two tokens together, hidden block of two, against the law computed from the target: chi-square."""
+class Trusting(Verifier):
+    """A mutant: in one round of five it takes what was drafted first for the target's own choice."""
+
+    rounds = 0
+
+    def look(self, proposal: Proposal, logits: torch.Tensor) -> torch.Tensor:
+        read = super().look(proposal, logits)
+        self.rounds += 1
+        if self.rounds % 5 == 0:
+            read[proposal.size] = proposal.ids[0]
+        return read
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "verifying"), [("chain", 2, Verifier), ("tree", 4, Verifier), ("tree", 4, Trusting)]
+)
+def test_drawn_answers_follow_the_targets_law(
+    make_llama: Any, shape: str, size: int, verifying: type[Verifier]
+) -> None:
+    """The first two tokens together, in a hidden block, against the law computed from the target: chi-square.
+
+    The test finds out who trusts a draft.
+    """
     from scipy.stats import chi2
 
     rows = 5
@@ -587,7 +640,7 @@ def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:
         generator=torch.Generator().manual_seed(1),
         target_rows=rows,
     )
-    verifier = Verifier(law, torch.Generator().manual_seed(2))
+    verifier = verifying(law, torch.Generator().manual_seed(2))
     sink, draws = Nowhere(), 2500
     counts: Counter[tuple[int, int]] = Counter()
     clock = StageClock(sink, 1)
@@ -603,10 +656,10 @@ def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:
             clock=clock,
             stop=NEVER,
         )
-        tokens = drafter.drafted(drafted_from)
-        chosen = (next(tokens), next(tokens))
+        tokens = drafter.grown(drafted_from) if shape == "tree" else drafter.drafted(drafted_from)
+        chosen = tuple(islice(tokens, size))
         drafts: Any = SimpleNamespace(
-            chosen=chosen, ids=tuple(int(one.token) for one in chosen), start_ns=0, spent_ns=0, size=2
+            chosen=chosen, ids=tuple(int(one.token) for one in chosen), start_ns=0, spent_ns=0, size=size
         )
         block = HiddenBlock(speaker, drafter, answer, Limits(3), verifier=verifier, clock=clock)
         with clock.stage("decode", "target"):
@@ -625,7 +678,8 @@ def test_drawn_answers_follow_the_targets_law(make_llama: Any) -> None:
         expected.update({(token, other): float(first[token] * second[other]) * draws for other in range(rows)})
     assert min(expected.values()) > 5
     statistic = sum((counts[cell] - mean) ** 2 / mean for cell, mean in expected.items())
-    assert statistic < chi2.ppf(0.999, rows * rows - 1)
+    chance = chi2.sf(statistic, rows * rows - 1)
+    assert chance < 1e-6 if verifying is Trusting else chance > 1e-3
     # The draft's own law would not pass.
     wrong = law(drafted_from)[0]
     assert float((wrong - first).abs().sum()) > 0.2

@@ -214,7 +214,7 @@ def test_scaling_of_two_numbers_of_frames_claims_no_interval(report_data: MakeDa
     found = rows_of(tables(scaling.section(report_data(*cells)))[1])
     assert found["prefill"][0].endswith("(no interval)")
     assert found["prefill"][2].startswith("n/a")
-    assert found["prefill"][3] == "too few runs; 2 runs at 2 numbers of frames"
+    assert found["prefill"][3] == "too few runs; one run at each of 2 numbers of frames"
 
 
 def test_scaling_warns_where_positions_are_not_the_layouts(report_data: MakeData, cell_runs: ModuleType) -> None:

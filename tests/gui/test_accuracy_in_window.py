@@ -104,12 +104,59 @@ def _said_below(pair: ModelPair, controller: RunController, a: int, b: int) -> l
     return [column.expected.text if column.expected.isVisible() else "" for column in (pair.left, pair.right)]
 
 
+FREE = Sample("/gone/e.npy", name="free", reference="two red cars wait at a crossing in the rain")
+
+
+def test_a_free_text_is_near_or_far_and_neither_right_nor_wrong(
+    pair: ModelPair, controller: RunController, recording: RecordLog, inspector: Inspector, selection: Selection
+) -> None:
+    _answer(recording, 9, DRAFT, FREE, "a street")
+    _answer(recording, 10, TARGET, FREE, "two red cars wait")
+    controller.pull()
+    wanted = "expected “two red cars wait at a crossing in the rain”"
+    assert _said_below(pair, controller, 9, 10) == [f"F1 0 % · {wanted}", f"F1 67 % · {wanted}"]
+    row = next(line for line in _lines(controller) if line.title == "free")
+    assert row.label == "draft F1 0 %, target F1 67 %"
+    told = _accuracy(inspector, selection, 9, 10)
+    assert told is not None
+    answer = _named(told, "answer")
+    assert (answer.text, answer.beside, answer.roles) == ("F1 0 %", "F1 67 %", ("", ""))
+    assert {"right", "token_f1"} & _figures(controller, 9, 10).keys() == {"token_f1"}
+
+
+def test_a_cell_of_free_text_tells_how_near_it_is() -> None:
+    alone = RecordLog()
+    _answer(alone, 1, DRAFT, FREE, "a street")
+    _answer(alone, 2, TARGET, FREE, "two red cars wait")
+    book = RunBook(alone)
+    book.update()
+    (cell,) = RunEntries().lines(book.runs)
+    assert "F1 0 / 67 %" in cell.label
+    assert "target: token F1 66.7 % on average" in cell.tip
+
+
+@pytest.mark.parametrize(("wanted", "runs"), [("right", {1, 4}), ("Wrong", {2, 3}), ("f1 67", {10}), ("maybe", set())])
+def test_runs_are_found_by_what_the_window_says_of_their_answers(
+    controller: RunController, recording: RecordLog, tmp_path: Path, wanted: str, runs: set[int]
+) -> None:
+    _answer(recording, 10, TARGET, FREE, "two red cars wait")
+    recording.post(RunEnded(7, FAILED, "No memory.", {}))
+    recording.post(RunEnded(8, FAILED, "No memory.", {}))
+    controller.pull()
+    groups = RunEntries()._groups
+    assert groups.matching(controller.runs, wanted.casefold().split()) == runs
+    SessionWriter(recording, tmp_path / "scored.evprof").close()
+    book = RunBook(open_session(tmp_path / "scored.evprof").recording)
+    book.update()
+    assert RunEntries()._groups.matching(book.runs, wanted.casefold().split()) == runs
+
+
 def test_the_line_under_an_answer_judges_it_and_says_what_was_expected(
     pair: ModelPair, controller: RunController
 ) -> None:
     assert _said_below(pair, controller, 1, 2) == ["Right · expected B, “a bus”", "Wrong · expected B, “a bus”"]
     assert _said_below(pair, controller, 3, 4) == [
-        "Wrong · token F1 50 % · expected “two cars” or “2”",
+        "Wrong · F1 50 % · expected “two cars” or “2”",
         "Right · expected “two cars” or “2”",
     ]
     assert pair.right.expected.toolTip() == "“two cars” or “2”"

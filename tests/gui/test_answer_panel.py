@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPointF, Qt
@@ -14,9 +16,11 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
-from evprof.core.run_info import FINISHED, RUNNING, RunInfo
+from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
-from evprof.metrics.comparison.answers import SAME
+from evprof.metrics.comparison import answers
+from evprof.metrics.comparison.answers import SAME, AnswerDiff, diff_of
 from evprof.view.columns import columns_of
 from ui.columns import answer_comparison
 from ui.columns.answer_comparison import AnswerComparison
@@ -185,21 +189,76 @@ def test_an_answer_nobody_expects_has_no_keyword(
     assert panel.keyword.isHidden()
 
 
-def test_long_answers_are_compared_once_they_are_over(
-    controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ground = QWidget()
-    ground.show()
-    found = AnswerComparison(controller, selection, ground)
-    a, b = sorted(controller.runs)[-2:]
-    with monkeypatch.context() as changed:
-        changed.setattr(answer_comparison, "MOST_WHILE_GROWING", 0)
-        changed.setattr(controller.runs[b].info, "status", RUNNING)
-        selection.set_runs(a, b)
-        assert found.runs is not None
-        assert found.diff is None
-    found.look()
-    assert found.diff is not None
-    ground.close()
-    ground.deleteLater()
+@pytest.fixture
+def ground(application: QApplication) -> Iterator[QWidget]:
+    """A widget in sight."""
+    made = QWidget()
+    made.show()
+    yield made
+    made.close()
+    made.deleteLater()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def are_held(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each comparison, whether it held the event loop."""
+    held: list[bool] = []
+
+    def compare(a: RunLog, b: RunLog) -> AnswerDiff:
+        held.append(threading.current_thread() is threading.main_thread())
+        return diff_of(a, b)
+
+    monkeypatch.setattr(answers, "diff_of", compare)
+    return held
+
+
+@pytest.fixture
+def compared(
+    controller: RunController, selection: Selection, ground: QWidget, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[AnswerComparison]:
+    """Takes every answer for a long one."""
+    monkeypatch.setattr(answer_comparison, "MOST_AT_ONCE", 0)
+    made = AnswerComparison(controller, selection, ground)
+    yield made
+    made.errand.wait()
+
+
+def test_long_answers_are_compared_once_they_are_over_and_not_in_a_turn_of_the_event_loop(
+    compared: AnswerComparison,
+    controller: RunController,
+    selection: Selection,
+    are_held: list[bool],
+    wait_until: Callable[..., Any],
+) -> None:
+    changes: list[bool] = []
+    compared.changed.connect(lambda: changes.append(compared.diff is not None))
+    selection.set_runs(A, B)
+    assert compared.runs is not None
+    assert (compared.diff, compared.errand.is_busy, are_held) == (None, False, [])
+    controller.runs[B].info.status = FINISHED
+    compared.look()
+    wait_until(lambda: compared.diff is not None)
+    assert are_held == [False]
+    assert changes == [False, False, True]
+
+
+def test_what_became_of_runs_that_are_shown_no_more_is_forgotten(
+    compared: AnswerComparison, controller: RunController, selection: Selection
+) -> None:
+    controller.runs[B].info.status = FINISHED
+    selection.set_runs(A, B)
+    assert compared.errand.is_busy
+    selection.set_runs(None, None)
+    compared.errand.wait()
+    QApplication.processEvents()
+    assert compared.diff is None
+
+
+def test_short_answers_are_compared_at_once(
+    controller: RunController, selection: Selection, ground: QWidget, are_held: list[bool]
+) -> None:
+    found = AnswerComparison(controller, selection, ground)
+    selection.set_runs(A, B)
+    assert found.diff is not None
+    assert are_held == [True]

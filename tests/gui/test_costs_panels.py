@@ -361,6 +361,22 @@ def test_sweeps_appear_with_their_slopes(
     controller.close()
 
 
+def test_single_runs_are_said_to_be_single(make_panel: MakePanel, wait_until: Callable[..., Any]) -> None:
+    recording = RecordLog()
+    for run_id, frames in enumerate((2, 4, 8), start=1):
+        add_run(recording, run_id, SCRIPTED_TARGET, frames, 20 + 49.0 * frames + run_id)
+    controller = RunController(recording)
+    controller.pull()
+    panel = make_panel(ScalingPanel, controller)
+    wait_until(lambda: panel.views)
+    (view,) = panel.views
+    assert row(view.slopes, "prefill")[2] == "1 run at each of 3"
+    entry = next(entry for entry in view.slopes.rows if entry.name == "prefill")
+    assert entry.roles[2] == "warn"
+    assert "one run at each of 3 numbers of frames" in entry.tip
+    controller.close()
+
+
 def test_two_amounts_of_which_one_is_a_single_run_give_no_verdict(
     make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
 ) -> None:

@@ -41,7 +41,7 @@ from ui.runs.run_list import RunList
 from ui.state.cells import configuration_of
 from ui.state.run_drag import dragged
 from ui.style.theme import ThemeHolder
-from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.figure_table import ROW, FigureTable, TableRow
 from ui.widgets.line_list import LINE, ListLine, chip_box
 from ui.window.main_window import MainWindow
 
@@ -537,4 +537,18 @@ def test_no_name_and_no_unit_of_the_comparison_is_cut(themes: ThemeHolder, width
     for row in table._rows:
         assert table._fits(row) or table._height(row) > 24
     assert table.tip_at(QPoint(5, table.height() + 50)) == ""
+    table.deleteLater()
+
+
+def test_means_with_intervals_stand_on_a_line_each_in_a_narrow_window(themes: ThemeHolder) -> None:
+    table = FigureTable(themes)
+    table.resize(270, 100)
+    listed = [
+        TableRow("preprocess", ("14.3", "13.6", "0.95×", "251"), unit="ms", swatch="preprocess"),
+        TableRow("decode rate", ("2284", "4043", "1.77×", "14"), unit="tok/s"),
+        TableRow("KV cache", ("49.85", "49.85", "1.00×", ""), unit="MiB"),
+        TableRow("unattributed", ("2.84", "3.61", "1.27×", "153"), unit="ms"),
+    ]
+    table.show_rows(listed, ("A", "B", "B / A", "± %"))
+    assert table.sizeHint().height() == (len(listed) + 1) * ROW
     table.deleteLater()

@@ -93,16 +93,19 @@ def test_a_name_that_becomes_known_is_seen_after_the_view_moved(
 @settings(max_examples=60, deadline=None)
 @given(
     text=st.text("abcdefghijxyzÄß µ·0123456789.%", min_size=1, max_size=14).filter(str.strip),
-    left=st.floats(0, 20),
-    top=st.floats(0, 14),
-    height=st.floats(17, 24),
+    place=st.tuples(st.floats(0, 20), st.floats(0, 14), st.floats(17, 24)),
     look=st.sampled_from([(9.5, 500), (10.5, 400), (10.5, 500), (11.0, 600), (12.5, 400)]),
     per_px=st.sampled_from([1.0, 1.5, 2.0]),
 )
 def test_short_texts_are_written_as_qt_lays_them_out(
-    application: QApplication, text: str, left: float, top: float, height: float, look: tuple[float, int], per_px: float
+    application: QApplication,
+    text: str,
+    place: tuple[float, float, float],
+    look: tuple[float, int],
+    per_px: float,
 ) -> None:
-    room, theme = QRectF(left, top, 200, height), dark()
+    (left, top, height), theme = place, dark()
+    room = QRectF(left, top, 200, height)
 
     def drawn(is_ours: bool) -> QImage:
         picture = QImage(round(240 * per_px), round(44 * per_px), QImage.Format.Format_RGB32)

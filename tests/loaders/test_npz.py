@@ -71,6 +71,7 @@ def test_parts_of_a_recording_are_read_one_after_the_other(tmp_path: Path, save:
     assert events.t_us.tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert events.x.tolist() == [t % 7 for t in events.t_us]
     assert events.p.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert (events.parts, events.slice_count(0, 3).parts) == ((3, 0, 4), ())
 
 
 def test_parts_in_a_long_npy_are_read_too(tmp_path: Path) -> None:

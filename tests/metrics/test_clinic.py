@@ -169,6 +169,21 @@ def test_a_lossy_answer_is_held_against_the_targets() -> None:
     assert (agreed.numerator, agreed.denominator) == (2, 3)
 
 
+def test_a_tree_that_grew_freely_says_how_deep_it_was_and_what_was_judged() -> None:
+    """Of ways that stand 2, 1 and 2 tokens deep in trees of 3, 3 and 2 levels the second ended at a leaf."""
+    run = run_of([], tree="dynamic:9:3")
+    for index, (accepted, depth, judged) in enumerate([(2, 3, 3), (1, 3, 1), (2, 2, 2)]):
+        run.absorb(RoundRecord(1, index, 0, 10, 10, 0, 9, accepted, accepted + 1, "", 0, depth, judged))
+    counts = acceptance(run)
+    assert counts is not None
+    assert (counts.rejected_rounds, counts.token_acceptance_rate) == (1, 5 / 6)
+    assert [(entry.drafted, entry.judged, entry.accepted) for entry in clinic.per_position(run)] == [
+        (3, 3, 3),
+        (3, 2, 2),
+        (2, 1, 0),
+    ]
+
+
 def test_runs_together_weigh_long_answers_more() -> None:
     one, other = run_of([(4, 4, False, False)]), run_of([(4, 0, False, False)] * 3)
     found = by_name(clinic.definitions_over([(one, None), (other, None)]))

@@ -86,7 +86,11 @@ def line(slope: float, interval: tuple[float, float] | None, mean: float = 100.0
         (-3.0, (-4.0, -2.0), "-3 ms per extra second (-4 to -2), from 9 runs"),
         (0.1, (-0.2, 0.4), "-0.2 to 0.4 ms per extra second: flat, from 9 runs at 3 lengths of clip"),
         (20.0, (-5.0, 45.0), "-5 to 45 ms per extra second: not told apart from flat, from 9 runs"),
-        (20.0, None, "+20 ms per extra second, from 2 runs at 2 lengths of clip: too few runs; three lengths of clip"),
+        (
+            20.0,
+            None,
+            "+20 ms per extra second, from one run at each of 2 lengths of clip: too few runs",
+        ),
         (1500.0, (1500.0, 1500.0), "+1,500 ms per extra second, from 9 runs"),
         (0.0, (0.0, 0.0), "0 ms per extra second: flat, from 9 runs"),
     ],
@@ -125,7 +129,8 @@ def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(
         runs += mine
     (ribbon,) = ribbons_of(runs)
     prefill = next(entry for entry in ribbon.slopes if entry.stage == "prefill")
-    assert prefill.basis.startswith(f"{sum(counts)} runs at {len(counts)} numbers of frames")
+    said = "one run at each of" if set(counts) == {1} else f"{sum(counts)} runs at"
+    assert prefill.basis.startswith(f"{said} {len(counts)} numbers of frames")
     assert prefill.basis in prefill.sentence
     assert ("only" in prefill.basis) == (min(counts) < 3 and len(set(counts)) > 1)
     if len(counts) == 2 and min(counts) < 3:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +112,34 @@ letters = st.lists(st.sampled_from("abcd"), max_size=40)
 @given(letters, letters)
 def test_the_longest_common_subsequence_is_that_of_the_definition(one: list[str], other: list[str]) -> None:
     assert common_subsequence(one, other) == slow_subsequence(one, other)
+
+
+def longest_by_trying(one: list[str], other: list[str]) -> int:
+    """Of all that is left of `one` when words are left out, the most that stands in `other` in that order."""
+
+    def stands(words: tuple[str, ...]) -> bool:
+        rest = iter(other)
+        return all(word in rest for word in words)
+
+    return max(size for size in range(len(one) + 1) if any(map(stands, combinations(one, size))))
+
+
+short_texts = st.text("aAbB1 -.,'", max_size=16)
+
+
+@given(short_texts, short_texts)
+def test_rouge_l_is_what_the_rouge_score_package_says_it_is(candidate: str, reference: str) -> None:
+    """Without its stemmer: runs of a-z and 0-9 of the lower-cased texts, F1 of the subsequence's two shares."""
+    said, wanted = (re.findall("[a-z0-9]+", text.lower()) for text in (candidate, reference))
+    score = rouge_l(candidate, reference)
+    if not wanted:
+        assert score is None
+        return
+    assert score is not None
+    longest = longest_by_trying(said, wanted)
+    precision, recall = longest / len(said) if said else 0.0, longest / len(wanted)
+    expected = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    assert score.f1 == pytest.approx(expected)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

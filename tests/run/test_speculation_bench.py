@@ -20,7 +20,7 @@ from evprof.core.records import (
 )
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.drafters import LOOKUP, MODEL, NGRAM
+from evprof.core.vocabulary.drafters import DRAFTERS, LOOKUP, MODEL, NGRAM
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo
@@ -183,3 +183,10 @@ def test_everybody_who_can_draft_takes_part(tmp_path) -> None:
     keys = [one.key for one in contenders([trained])]
     assert len(set(keys)) == len(keys)
     assert {"model", "model-budgeted", "lookup", "ngram", "self", "model-prefill-from-load"} <= set(keys)
+
+
+def test_everybody_who_needs_no_training_is_measured_unasked() -> None:
+    """Under the name by which the theory page finds what was measured."""
+    named = {one.name: one.speculation.drafter for one in contenders([])}
+    assert set(named.values()) == {key for key, kind in DRAFTERS.items() if not kind.is_trained}
+    assert all(named[kind.contender] == key for key, kind in DRAFTERS.items() if not kind.is_trained)

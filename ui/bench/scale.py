@@ -31,7 +31,8 @@ MORE_TOKENS = 100
 def measure_many_runs(
     application: QApplication, window: MainWindow, folder: Path, samples: int = SAMPLES
 ) -> dict[str, float]:
-    """Times in ms: opening a session of two runs of each sample, listing all runs of a cell below it, and scrolling to the last."""
+    """How many runs a session of two for each sample has, and times in ms: opening it, listing all runs of a cell below
+    it, and scrolling to the last."""
     path = folder / "many.evprof"
     import_files([write_results(folder / "many.json", samples)], path)
 

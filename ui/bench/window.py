@@ -72,6 +72,7 @@ def measure_window(
     trials: int,
     seconds: float,
     note: Note,
+    *,
     sizes: Sizes = SIZES,
 ) -> dict[str, Any]:
     """`environment`, `rows` (one per trial) and `summary` of `evprof bench ui`; `note` hears how far it is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -9,6 +10,7 @@ from PySide6.QtWidgets import QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.view.columns import columns_of
+from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.widgets.pace import Pace
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
 
 INTERVAL_MS = 250
 
-MOST_WHILE_GROWING = 1_000
-"""Tokens of both answers together."""
+MOST_AT_ONCE = 1_000
+"""Tokens of both answers together that are compared at once. Longer ones are compared when both are over, on a thread:
+words that come again and again would hold up several pictures."""
 
 
 class AnswerComparison(QObject):
@@ -40,6 +43,8 @@ class AnswerComparison(QObject):
         self.runs: tuple[RunLog, RunLog] | None = None
         self.diff: AnswerDiff | None = None
         self._known: object = None
+        self.errand = NewestErrand("evprof-answers", self)
+        self.errand.done.connect(self._take)
         self._pace = Pace(INTERVAL_MS, self.look, self)
         selection.runs_changed.connect(self.look)
         controller.session_replaced.connect(self.look)
@@ -65,14 +70,26 @@ class AnswerComparison(QObject):
             return
         self._known = known
         self.diff = None
-        if self.runs is not None and not self._is_too_long_yet():
-            from evprof.metrics.comparison.answers import diff_of
-
-            self.diff = diff_of(*self.runs)
+        self.errand.forget()
+        if self.runs is not None and not self._is_long():
+            self.diff = _diff_of(self.runs)
+        elif self.runs is not None and not self._is_too_long_yet():
+            self.errand.ask(partial(_diff_of, self.runs))
         self.changed.emit()
 
+    def _take(self, diff: AnswerDiff | None) -> None:
+        self.diff = diff
+        self.changed.emit()
+
+    def _is_long(self) -> bool:
+        return sum(len(run.tokens) for run in self.runs or ()) > MOST_AT_ONCE
+
     def _is_too_long_yet(self) -> bool:
-        """Whether answers that still grow would hold up the picture: long ones are compared once they are over."""
-        runs = self.runs or ()
-        grows = any(not run.info.is_over for run in runs)
-        return grows and sum(len(run.tokens) for run in runs) > MOST_WHILE_GROWING
+        """Whether long answers still grow: they would be compared anew all the time."""
+        return any(not run.info.is_over for run in self.runs or ()) and self._is_long()
+
+
+def _diff_of(runs: tuple[RunLog, RunLog]) -> AnswerDiff:
+    from evprof.metrics.comparison.answers import diff_of
+
+    return diff_of(*runs)

@@ -16,6 +16,7 @@ from evprof.metrics.costs.sweeps import (
     Ribbon,
     RoofShare,
     ends_text,
+    has_single_runs,
     ribbons_of,
     slope_text,
 )
@@ -188,8 +189,11 @@ def slope_rows(ribbon: Ribbon) -> list[TableRow]:
     rows = []
     for slope in ribbon.slopes:
         verdict, line = slope.verdict, slope.line
-        cells = (slope_text(line), ends_text(line) or "–", f"{line.count} runs at {line.places}", verdict)
-        roles = ("", "dim", "dim", "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else "")
+        is_single = has_single_runs(line)
+        basis = f"1 run at each of {line.places}" if is_single else f"{line.count} runs at {line.places}"
+        cells = (slope_text(line), ends_text(line) or "–", basis, verdict)
+        tone = "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else ""
+        roles = ("", "dim", "warn" if is_single else "dim", tone)
         stage = slope.stage.partition(" ")[0]
         rows.append(TableRow(slope.stage, cells, "", roles, slope.sentence, has_line=False, swatch=stage))
     return rows

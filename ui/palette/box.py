@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 
 from ui.palette.found import Found, Lookup
@@ -39,8 +39,8 @@ class PaletteBox(QFrame):
         self.list.picked.connect(self._act)
         self.nothing = in_role(Label("Nothing is called so."), "dim")
         stacked(self.line, self.list, self.nothing, on=self, margins=(GRID, GRID, GRID, GRID), spacing=GRID)
-        self._window = window
         self.hide()
+        window.installEventFilter(self)
 
     def ask(self, sources: Sequence[Lookup], hint: str) -> None:
         """Opens, empty, for what these sources can find; opened once more it closes."""
@@ -109,13 +109,6 @@ class PaletteBox(QFrame):
             self.setFixedWidth(width)
             self.adjustSize()
             self.move((window.width() - width) // 2, 7 * GRID)
-
-    def showEvent(self, _event: QShowEvent) -> None:
-        self._place()
-        self._window.installEventFilter(self)
-
-    def hideEvent(self, _event: QHideEvent) -> None:
-        self._window.removeEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Keys that move the mark, clicks elsewhere, and a window that changes its size."""

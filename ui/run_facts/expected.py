@@ -29,22 +29,34 @@ def expected_line(run: RunLog) -> tuple[str, str]:
     from evprof.metrics.figures.scores import score
 
     shared = score(run, TOKEN_F1) if verdict == "Wrong" else None
-    near = "" if shared is None else f"token F1 {100 * shared:.0f} %"
-    return " · ".join(filter(None, (verdict, near, wanted))), "good" if verdict == "Right" else "bad"
+    near = "" if shared is None else nearness(shared)
+    return " · ".join(filter(None, (verdict, near, wanted))), {"Right": "good", "Wrong": "bad"}.get(verdict, "dim")
 
 
 def verdict_of(run: RunLog) -> str:
-    """`Right` or `Wrong`; a dash until the run is over."""
+    """`Right` or `Wrong`, of free text `F1 42 %`; a dash until the run is over."""
     from evprof.metrics.figures.scores import score
 
-    found = score(run, RIGHT)
-    return NOTHING if found is None else "Right" if found else "Wrong"
+    return verdict_words(score(run, RIGHT), score(run, TOKEN_F1)) or NOTHING
+
+
+def verdict_words(right: float | None, shared: float | None) -> str:
+    """What these scores by RIGHT and TOKEN_F1 say of one answer; "" where neither is known."""
+    if right is not None:
+        return "Right" if right else "Wrong"
+    return "" if shared is None else nearness(shared)
+
+
+def nearness(shared: float) -> str:
+    """`F1 42 %`."""
+    return f"F1 {100 * shared:.0f} %"
 
 
 def verdicts_of(group: Sequence[RunLog]) -> str:
-    """`right`; of two models `both wrong`, or `draft right, target wrong`; "" where one is not over, or nothing is
-    expected."""
-    verdicts = [verdict_of(run).lower() for run in group if run.info.status == FINISHED and run.info.sample.is_scored]
+    """`right`, `F1 42 %`; of two models `both wrong`, or `draft right, target wrong`; "" where one is not over, or
+    nothing is expected."""
+    found = [verdict_of(run) for run in group if run.info.status == FINISHED and run.info.sample.is_scored]
+    verdicts = [verdict.lower() if verdict in ("Right", "Wrong") else verdict for verdict in found]
     if not verdicts or len(verdicts) < len(group):
         return ""
     if len(group) == 1:
@@ -56,8 +68,18 @@ def verdicts_of(group: Sequence[RunLog]) -> str:
 
 def right_words(shares: Mapping[str, float]) -> str:
     """`33 % right` of one role's share of right answers, `33 / 0 % right` of the draft's and the target's."""
-    told = [f"{100 * shares[role]:.0f}" for role in (DRAFT, TARGET) if role in shares]
-    return f"{' / '.join(told)} % right" if told else ""
+    told = _both(shares)
+    return f"{told} % right" if told else ""
+
+
+def nearness_words(shares: Mapping[str, float]) -> str:
+    """The same of free text, with the mean of what is shared: `F1 33 / 0 %`."""
+    told = _both(shares)
+    return f"F1 {told} %" if told else ""
+
+
+def _both(shares: Mapping[str, float]) -> str:
+    return " / ".join(f"{100 * shares[role]:.0f}" for role in (DRAFT, TARGET) if role in shares)
 
 
 def expected_text(run: RunLog, longest: int) -> str:

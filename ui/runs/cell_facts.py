@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evprof.core.rows.kinds import NO_TEXT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED
 from evprof.metrics.figures.kept import KEPT
-from evprof.metrics.figures.scores import KEPT_RIGHT
+from evprof.metrics.figures.scores import KEPT_F1, KEPT_RIGHT
 from evprof.session.summaries.columns import StoredColumns
 from evprof.session.summaries.runs import SessionRuns
 from ui.runs.run_groups import Members, parted
@@ -31,13 +31,14 @@ MOST_ERRORS = 3
 
 @dataclass(frozen=True)
 class CellFacts:
-    """Counts, the mean total of a sample in ms (of models that answered one after the other their sum), errors, and the
-    share of right answers by role (none of a role without scored ones)."""
+    """Counts, the mean total of a sample in ms (of models that answered one after the other their sum), errors, and by
+    role the share of right answers and the mean token F1 (none of a role without scored ones)."""
 
     counts: ConfigurationCounts
     mean_ms: float | None
     errors: list[str]
     right: dict[str, float] = field(default_factory=dict)
+    shared: dict[str, float] = field(default_factory=dict)
 
 
 def cell_facts(members: Members) -> CellFacts | None:
@@ -101,14 +102,18 @@ def _facts(stored: SessionRuns, places: npt.NDArray[np.int64]) -> CellFacts:
     errors = columns.texts("error")
     said = dict.fromkeys(errors.words[code] for code in errors.codes[places].tolist() if errors.words[code])
     return CellFacts(
-        counts, _mean_ms(stored, places[counted]), list(said)[:MOST_ERRORS], _right(columns, places[counted])
+        counts,
+        _mean_ms(stored, places[counted]),
+        list(said)[:MOST_ERRORS],
+        *(_means(columns, kept, places[counted]) for kept in (KEPT_RIGHT, KEPT_F1)),
     )
 
 
-def _right(columns: StoredColumns, places: npt.NDArray[np.int64]) -> dict[str, float]:
-    if KEPT_RIGHT not in columns:
+def _means(columns: StoredColumns, kept: str, places: npt.NDArray[np.int64]) -> dict[str, float]:
+    """The mean of a kept score by role."""
+    if kept not in columns:
         return {}
-    values, roles = columns.column(KEPT_RIGHT)[places], columns.texts("role")
+    values, roles = columns.column(kept)[places], columns.texts("role")
     scored, codes = ~np.isnan(values), roles.codes[places]
     found = {role: values[scored & (codes == code)] for code, role in enumerate(roles.words)}
     return {role: float(mine.mean()) for role, mine in found.items() if len(mine)}

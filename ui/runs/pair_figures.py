@@ -202,7 +202,7 @@ def _table_row(row: figures.FigureRow, *, has_spread: bool) -> TableRow:
     stage = row.metric.removesuffix("_ms")
     return TableRow(
         row.name,
-        (row.a, row.b, row.ratio, *([row.spread] if has_spread else [])),
+        (row.a, row.b, row.ratio, *([row.spread.removeprefix("±")] if has_spread else [])),  # its head says ±
         unit="" if row.unit == "tokens" else row.unit,
         roles=(
             "dim" if row.a == figures.NOTHING else "",

@@ -15,9 +15,9 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.core.vocabulary.scoring import RIGHT
+from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.run.kept_repeatability import spread_for
-from ui.run_facts.expected import right_words
+from ui.run_facts.expected import nearness_words, right_words, verdicts_of
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, mode_words, stage_now
 from ui.runs.payoffs import Payoffs
@@ -63,7 +63,7 @@ class RunEntries:
         self, runs: Mapping[int, RunLog], opened: Collection[FoldKey] = (), wanted: str = ""
     ) -> SlotList[RunEntry]:
         """Lines, newest first; below a group of `opened` its runs. `wanted`: only runs that hold all of these words:
-        in number, mode, name, note, settings, sample, models, outcome or badges."""
+        in number, mode, name, note, settings, sample, models, outcome, badges, or whether its answer is right."""
         self._payoffs.look(runs)
         parts = parted(runs)
         # Versions of stored runs count what was said of them since; others count their rows, too.
@@ -120,7 +120,7 @@ class RunEntries:
                 info.cell,
                 info.status,
             ]
-            told += [*badges_of([run]), *(model.name for model in info.models.values())]
+            told += [*badges_of([run]), *(model.name for model in info.models.values()), verdicts_of([run])]
             known = self._texts[run.run_id] = (run.version, f"{BETWEEN}{BETWEEN.join(told)}{BETWEEN}".casefold())
         return known[1]
 
@@ -144,9 +144,11 @@ class RunEntries:
         lines += errors[:MOST_ERRORS]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
         name, file = cell_names(members[0])
-        right = self._right(members) if facts is None else facts.right
-        label = " · ".join(filter(None, (counts.sentence, right_words(right), file)))
+        right, shared = self._scores(members) if facts is None else (facts.right, facts.shared)
+        scored = right_words(right) or nearness_words(shared)
+        label = " · ".join(filter(None, (counts.sentence, scored, file)))
         lines += [f"{role}: {100 * share:.1f} % of its answers are right" for role, share in right.items()]
+        lines += [f"{role}: token F1 {100 * share:.1f} % on average" for role, share in shared.items()]
         entry = RunEntry(
             tuple(members.run_ids),
             name,
@@ -221,16 +223,22 @@ class RunEntries:
         times = [list(filter(None, map(self._total_ms, warm_of(found)))) for found in by_role.values()]
         return sum(sum(found) / len(found) for found in times if found) if any(times) else None
 
-    def _right(self, members: Sequence[RunLog]) -> dict[str, float]:
-        """The share of right answers by role, among those that are scored."""
+    def _scores(self, members: Sequence[RunLog]) -> tuple[dict[str, float], dict[str, float]]:
+        """By role the share of right answers and the mean token F1, among those that are scored."""
         from evprof.metrics.comparison.document import is_comparable
         from evprof.metrics.figures.scores import score
 
-        scored: dict[str, list[float]] = {}
-        for run in members if members[0].info.sample.is_scored else ():
-            if run.info.status == FINISHED and is_comparable(run) and (value := score(run, RIGHT)) is not None:
-                scored.setdefault(run.info.role, []).append(value)
-        return {role: sum(values) / len(values) for role, values in scored.items()}
+        ended = [run for run in members if run.info.status == FINISHED] if members[0].info.sample.is_scored else []
+        counted = [run for run in ended if is_comparable(run)]
+
+        def means(key: str) -> dict[str, float]:
+            found: dict[str, list[float]] = {}
+            for run in counted:
+                if (value := score(run, key)) is not None:
+                    found.setdefault(run.info.role, []).append(value)
+            return {role: sum(values) / len(values) for role, values in found.items()}
+
+        return means(RIGHT), means(TOKEN_F1)
 
     def _spread(self, members: Sequence[RunLog]) -> str:
         """Half the 95 % interval of that mean, where one model answered."""

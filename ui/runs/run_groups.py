@@ -6,6 +6,7 @@ A hundred thousand runs are gathered and filtered without one being made; those 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar, overload
@@ -14,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.rows.listed_runs import ListedRuns
+from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.session.summaries.runs import SessionRuns
+from ui.run_facts.expected import verdict_words, verdicts_of
 
 CELL, REPEATS = "cell", "repeats"
 
@@ -152,10 +155,26 @@ class RunGroups:
                 told = columns.texts(name)
                 is_told = np.array([word in _said(name, text) for text in told.words])
                 hits |= is_told[told.codes]
+            hits |= self._judged(stored, word)
             if word.isdecimal():
                 hits |= np.array([word in str(run_id) for run_id in columns.run_ids.tolist()])
             mask &= hits
         return mask
+
+    @staticmethod
+    def _judged(stored: SessionRuns, word: str) -> npt.NDArray[np.bool_]:
+        """Of which runs the list says so of their answers."""
+        from evprof.metrics.figures.scores import KEPT_F1, KEPT_RIGHT
+
+        columns, none = stored.columns, np.full(len(stored.columns), np.nan)
+        right, shared = (columns.column(kept) if kept in columns else none for kept in (KEPT_RIGHT, KEPT_F1))
+        percent = np.round(100 * shared) / 100
+        pairs, codes = np.unique(np.column_stack((right, percent)), axis=0, return_inverse=True)
+        said = [verdict_words(*(None if math.isnan(value) else value for value in pair)) for pair in pairs.tolist()]
+        statuses = columns.texts("status")
+        is_over = np.array([text == FINISHED for text in statuses.words])[statuses.codes]
+        hits: npt.NDArray[np.bool_] = np.array([word in text.casefold() for text in said])[codes.ravel()] & is_over
+        return hits
 
     def _kinds(self, stored: SessionRuns) -> tuple[Places, list[str]]:
         """Which runs are told in the same words, and these: of one of each kind."""
@@ -186,6 +205,7 @@ def _without_own(stored: SessionRuns, place: int, text: str) -> str:
     """The words of one run that others of its kind share: without its number and what is told by itself."""
     info = stored[int(stored.columns.run_ids[place])].info
     own = [str(info.run_id), info.name, info.note, info.sample.name, info.cell, info.status]
+    own.append(verdicts_of([stored[int(stored.columns.run_ids[place])]]))
     for part in own:
         text = text.replace(f"{BETWEEN}{part.casefold()}{BETWEEN}", 2 * BETWEEN, 1)
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QHideEvent, QPainter, QPaintEvent, QPen, QShowEvent
+from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
 from ui.run_facts.run_text import input_name
@@ -32,6 +32,7 @@ class DropOverlay(QWidget):
         self._opening: Opening | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setAccessibleName("What dropping opens")
+        parent.installEventFilter(self)
         self.hide()
 
     @property
@@ -66,13 +67,6 @@ class DropOverlay(QWidget):
         if self.isVisible():
             self._opening = opening
             self.update()
-
-    def showEvent(self, _event: QShowEvent) -> None:
-        self.setGeometry(self._ground.rect())
-        self._ground.installEventFilter(self)
-
-    def hideEvent(self, _event: QHideEvent) -> None:
-        self._ground.removeEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Follows its parent's size; never keeps an event from it."""

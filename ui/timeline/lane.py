@@ -50,6 +50,7 @@ class Lane(QWidget):
         """What a screen reader is told of it, while one asks."""
 
         self._written: tuple[object, ...] | None = None
+        self._is_stale = False
         self._gutter: tuple[object, QPixmap] | None = None
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -116,20 +117,21 @@ class Lane(QWidget):
 
     def show_news(self) -> None:
         """Repaints the picture, and the gutter only when other words stand there."""
-        before, self._written = self._written, None
-        if before is not None and before == self._words():
+        before, self._is_stale = self._written, True
+        if before == self._words():
             self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         else:
             self.update()
 
     def forget_words(self) -> None:
         """What stands in the gutter may have changed: it is worked out anew with the next picture."""
-        self._written = None
+        self._is_stale = True
 
     def _words(self) -> tuple[object, ...]:
         """All that the gutter shows; a view that moves leaves it as it is."""
-        if self._written is None or self._written[2:] != (self.is_folded, self.height()):
+        if self._written is None or self._is_stale or self._written[2:] != (self.is_folded, self.height()):
             self._written = self.names(), tuple(self.scale_marks()), self.is_folded, self.height()
+            self._is_stale = False
         return self._written
 
     @property

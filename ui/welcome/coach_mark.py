@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QHideEvent, QPainter, QPaintEvent, QPen, QPolygonF, QShowEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from ui.style.theme import GRID, ThemeHolder
@@ -48,6 +48,7 @@ class CoachMark(QWidget):
             margins=(2 * GRID, GRID + _TIP_PX, 2 * GRID, GRID + 4 + _TIP_PX),
             spacing=GRID // 2,
         )
+        window.installEventFilter(self)
         themes.changed.connect(self.update)
         self.hide()
 
@@ -87,14 +88,6 @@ class CoachMark(QWidget):
         if (left, top) != (self.x(), self.y()):
             self.move(left, top)
         self.update()
-
-    def showEvent(self, _event: QShowEvent) -> None:
-        self.follow()
-        self._window.installEventFilter(self)
-
-    def hideEvent(self, _event: QHideEvent) -> None:
-        # Whatever happens in the window would be looked at, each picture included.
-        self._window.removeEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Follows the window's size; never keeps an event from its receiver."""

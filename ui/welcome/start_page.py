@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ui.style.theme import GRID, ThemeHolder
@@ -63,6 +63,7 @@ class StartPage(QWidget):
         self._none.setText("Sessions that you save or close stand here, with a picture of how they looked.")
         self._none.hide()
         self._lay_out()
+        ground.installEventFilter(self)
         themes.changed.connect(self.update)
         self.hide()
 
@@ -125,14 +126,6 @@ class StartPage(QWidget):
             self.leave()
         else:
             super().keyPressEvent(event)
-
-    def showEvent(self, _event: QShowEvent) -> None:
-        self.setGeometry(self._ground.rect())
-        self._arrange()
-        self._ground.installEventFilter(self)
-
-    def hideEvent(self, _event: QHideEvent) -> None:
-        self._ground.removeEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Follows the ground's size; never keeps an event from its receiver."""

@@ -28,7 +28,7 @@ ROW = 24
 NAME_ROW = 18
 """Height of a name that has a line of its own, above its figures."""
 
-_GAP = 8.0
+_GAP, _NARROW_GAP, _FEW = 8.0, 6.0, 3
 _UNIT_PX, _UNIT_GAP = 10.0, 5.0
 _LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
 _KEPT = 200
@@ -144,8 +144,8 @@ class FigureTable(Drawn):
         if not used:
             return self.width() - left
         box, cell = used[0]
-        free = box.right() - self._themes.theme.text_width(cell) - _GAP
-        return max(box.left() - _GAP / 2, free) - left
+        free = box.right() - self._themes.theme.text_width(cell) - self._gap
+        return max(box.left() - self._gap / 2, free) - left
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -170,7 +170,7 @@ class FigureTable(Drawn):
             text = elided_text(painter.fontMetrics(), head, Qt.TextElideMode.ElideRight, room)
             place = QRectF(free, top, room, ROW)
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
-            free = box.right() + _GAP
+            free = box.right() + self._gap
 
     def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> int:
         """Paints a row and tells how high it is."""
@@ -218,6 +218,11 @@ class FigureTable(Drawn):
             # The first head may hang over to the left, above the names.
             self._widths.note(index, _LEAST_COLUMN if index == 0 else min(_MOST_HEAD, theme.text_width(head, SMALL_PX)))
 
+    @property
+    def _gap(self) -> float:
+        """Between columns; many stand closer, so that names keep their room beside them."""
+        return _GAP if len(self._widths.columns) <= _FEW else _NARROW_GAP
+
     def _boxes(self, top: float) -> list[QRectF]:
         """The columns' boxes of the row at `top`, right-aligned as a whole."""
         boxes: list[QRectF] = []
@@ -225,7 +230,7 @@ class FigureTable(Drawn):
         for width in reversed(self._widths.columns):
             rounded = -(-width // 4) * 4
             boxes.append(QRectF(right - rounded, top, rounded, ROW))
-            right -= rounded + _GAP
+            right -= rounded + self._gap
         return boxes[::-1]
 
     def tip_at(self, point: QPoint) -> str:

@@ -307,7 +307,9 @@ def _rooms(line: ListLine, inner: QRectF, aside: float) -> tuple[QRectF, QRectF]
     first = QRectF(inner.left(), inner.top(), inner.width(), LINE)
     below = QRectF(inner.left(), inner.top() + LINE - 4, inner.width(), SECOND_LINE)
     beside = below if line.fold and line.has_second else first
-    beside.setLeft(max(beside.left(), aside))
+    # A badge's outline needs more room than a letter.
+    room = _ASIDE if beside is below and line.badges and aside else 0
+    beside.setLeft(max(beside.left(), aside + room))
     return first, below
 
 

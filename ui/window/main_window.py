@@ -20,6 +20,7 @@ from evprof.loaders.bundled import bundled_samples
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
+from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
 from ui.columns.parting_marks import PartingMarks
 from ui.runs.inspector import Inspector
@@ -352,6 +353,7 @@ class MainWindow(LateParts):
             and not (self.is_made("opener") and self.opener.is_busy)
             and not self.comparison.errand.is_busy
             and not any(panel.is_busy for panel in self._following_panels)
+            and not any(found.errand.is_busy for found in self.findChildren(AnswerComparison))
         )
 
     @property
@@ -426,6 +428,8 @@ class MainWindow(LateParts):
         self.pair.close_feeds()
         self.opener.close()
         self.comparison.errand.wait()
+        for found in self.findChildren(AnswerComparison):
+            found.errand.wait()
         self.timeline.delta_figures.errand.wait()
         self.samples.close_reader()
         self.session.wait()

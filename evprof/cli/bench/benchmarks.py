@@ -113,7 +113,8 @@ def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         console.note(f"Drawing offscreen: {reason}")
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
     sizes = SIZES.tenth() if options.quick else SIZES
-    return measure_window(engine_argv(), program_argv("_paint"), options.trials, options.seconds, console.note, sizes)
+    argv = engine_argv(), program_argv("_paint")
+    return measure_window(*argv, options.trials, options.seconds, console.note, sizes=sizes)
 
 
 _MOST_TURNS = 60

@@ -99,7 +99,8 @@ def print_table(rows: Sequence[CellRow], console: Console) -> None:
     counts += [_SCORES[key] for key in scores] + (["right/s"] if scores else [])
     console.table([["cell (ms)", "model", *counts, "total", *STAGES], *lines], left=2)
     if scores:
-        console.line("right: the right choice, or an exact match; 95 % intervals and the rules stand in the report.")
+        right = "right: the right choice, or an exact match; " if RIGHT in scores else ""
+        console.line(f"{right}95 % intervals and the rules stand in the report.")
 
 
 _SCORES = {RIGHT: "right", TOKEN_F1: "F1"}

@@ -111,7 +111,7 @@ def _of_stage(place: int, name: str) -> Figure:
 
 
 _SCORES = {
-    RIGHT: ("right answers", "share of answers that name the right choice, or match exactly", 17),
+    RIGHT: ("right answers", "share of answers that name the right choice, or match exactly; free text has none", 17),
     EXACT: ("exact match", "share of answers that are a right wording, but for case, punctuation and articles", 0),
     CHOICE: ("right choice", "share of answers that name the right choice", 0),
     TOKEN_F1: ("token F1", "words in common with the best of the right wordings, F1 as SQuAD counts it", 18),

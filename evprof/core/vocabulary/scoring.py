@@ -11,6 +11,10 @@ EXACT, CHOICE, TOKEN_F1, ROUGE_L, RIGHT = "exact_match", "right_choice", "token_
 """Keys of the rules, which are the figures' too."""
 
 
+MOST_SHORT = 5
+"""Words of a right wording up to which an answer is right or wrong; longer ones are free text."""
+
+
 @dataclass(frozen=True)
 class ScoringRule:
     """`rule` says in full what is done; `source` where the formula comes from, "" of our own."""
@@ -29,8 +33,10 @@ class ScoringRule:
 _ALL = (
     ScoringRule(
         RIGHT,
-        1,
-        "the right choice where a question has choices, else an exact match.",
+        2,
+        "the right choice where a question has choices, else an exact match. Not of a free text, one whose every right "
+        f"wording has more than {MOST_SHORT} words but a, an and the: many answers would do, so token_f1 and rouge_l "
+        "tell how near one is.",
     ),
     ScoringRule(
         EXACT,

@@ -11,7 +11,7 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import Plain
 from evprof.core.vocabulary.drafters import DRAFTERS, GROWING_WORDS, KINDS, MODEL, TREE_WORDS
 from evprof.core.vocabulary.setting import Situation, setting
-from evprof.core.vocabulary.switches import PRUNINGS
+from evprof.core.vocabulary.switches import OF_VISUAL_TOKENS, PRUNINGS
 
 SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
 """Heads of these settings."""
@@ -182,16 +182,10 @@ class SpeculationSettings(Plain):
         "Share of the visual tokens that the draft model sees; the target's are as they are.",
         head=SPECULATION,
         kind=float,
-        least=0,
-        most=1,
-        is_above=True,
-        step=5,
-        scale=100,
-        suffix=" %",
+        **OF_VISUAL_TOKENS,
         low="as the target's",
         has_none=True,
         option="draft-visual-keep",
-        metavar="SHARE",
         label="draft keeps {:g}",
         text=lambda value, values: "as the target's" if value is None else f"{value:g} by {values['draft_prune_by']}",
         axis=lambda value, _: "draft as the target" if value is None else f"draft keeps {value:g}",

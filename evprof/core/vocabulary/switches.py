@@ -16,6 +16,17 @@ LANGUAGE_MODEL, VISION = "Language model", "Vision"
 PRUNINGS = ("attention", "similarity", "random")
 """By what visual tokens are kept; `random` is the control for the others."""
 
+OF_VISUAL_TOKENS: dict[str, Any] = {
+    "least": 0,
+    "most": 1,
+    "is_above": True,
+    "step": 5,
+    "scale": 100,
+    "suffix": " %",
+    "metavar": "SHARE",
+}
+"""Of a setting that is a share of the visual tokens."""
+
 LOSSY_CACHES = ("fp8", "hqq8", "hqq4")
 """KV caches that keep less than was computed."""
 
@@ -181,13 +192,7 @@ class Switches(Plain):
         effect=LOSSY,
         head=VISION,
         follows="video_decoder",
-        least=0,
-        most=1,
-        is_above=True,
-        step=5,
-        scale=100,
-        suffix=" %",
-        metavar="SHARE",
+        **OF_VISUAL_TOKENS,
         label=lambda value, values: f"keep {value:g}" + _unusual_pruning(values),
         text=lambda value, values: "all" if value == 1 else f"{value:g} by {values['prune_by']}",
         is_told_idle=True,

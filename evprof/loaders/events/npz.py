@@ -25,7 +25,7 @@ from evprof.loaders.events.columns import NAMES, events_from_array, events_from_
 from evprof.loaders.events.file_bytes import FileBytes
 from evprof.loaders.events.file_head import ZIP_MAGIC
 from evprof.loaders.events.npy import LONGEST_START, array_strips, check_length, pickle_budget, read_npy_header, shaped
-from evprof.loaders.events.pickled import read_pickled_columns
+from evprof.loaders.events.pickled import JoinedParts, read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
 from evprof.loaders.events.tables import Strip, open_table
 from evprof.loaders.paths import opened_file, readable_file, reason
@@ -136,7 +136,9 @@ def _read_single(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -
         if read_npy_header(file, name).dtype is not None:
             return events_from_array(_read_array(archive, member, name), name)
         content = file.read(member.file_size)
-    return events_from_mapping(read_pickled_columns(io.BytesIO(content), pickle_budget(name, len(content))), name)
+    columns = read_pickled_columns(io.BytesIO(content), pickle_budget(name, len(content)))
+    events = events_from_mapping(columns, name)
+    return replace(events, parts=columns.lengths) if isinstance(columns, JoinedParts) else events
 
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> npt.NDArray[Any]:

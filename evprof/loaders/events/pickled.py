@@ -326,12 +326,20 @@ def _parts(value: Any) -> list[_Call]:
     return content if isinstance(content, list) and all(map(_is_array, content)) else []
 
 
-def _joined_fields(parts: list[npt.NDArray[Any]], budget: Budget) -> dict[str, npt.NDArray[Any]]:
+class JoinedParts(dict[str, npt.NDArray[Any]]):
+    """Fields of a recording's parts one after the other; `lengths` are the parts'."""
+
+    lengths: tuple[int, ...] = ()
+
+
+def _joined_fields(parts: list[npt.NDArray[Any]], budget: Budget) -> JoinedParts:
     names = parts[0].dtype.names or ()
     if any(part.ndim != 1 or part.dtype.names != names for part in parts):
         raise _Refusal("the parts of its recording are not alike")
     budget.take(sum(part.nbytes for part in parts))
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+    found = JoinedParts({name: np.concatenate([part[name] for part in parts]) for name in names})
+    found.lengths = tuple(map(len, parts))
+    return found
 
 
 def _array(call: _Call, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]] | None = None) -> npt.NDArray[Any]:

@@ -53,6 +53,17 @@ def event_bins(events: EventArray, count: int) -> list[EventBin]:
     return found
 
 
+def ready_bins(events: EventArray) -> list[EventBin]:
+    """The parts that a recording came in, each whole; one without events stands for the moment the one before ended."""
+    found: list[EventBin] = []
+    start, edge_us = 0, events.t_min_us or 0
+    for count in events.parts:
+        shown = events.slice_count(start, start + count)
+        found.append(EventBin(shown, _time_of(shown, edge_us, edge_us)))
+        start, edge_us = start + count, found[-1].time.end_us
+    return found
+
+
 def draw_bin(events: EventArray, *, width: int, height: int) -> Picture:
     """uint8 [height, width, 3]: white, blue where something became darker, red where anything became brighter.
 

@@ -32,7 +32,7 @@ ALL_ALIKE = "all alike: their spread tells nothing of other samples"
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The answers of a configuration, or of one `task` of it ("" of all), that can be right or wrong."""
+    """The answers of a configuration, or of one `task` of it ("" of all), that are scored."""
 
     column: Configuration
     runs: tuple[RunLog, ...]
@@ -80,7 +80,7 @@ class Accuracy:
         return mean_of(observe(self.runs, read, self.column.session))
 
     def _per(self, read: Read) -> Estimate | None:
-        taken = [run for run in self.runs if read(run) is not None]
+        taken = [run for run in self.runs if read(run) is not None and score(run, RIGHT) is not None]
         spent = observe(taken, read, self.column.session)
         return ratio_of(spent, observe(taken, lambda run: score(run, RIGHT), self.column.session))
 
@@ -112,7 +112,7 @@ def estimate_document(found: Estimate | None) -> dict[str, Any] | None:
 
 def accuracy_of(column: Configuration, basis: str = END_TO_END) -> Accuracy | None:
     """The scored answers of a configuration; None where no sample expects an answer."""
-    runs = tuple(run for run in column.runs if score(run, RIGHT) is not None)
+    runs = tuple(run for run in column.runs if any(score(run, key) is not None for key in SCORING_RULES))
     return Accuracy(column, runs, basis) if runs else None
 
 

@@ -299,8 +299,15 @@ def ends_text(line: FittedLine) -> str:
     return f"{number_text(low, 3)} to {number_text(high, 3)}"
 
 
+def has_single_runs(line: FittedLine) -> bool:
+    """Whether nothing was measured twice, so that only the line itself tells how runs spread."""
+    return line.count == line.places
+
+
 def basis_text(line: FittedLine, axis: SweepAxis) -> str:
-    """`9 runs at 3 numbers of frames`, and where it is uneven how few are at one of them."""
+    """`9 runs at 3 numbers of frames`, `one run at each of 3 …`, and where it is uneven how few are at one of them."""
+    if has_single_runs(line):
+        return f"one run at each of {line.places} {axis.amounts}"
     text = f"{line.count} runs at {line.places} {axis.amounts}"
     return (
         f"{text}, only {line.fewest} at one of them"

@@ -12,7 +12,7 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.expected_answer import LETTERS
-from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
+from evprof.core.vocabulary.scoring import CHOICE, EXACT, MOST_SHORT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.metrics.figures.decoding import answer_text
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.texts import rouge_l, squad_words, token_f1
@@ -73,8 +73,16 @@ def score_of(key: str, answer: str, sample: Sample) -> float | None:
         if key not in (CHOICE, RIGHT) or expected.right is None:
             return None
         return float(named_choice(answer, expected.choices) == expected.right)
+    if key == RIGHT and is_free_text(sample):
+        return None
     scored = [_SCORES[key](answer, wanted) for wanted in sample.answers] if key in _SCORES else []
     return max((value for value in scored if value is not None), default=None)
+
+
+def is_free_text(sample: Sample) -> bool:
+    """Whether an answer to it is near or far, and neither right nor wrong, by the rule RIGHT."""
+    has_choices = sample.expected is not None and bool(sample.expected.choices)
+    return not has_choices and all(len(squad_words(wanted)) > MOST_SHORT for wanted in sample.answers)
 
 
 def _exact(answer: str, wanted: str) -> float | None:
@@ -107,8 +115,8 @@ def score(run: RunLog, key: str) -> float | None:
     return score_of(key, answer_text(run), sample) if run.info.is_over and sample.is_scored else None
 
 
-KEPT_RIGHT = f"score {RIGHT} {SCORING_RULES[RIGHT].version}"
-"""What a session keeps under which whether an answer is right."""
+KEPT_RIGHT, KEPT_F1 = (f"score {key} {SCORING_RULES[key].version}" for key in (RIGHT, TOKEN_F1))
+"""What a session keeps under which whether an answer is right, and how near it is."""
 
 
 def scores_document(run: RunLog) -> dict[str, Any] | None:

@@ -89,6 +89,8 @@ _DIGITS = 10
 
 def draft_depth(run: RunLog, entry: RoundRecord) -> int:
     """How many tokens in a row a round drafted: of a tree its levels, of a chain all of its tokens."""
+    if entry.depth >= 0:
+        return entry.depth
     facts = run.info.speculation
     if facts is None or not facts.tree:
         return entry.drafted
@@ -107,6 +109,8 @@ def draft_depth(run: RunLog, entry: RoundRecord) -> int:
 
 def has_rejection(run: RunLog, entry: RoundRecord) -> bool:
     """Whether the target put another token in place of a drafted one; neither an end nor a clip rejects."""
+    if entry.judged >= 0:
+        return entry.judged > entry.accepted
     return entry.accepted < draft_depth(run, entry) and entry.emitted > entry.accepted
 
 

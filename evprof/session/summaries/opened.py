@@ -27,7 +27,7 @@ from evprof.session.migrations import format_of
 from evprof.session.opening import logs, opened
 from evprof.session.presence import is_written
 from evprof.session.reading import ATTEMPTS, fingerprint, is_passing, load_session, session_of, spoil
-from evprof.session.schema import COLUMNS, FORMAT
+from evprof.session.schema import COLUMNS, SUMMARIZED
 from evprof.session.store import abandoned_sentence
 from evprof.session.summaries.columns import StoredColumns, read_columns, read_words
 from evprof.session.summaries.one_run import Lies, RunReading
@@ -101,7 +101,7 @@ def _as_whole(path: Path) -> OpenedSession:
 
 def _by_summaries(path: Path, connection: sqlite3.Connection) -> OpenedSession | None:
     """The session by its summaries; None where too many runs have none."""
-    if format_of(connection) != FORMAT:
+    if format_of(connection) < SUMMARIZED:
         return None
     reading = RunReading(path, connection)
     facts, tally = reading.facts()

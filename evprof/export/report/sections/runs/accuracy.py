@@ -64,13 +64,14 @@ def _scores(lines: Sequence[_Line], caption: str, *, has_task: bool = False) -> 
         ("n", lambda line: rows_cell(line.told.samples)),
         *((FIGURES[key].title, lambda line, key=key: _share(line.told.scores.get(key))) for key in keys),
         ("total", lambda line: _mean(line.told.total_ms, "ms")),
-        ("right per s", lambda line: _mean(line.told.per_second, "")),
     ]
+    # Of free text none is right or wrong.
+    if any(line.told.per_second for line in lines):
+        columns.append(("right per s", lambda line: _mean(line.told.per_second, "")))
     if any(line.told.energy_j for line in lines):
-        columns += [
-            ("energy", lambda line: _mean(line.told.energy_j, "J")),
-            ("right per J", lambda line: _mean(line.told.per_joule, "")),
-        ]
+        columns.append(("energy", lambda line: _mean(line.told.energy_j, "J")))
+    if any(line.told.per_joule for line in lines):
+        columns.append(("right per J", lambda line: _mean(line.told.per_joule, "")))
     return table_of(lines, columns, caption, text_columns=2 if has_task else 1)
 
 
