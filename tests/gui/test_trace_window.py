@@ -285,7 +285,7 @@ def traced_window(
     made.controller.pull()
     run = made.controller.runs[4]
     path.write_text(trace_of_run(run), encoding="utf-8")
-    run.info = replace(run.info, trace_path=str(path))
+    run.info = replace(run.info, profiled=True, trace_path=str(path))
     made.selection.set_runs(None, 3)
     made.selection.set_runs(None, 4)
     application.processEvents()

@@ -26,10 +26,10 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
+from ui.style.screen_fit import fit_to_screen
 from ui.style.theme import ThemeHolder
 from ui.window.app import picture_of, save_screenshot, settle
 from ui.window.main_window import MainWindow
-from ui.window.screen_fit import fit_to_screen
 
 Wait = Callable[..., None]
 

@@ -46,7 +46,7 @@ class TracePages(QObject):
         from ui.traces.run_traces import trace_file
 
         runs = self._controller.runs
-        newest = (runs[run_id] for run_id in sorted(runs, reverse=True))
+        newest = (run for run_id in sorted(runs, reverse=True) if (run := runs[run_id]).info.profiled)
         found = (trace_file(run) for run in chain(reversed(self._shown), newest))
         self.show_trace(next((path for path in found if path is not None), None))
 

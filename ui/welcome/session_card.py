@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QAbstractButton, QWidget
 from evprof.core.safe_text import one_line, plain
 from evprof.core.vocabulary.modes import mode_of
 from ui.style.theme import GRID, RADIUS, SMALL_PX, ThemeHolder
+from ui.welcome.card_size import CARD_PX
 from ui.welcome.recent_sessions import RecentSession
-from ui.welcome.start_page import CARD_PX
 from ui.welcome.thumbnails import SIZE
 from ui.widgets.elided import elided_text
 

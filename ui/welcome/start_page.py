@@ -10,6 +10,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ui.style.theme import GRID, ThemeHolder
+from ui.welcome.card_size import CARD_PX
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
@@ -31,9 +32,6 @@ OPENINGS = (
 _PER_ROW = 3
 _NARROW_PX = 1100
 _LEFT_PX = 33 * GRID
-
-CARD_PX = 25 * GRID
-"""Width of a session's card in logical px."""
 
 
 class StartPage(QWidget):

@@ -35,12 +35,12 @@ from ui.defects.last_records import LastRecords
 from ui.settings.examiner import Examiner
 from ui.state.run_controller import Host
 from ui.style.icons import window_icon
+from ui.style.screen_fit import fit_to_screen, room_on_screen
 from ui.style.theme import ThemeHolder, theme_named
+from ui.style.ui_scale import apply_scale, forget_scale
 from ui.widgets.message_bar import WARNING
 from ui.window.main_window import MainWindow
 from ui.window.picture_file import save_picture
-from ui.window.screen_fit import fit_to_screen, room_on_screen
-from ui.window.ui_scale import apply_scale, forget_scale
 
 logger = logging.getLogger(__name__)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
+from ui.window.late_parts import LateParts
 from ui.window.panels import PANELS
-
-if TYPE_CHECKING:
-    from ui.window.main_window import MainWindow
 
 Deeds = dict[str, Callable[[], object]]
 
 
-def deeds(window: MainWindow) -> Deeds:
+def deeds(window: LateParts) -> Deeds:
     """By the names of `ui.window.actions`."""
     return {
         "start_page": window.welcome.open,
@@ -45,7 +42,7 @@ def deeds(window: MainWindow) -> Deeds:
     }
 
 
-def _late(window: MainWindow) -> Deeds:
+def _late(window: LateParts) -> Deeds:
     """Those that need a part of `ui.window.late_parts`."""
     return {
         "open_session": window.later("dialogs.ask_session"),

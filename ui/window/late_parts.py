@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ui.status.machine_note import MachineNote
     from ui.status.status_bar import StatusBar
     from ui.style.theme import ThemeHolder
+    from ui.style.ui_scale import UiScale
     from ui.timeline.linking import Linking
     from ui.timeline.timeline_view import TimelineView
     from ui.traces.trace_pages import TracePages
@@ -38,15 +39,17 @@ if TYPE_CHECKING:
     from ui.widgets.message_bar import MessageBar
     from ui.window.abandoned_sessions import AbandonedSessions
     from ui.window.actions import WindowActions
+    from ui.window.body import Body
     from ui.window.exporting import Exporting
     from ui.window.help_pages import HelpPages
+    from ui.window.layouts import Layouts
     from ui.window.opening import Opener
     from ui.window.results import Results
-    from ui.window.ui_scale import UiScale
     from ui.window.window_dialogs import WindowDialogs
     from ui.window.window_memory import WindowMemory
     from ui.window.window_palette import WindowPalette
     from ui.work.long_work import LongWork
+    from ui.work.requests import Requests
 
 
 class LateParts(QMainWindow):
@@ -66,10 +69,13 @@ class LateParts(QMainWindow):
     session: WindowSession
     _memory: WindowMemory
 
+    body: Body
     comparison: ComparisonPanel
     inspector: Inspector
+    layouts: Layouts
     messages: MessageBar
     pair: ModelPair
+    requests: Requests
     runs: RunList
     samples: SampleList
     status: StatusBar
@@ -105,6 +111,12 @@ class LateParts(QMainWindow):
         `waits`: opens before returning and raises UserError instead (pictures).
         """
         (self.opener.open_now if waits else self.opener.open)(paths)
+
+    def begin_tour(self) -> None:
+        """Shows the first step, over the start page unless something is open already."""
+        if self.controller.runs:
+            self.welcome.page.leave()
+        self.tour.begin()
 
     def ask_long_work(self, name: str) -> None:
         """Asks what a kind of long work is to do."""
@@ -232,7 +244,7 @@ class LateParts(QMainWindow):
     @cached_property
     def scale(self) -> UiScale:
         """How large everything is drawn."""
-        from ui.window.ui_scale import UiScale
+        from ui.style.ui_scale import UiScale
 
         return UiScale(self._memory.settings, self.messages.post, self._start_anew)
 

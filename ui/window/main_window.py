@@ -316,12 +316,6 @@ class MainWindow(LateParts):
         self.recent.forget_sample(sample)
         self.messages.post(sentence)
 
-    def begin_tour(self) -> None:
-        """Shows the first step, over the start page unless something is open already."""
-        if self.controller.runs:
-            self.welcome.page.leave()
-        self.tour.begin()
-
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
         undo = partial(self.controller.marks.add, mark)

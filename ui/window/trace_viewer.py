@@ -31,7 +31,9 @@ class TraceViewer(QObject):
     @property
     def newest(self) -> Path | None:
         """The trace that was made last, or None."""
-        paths = [run.info.trace_path for run in self._controller.runs.values() if run.info.trace_path]
+        # Only of profiled runs the path is asked for: of a stored run it stands in its own row alone.
+        infos = (run.info for run in self._controller.runs.values() if run.info.profiled)
+        paths = [info.trace_path for info in infos if info.trace_path]
         return Path(paths[-1]) if paths else None
 
     def folder_for_traces(self) -> Path:

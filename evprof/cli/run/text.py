@@ -14,7 +14,7 @@ from evprof.core.safe_text import plain
 from evprof.core.units import amount_text, bytes_text, count_text, ms_text
 from evprof.metrics.configurations.gathering import by_sample, configurations_of, sample_key
 from evprof.metrics.configurations.settings_text import run_label
-from evprof.metrics.estimates.estimates import ProcessSpread
+from evprof.metrics.estimates.estimates import ProcessSpread, Read
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures import decoding, kv_cache
 from evprof.metrics.figures.energy import energy_document
@@ -58,7 +58,7 @@ def print_configurations(runs: Sequence[RunLog], console: Console) -> None:
     basis = widest_basis([column.runs for column in listed])
     lines: list[list[str]] = [["configuration", "runs", "failed", f"total, {basis}", "decode a token"]]
     for column in listed:
-        figures = [partial(total_ms, basis=basis), decoding.decode_ms_per_token]
+        figures: tuple[Read, ...] = partial(total_ms, basis=basis), decoding.decode_ms_per_token
         means = [ms_text(mean_of(column, read)) for read in figures]
         lines.append([column.label, f"{len(column.runs):,}", str(column.failures or ""), *means])
     console.table(lines)

@@ -98,7 +98,7 @@ class ReportData:
         """What is to be said of `values`; None over nothing. Mean and interval are over samples (`estimates`)."""
         if (place, reading.name) not in self._summaries:
             values = self._observed(place, reading)
-            found = summarize(values.values)
+            found = summarize(values.values.tolist())
             estimate = mean_of(values) if found else None
             if found and estimate:
                 found = replace(found, mean=estimate.value, ci95=estimate.interval)

@@ -133,7 +133,7 @@ def contributions_of(
 class _Side:
     """The runs of one side of a pair, one after the other, each sample's repeats together."""
 
-    def __init__(self, samples: Sequence[Sequence[RunLog]], file: str) -> None:
+    def __init__(self, samples: Sequence[list[RunLog]], file: str) -> None:
         from evprof.metrics.estimates.observations import groups_of
 
         self._samples = samples

@@ -223,7 +223,7 @@ def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
     """Of totals whose first ones look like warm-up that nobody set apart."""
     from evprof.metrics.arithmetic import statistics
 
-    counted = [(found, statistics.warmup_count(found.observations.values)) for found in measured]
+    counted = [(found, statistics.warmup_count(found.observations.values.tolist())) for found in measured]
     return [
         f"{found.column.label}: the first {count} of {len(found.observations)} runs took much longer than those after, "
         f"as if still warming up, and {'is' if count == 1 else 'are'} in the figures."

@@ -108,12 +108,12 @@ def _measured(argv: Argv, name: str, session: Path, folder: Path) -> list[dict[s
     if name == LIST:
         spent = _spent(argv("_list-runs", str(session)))
         found = json.loads(spent.output)
-        return [_row(step, told, *found[step], spent.peak_bytes) for step, told in STEPS.items()]
+        return [_row(step, told, found[step][0], found[step][1], spent.peak_bytes) for step, told in STEPS.items()]
     if name == WINDOW:
         spent = _spent(argv("_paint", str(session)))
         found = json.loads(spent.output.splitlines()[-1])
-        times = found["first_picture_ms"] / 1000, found["cpu_ms"] / 1000
-        return [_row(name, "open it in the window, to its first picture", *times, spent.peak_bytes)]
+        seconds, cpu_s = found["first_picture_ms"] / 1000, found["cpu_ms"] / 1000
+        return [_row(name, "open it in the window, to its first picture", seconds, cpu_s, spent.peak_bytes)]
     spent = _spent(argv(*COMMANDS[name](session, folder)))
     return [_row(name, f"evprof {name}", spent.seconds, spent.cpu_s, spent.peak_bytes)]
 
@@ -126,6 +126,8 @@ def _row(step: str, told: str, seconds: float, cpu_s: float | None, peak_bytes: 
 def _spent(words: list[str]) -> Spent:
     """Runs a program to its end. Raises UserError where it fails."""
     began = time.perf_counter()
+    peak: int | None = None
+    cpu_s: float | None = None
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             words, stdout=output, stderr=errors, env={"QT_QPA_PLATFORM": "offscreen", **os.environ}
@@ -138,7 +140,6 @@ def _spent(words: list[str]) -> Spent:
             cpu_s = usage.ru_utime + usage.ru_stime
         else:
             process.wait()
-            peak = cpu_s = None
         seconds = time.perf_counter() - began
         if process.returncode:
             errors.seek(0)
