@@ -29,8 +29,8 @@ from evprof.metrics.limits.memory_need import (
 )
 from evprof.metrics.limits.packed_sizes import weight_bytes
 
-TEMPLATE_POSITIONS = 64
-"""Positions granted to a template's own words: the published ones take 20 to 60."""
+TEMPLATE_POSITIONS = 112
+"""Positions granted to a template's own words: the published ones take 20 to 60, in a very small vocabulary a hundred."""
 
 QUESTION_POSITIONS = 16
 """Positions of a question nobody has asked yet."""

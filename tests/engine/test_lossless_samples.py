@@ -22,7 +22,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 
 ASSETS = Path(assets.__file__).parent
 SAMPLES = sorted(folder.name for folder in (ASSETS / "samples").iterdir() if (folder / "events.npy").exists())
-QUESTION = "What are the key elements in this scene?"
+QUESTION = "Describe in detail what happened in the scene."
 
 DRAFTERS: dict[str, dict[str, Any]] = {
     "the event model": {},
