@@ -29,8 +29,11 @@ from evprof.metrics.limits.memory_need import (
 )
 from evprof.metrics.limits.packed_sizes import weight_bytes
 
-TEMPLATE_POSITIONS = 112
-"""Positions granted to a template's own words: the published ones take 20 to 60, in a very small vocabulary a hundred."""
+TEMPLATE_POSITIONS = 64
+"""Positions granted to a template's own words: the published ones take 20 to 60."""
+
+SMALL_VOCABULARY, SPELLED_POSITIONS = 4096, 112
+"""A vocabulary below this size spells words in pieces: EventGPT's own take 103 positions in the bundled one."""
 
 QUESTION_POSITIONS = 16
 """Positions of a question nobody has asked yet."""
@@ -129,7 +132,7 @@ def memory_need(
     config, size = shape.config, dtype.itemsize
     positions = Positions(
         visual_positions(config, settings),
-        TEMPLATE_POSITIONS + question,
+        (TEMPLATE_POSITIONS if config.text.vocab_size >= SMALL_VOCABULARY else SPELLED_POSITIONS) + question,
         settings.max_new_tokens + (settings.speculation.nodes or settings.gamma) + 1,
     )
     is_cuda = device.type == "cuda"

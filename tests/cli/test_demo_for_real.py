@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-SCENE_WORDS = ("road", "car", "bus", "truck", "tree", "building")
+SCENE_WORDS = ("road", "street", "left", "closer", "car", "coach", "truck", "tree", "house", "sky")
 
 
 @pytest.fixture(scope="module")

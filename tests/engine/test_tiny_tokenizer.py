@@ -53,8 +53,8 @@ def test_event_markers_are_ordinary_text(marker: str) -> None:
 
 def test_prompts_of_the_two_layouts_are_short() -> None:
     question = "What are the key elements in this scene?"
-    assert sum(len(SLOW.encode(piece)) for piece in EVENTGPT_V1.chunks(question)) < 70
-    assert sum(len(SLOW.encode(piece)) for piece in VideoLlavaFamily.template.chunks(question)) < 25
+    assert sum(len(SLOW.encode(piece)) for piece in EVENTGPT_V1.chunks(question)) < 140
+    assert sum(len(SLOW.encode(piece)) for piece in VideoLlavaFamily.template.chunks(question)) < 40
 
 
 def test_training_the_tokenizer_again_gives_the_same_pieces() -> None:

@@ -29,6 +29,7 @@ VALUES: dict[str, ValueKind] = {
     "WxH": ValueKind("width and height in pixels, as 1600x1000"),
     "TREE": ValueKind("children by level such as 3,2,1, or dynamic:NODES:LEVELS"),
     "N,N,…": ValueKind("whole numbers with commas between them"),
+    "auto|N,N,N": ValueKind("auto, or numbers of layers with commas between them", ("auto",)),
     "MS,MS,…": ValueKind("times in milliseconds with commas between them"),
     "NAME=N": ValueKind("a name and its whole number"),
     "TEXT": ValueKind("words; quote them where they hold spaces"),
