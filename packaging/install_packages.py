@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from requirements import ROOT, name_of, required
+from requirements import ROOT, alone, name_of, required
 
 CONSTRAINTS = ROOT / "constraints.txt"
 LOG = ROOT / ".venv" / "setup.log"
@@ -225,6 +225,8 @@ def main(extras: list[str]) -> int:
                 packages = plan(requirements)
             else:
                 print("It cannot be had from here: taking the one with CUDA, which works without a GPU", flush=True)
+        if by_itself := alone(extras):
+            packages += plan(["--no-deps", *by_itself])
         if packages:
             packages = weighed(packages)
             print(announced(packages), flush=True)

@@ -35,6 +35,12 @@ def required(extras: Iterable[str] = ()) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def alone(extras: Iterable[str] = ()) -> list[str]:
+    """What is installed for `extras` without what it requires itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return [line for extra in extras for line in project["tool"]["evprof"]["alone"].get(extra, ())]
+
+
 def name_of(requirement: str) -> str:
     """The project's name in a requirement line, in the spelling by which names compare (PEP 503)."""
     found = re.match(r"[\w.-]+", requirement)

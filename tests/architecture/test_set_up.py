@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 import install_packages
 from frozen.libraries import FALLBACK
 from install_packages import Package, SetupError, announced, check_room, sentence_of, wants_cpu_torch
-from requirements import ROOT, name_of, required
+from requirements import ROOT, alone, name_of, required
 
 TORCH = Package("torch", "2.13.0", "https://index/torch.whl", 196_000_000)
 CUDNN = Package("nvidia-cudnn-cu13", "9.20", "https://index/cudnn.whl", 366_000_000)
@@ -32,6 +32,13 @@ def test_extras_bring_what_they_name() -> None:
     assert {"torch", "pyside6-essentials"} <= {name_of(line) for line in plain}
     with pytest.raises(KeyError):
         required(["none-such"])
+
+
+def test_what_is_installed_alone_is_told_apart() -> None:
+    by_itself = {name_of(line) for line in alone(["dev"])}
+    assert by_itself
+    assert by_itself.isdisjoint(name_of(line) for line in required(["dev"]))
+    assert alone() == alone(["quant"]) == []
 
 
 def test_set_up_brings_every_library_that_comes_along() -> None:
