@@ -40,7 +40,7 @@ def main() -> int:
     adapters = commands.add_parser("adapters", help="train and evaluate the bundled adapters")
     adapters.add_argument("--out", type=Path, default=ASSETS / "adapters")
     adapters.add_argument("--work", type=Path, default=Path("build/adapters"), help="scenes and examples are kept here")
-    adapters.add_argument("--kinds", nargs="+", help="default: all")
+    adapters.add_argument("--kinds", nargs="+", help="default: those that are bundled")
     adapters.add_argument("--evaluate-only", action="store_true", help="leave weights as they are, write cards anew")
     arguments = parser.parse_args()
     if arguments.command != "all":
@@ -67,10 +67,10 @@ def step(arguments: argparse.Namespace) -> int:
         options = {"held_out": arguments.held_out, "workers": arguments.workers}
         print(write_scene_files(arguments.out, max(1, arguments.count), arguments.seed, **options))
     elif arguments.command == "adapters":
-        from bundled_pair.adapters import RECIPES, evaluate_adapters, make_adapters
+        from bundled_pair.adapters import BUNDLED, evaluate_adapters, make_adapters
 
         make = evaluate_adapters if arguments.evaluate_only else make_adapters
-        for path in make(arguments.out, arguments.work, arguments.seed, kinds=arguments.kinds or list(RECIPES)):
+        for path in make(arguments.out, arguments.work, arguments.seed, kinds=arguments.kinds or BUNDLED):
             print(path)
     else:
         from bundled_pair.evaluation import evaluate_pair

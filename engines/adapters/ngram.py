@@ -18,8 +18,7 @@ from evprof.core.vocabulary.drafters import NGRAM
 from evprof.loaders.adapters import AdapterInfo
 
 ORDER = 8
-"""Ids a context has at most: on the bundled captions a word of the first sentence comes back in the second, eight ids
-later; four give one tenth less."""
+"""Ids a context has at most."""
 MOST_ORDER = 16
 
 BEGIN, ABSENT = -1, -2

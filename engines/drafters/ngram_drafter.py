@@ -14,8 +14,8 @@ from engines.drafters.drafter import Drafter, Proposal
 from engines.drafters.lookup_drafter import certain
 
 LEAST_CONFIDENCE = {"cpu": 0.45}
-"""By device, of a drafted chain as a whole. Where a verified position costs a fifth of a step, as on a CPU, the chains
-of the bundled captions gain most between 0.45 and 0.6."""
+"""By device, of a drafted chain as a whole: where a verified position costs a fifth of a step, as on a CPU, an unlikely
+chain does not pay."""
 
 _ELSEWHERE = 0.2
 """A GPU verifies a few positions more in nearly the same time, so that unlikely ones pay as well."""

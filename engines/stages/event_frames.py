@@ -48,9 +48,9 @@ def draw_event_bins(
 ) -> HostInputs:
     """The inputs with a drawn picture for each of EventGPT-Plus' bins in place of their events, all of one size.
 
-    `count` None: those a recording comes cut into, unless that are more than the family shows of any; else as many as
-    it shows of a recording of that length. Raises UserError when events lie outside
-    the canvas, and when all have one time.
+    `count` None: those a recording comes cut into, unless there are more of them than the family ever shows; else as
+    many as it shows of a recording of that length. Raises UserError when events lie outside the canvas, and when all
+    have one time.
     """
     events = host.events
     if events is None:

@@ -31,12 +31,17 @@ def card_of(info: AdapterInfo) -> str:
                 f"{info.hidden_size}" + (f", draft {info.draft_hidden_size}" * bool(info.draft_hidden_size)),
             ),
             ("vocabulary", f"{info.vocabulary}"),
-            *((name, f"{value}") for name, value in sorted(info.config.items())),
+            *((name, _told(value)) for name, value in sorted(info.config.items())),
         ],
     )
     lines += ["", "## Training", "", *_training(info.training), "", "## Evaluation", "", *_evaluation(info)]
     lines += ["", "## Limits", "", _LIMITS[KINDS[info.kind].maps_cache]]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _told(value: Any) -> str:
+    """A size, or several by name."""
+    return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, Mapping) else f"{value}"
 
 
 def _training(facts: Mapping[str, Any]) -> list[str]:

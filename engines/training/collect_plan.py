@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evprof.core.errors import USAGE, UserError
@@ -34,7 +34,7 @@ class CollectPlan:
     def layers_of(self, count: int) -> tuple[int, ...]:
         """The layers kept of a target that has so many. Raises UserError (exit code 2) for what names none."""
         if self.layers == AUTO:
-            # Of a shallow model the first, the middle and the last one.
+            # Of a shallow model the second, the middle and the last one.
             deep, middle = (2, count // 2, count - 3), count // 2
             return deep if deep[0] < deep[1] < deep[2] else tuple(sorted({1, max(1, middle), max(1, count - 1)}))
         try:
@@ -46,8 +46,9 @@ class CollectPlan:
             or len(found) > MOST_LAYERS
             or not all(1 <= each <= count for each in found)
         ):
+            usual = ",".join(map(str, replace(self, layers=AUTO).layers_of(count)))
             raise UserError(
-                f"--keep-layers must be auto or up to {MOST_LAYERS} rising numbers from 1 to {count}, such as 2,16,29, "
+                f"--keep-layers must be auto or up to {MOST_LAYERS} rising numbers from 1 to {count}, such as {usual}, "
                 f"not '{self.layers[:40]}'.",
                 exit_code=USAGE,
             )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from engines.adapters.folder import description, load_tensors
+from engines.adapters.published import eagle3_form
 from engines.hardware.threads import use_threads
 from engines.loading.warm_models import Loader, free_memory
 from engines.loading.weights import load_model
@@ -108,7 +109,9 @@ def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Tr
     told = {name: value for name in known if type(value := adapter.config.get(_OTHER_NAMES.get(name, name))) is int}
     if "published" in known:
         told["published"] = 0 if adapter.layout is None else 3 if adapter.layout.reads == LAYERS else 1
-    side = TraineeSide(models[TARGET], models.get(DRAFT), told, layers=_layers(adapter))
+    side = TraineeSide(
+        models[TARGET], models.get(DRAFT), told, layers=_layers(adapter, len(models[TARGET].language_model.layers))
+    )
     trainee = make_trainee(adapter.kind, side)
     try:
         trainee.load(load_tensors(adapter))
@@ -120,9 +123,9 @@ def _trained(adapter: AdapterInfo, models: dict[str, VisionLanguageModel]) -> Tr
     return trainee
 
 
-def _layers(adapter: AdapterInfo) -> tuple[int, ...]:
-    """Of the target those that a head reads inside it."""
-    return tuple(adapter.config.get("layers") or ())
+def _layers(adapter: AdapterInfo, count: int) -> tuple[int, ...]:
+    """Those that a head reads inside a target of so many; a head that names none reads the usual ones."""
+    return eagle3_form(adapter, count).reads if adapter.layout and adapter.layout.reads == LAYERS else ()
 
 
 _OTHER_NAMES = {"steps": "trained_steps"}

@@ -171,7 +171,7 @@ def _size_sentence(plan: CollectPlan, target: LlamaDecoder, layers: tuple[int, .
     named = ", ".join(map(str, layers))
     told = f"What enters layers {named} of the target is kept, {bytes_text(inside)} for each position of an example"
     if not plan.keeps_positions:
-        return f"{told}, its whole prompt and its answer."
+        return f"{told}: of its whole prompt and of its answer."
     most = plan.positions + plan.settings.max_new_tokens
     return f"{told}: at most {bytes_text(most * inside)} for {plan.positions} of the prompt and its answer."
 

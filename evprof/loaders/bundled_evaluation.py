@@ -37,7 +37,8 @@ def pair_sentences(target: str, found: dict[str, Any]) -> list[str]:
     recited = "Most of what it says is recited: acceptance measured on it promises nothing for other models."
     return [
         f"{target} leaves {drawn} bits a token open on answers it draws and {likeliest} on its likeliest ones; a blind "
-        f"{left['ngram']}-gram has perplexity {number_text(left['ngram_perplexity'], 3)} on the drawn ones, foretells "
+        f"{left['ngram']}-gram of {left['ngram_answers']:,} answers it was taught has perplexity "
+        f"{number_text(left['ngram_perplexity'], 3)} on the drawn ones, foretells "
         f"{left['ngram_right_greedy']:.0%} of the likeliest tokens. Word for word in its training: "
         f"{left['in_training']:.1%} of the drawn answers, {left['in_training_greedy']:.1%} of the likeliest.",
         f"Right by kind of question (by chance, with another scene's input): {kinds}. "

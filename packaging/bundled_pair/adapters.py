@@ -51,6 +51,10 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+BUNDLED = [kind for kind in RECIPES if kind != KV]
+"""Whose adapters come along."""
+
+
 def adapter_name(kind: str) -> str:
     """What the shipped adapter of a kind is called."""
     return f"evprof-tiny-{kind}"
@@ -61,7 +65,7 @@ def make_adapters(
     work: Path,
     seed: int,
     *,
-    kinds: Sequence[str] = tuple(RECIPES),
+    kinds: Sequence[str] = BUNDLED,
     scenes: int = SCENES,
     held_out: int = HELD_OUT,
     note: Note = print,
@@ -70,7 +74,7 @@ def make_adapters(
 
     Returns their folders. Raises UserError when something cannot be written.
     """
-    training = write_scene_files(work / "scenes", scenes, seed, held_out=False)
+    training = write_scene_files(work / f"scenes-{seed}", scenes, seed, held_out=False)
     write_scene_files(work / HELD_OUT_FOLDER, held_out, seed, held_out=True)
     note(f"{scenes} scenes to learn from and {held_out} held out: {work}")
     data = work / "examples"

@@ -72,7 +72,7 @@ def draw(rng: np.random.Generator) -> Attributes:
 def draw_balanced(count: int, rng: np.random.Generator) -> list[Attributes]:
     """``count`` scenes in which each value of an attribute occurs equally often (to within one), in independent orders.
 
-    A constant answer then scores exactly chance, which keeps a control on 200 scenes free of sampling noise.
+    A constant answer then scores exactly chance, which keeps a control on a few scenes free of sampling noise.
     """
     columns = {name: rng.permutation(np.arange(count) % len(values)) for name, values in VALUES.items()}
     return [

@@ -26,7 +26,7 @@ VIDEO_SAMPLES, VIDEO_SIZE = 8, 48
 
 @dataclass(frozen=True, slots=True)
 class SceneSet:
-    """N scenes: RGB pixels [N, 5, 64, 64, 3] and [N, 8, 48, 48, 3], and the attribute indices [N, 6]."""
+    """N scenes: RGB pixels [N, 5, 64, 64, 3] and [N, 8, 48, 48, 3], and the attribute indices [N, 8]."""
 
     event_pixels: NDArray[np.uint8]
     video_pixels: NDArray[np.uint8]

@@ -248,7 +248,8 @@ def table(result: Evaluation) -> str:
             f"Entropy: {left.entropy_bits:.2f} bits a token on answers drawn at temperature 1, "
             f"{left.entropy_bits_greedy:.2f} on greedy ones; answers of {left.shortest} to {left.longest} tokens. Of "
             f"the drawn answers {left.in_training:.1%} stand word for word among the {left.training_answers:,} of the "
-            f"training, of the greedy ones {left.in_training_greedy:.1%}. A blind {left.ngram}-gram has perplexity "
+            f"training, of the greedy ones {left.in_training_greedy:.1%}. A blind {left.ngram}-gram of the last "
+            f"{left.ngram_answers:,} of these has perplexity "
             f"{left.ngram_perplexity:.2f} on the drawn ones and foretells {left.ngram_right_greedy:.1%} of the greedy "
             "tokens.",
         ]

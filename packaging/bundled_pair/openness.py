@@ -34,6 +34,7 @@ class Openness:
     in_training: float
     in_training_greedy: float
     ngram: int
+    ngram_answers: int
     ngram_perplexity: float
     ngram_right_greedy: float
     answers: int
@@ -59,6 +60,7 @@ def openness_of(
         float(np.mean([said.ids in known for said in drawn])),
         float(np.mean([said.ids in known for said in greedy])),
         NGRAM,
+        min(NGRAM_ANSWERS, len(taught)),
         blind.perplexity([said.ids for said in drawn]),
         blind.right([said.ids for said in greedy]),
         len(drawn),

@@ -1,4 +1,4 @@
-"""The whole training from a seed: scenes, vocabulary, then both models side by side, one core each.
+"""The whole training from a seed: scenes, vocabulary, both towers side by side, one core each, the target, the draft.
 
 Scenes and finished towers are kept in the work folder, so that an interrupted training goes on from there.
 """

@@ -41,7 +41,7 @@ def add_collect_options(parser: argparse.ArgumentParser) -> None:
         metavar="auto|N,N,N",
         default="",
         help="also keep what enters these layers of the target, which EAGLE-3 heads (train --size published=3) learn "
-        "from; auto: the third, the middle one and the last but two",
+        "from; auto: the third, the middle one and the last but two (N is what enters layer N, counted from 0)",
     )
     for key in ("clip", "device", "dtype"):
         add_setting(group, SETTINGS[key])
