@@ -55,4 +55,4 @@ def test_a_report_reads_some_logs_of_many_and_says_so(
 
     assert "of parts of stages" not in told("all.md")
     monkeypatch.setattr(pipeline, "MOST_LOOKED_INTO", 2)
-    assert "mean times of 3 runs, of parts of stages of 2 of them" in told("some.md")
+    assert "mean times of 3 runs; times of parts of stages are means of 2 of these runs" in told("some.md")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -16,11 +17,14 @@ from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import run_document
 from evprof.metrics.figures.kept import KEPT
 from evprof.metrics.run_summary import COLUMNS
+from evprof.run.benches import many_runs
 from evprof.run.benches.many_runs import ManyRuns, write_many_runs
+from evprof.run.rewriting.merging import merge_sessions
 from evprof.session.reading import load_session
 from evprof.session.store import Commit, changed_session
+from evprof.session.summaries import runs as runs_module
 from evprof.session.summaries.opened import open_session
-from evprof.session.summaries.runs import StoredRun
+from evprof.session.summaries.runs import SessionRuns, StoredRun
 
 RUNS = 120
 
@@ -150,3 +154,30 @@ def test_configurations_of_stored_runs_are_those_of_read_ones(session: Path) -> 
     assert [(column.label, [run.run_id for run in column.runs]) for column in stored] == [
         (column.label, [run.run_id for run in column.runs]) for column in read
     ]
+
+
+def test_a_figure_that_some_summaries_lack_is_worked_out_for_those(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, newer, both = (tmp_path / f"{name}.evprof" for name in ("older", "newer", "both"))
+    name = "stage_ms decode target"
+    with monkeypatch.context() as patch:
+        patch.setattr(many_runs, "COLUMNS", {each: kind for each, kind in COLUMNS.items() if each != name})
+        write_many_runs(older, ManyRuns(20, configurations=2))
+    write_many_runs(newer, ManyRuns(20, configurations=2))
+    merge_sessions([older, newer], both, Event(), lambda *_: None)
+    found, book = open_session(both), whole(both)
+    assert isinstance(found.stored, SessionRuns)
+    assert 0 < found.stored.columns.told(name).sum() < len(found.stored)
+    entry = KEPT[name]
+    told = [entry.look(found.runs[run_id], *entry.arguments) for run_id in sorted(book.runs)]
+    assert told == [entry.look(book.runs[run_id], *entry.arguments) for run_id in sorted(book.runs)]
+    assert any(value is not None for value in told)
+
+
+def test_a_word_is_read_though_others_forget_it_at_once(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = open_session(session)
+    assert found.stored is not None
+    monkeypatch.setattr(runs_module, "MOST_FACTS", 0)
+    texts = [found.stored.text("cell", place) for place in range(len(found.stored))]
+    assert texts == [run.info.cell for run in found.runs.values()]

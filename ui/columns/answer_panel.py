@@ -214,12 +214,13 @@ class AnswerPanel(QWidget):
 
     def _fill(self) -> None:
         diff, runs = self.comparison.diff, self.comparison.runs
-        self._empty.setVisible(diff is None)
+        self._empty.setVisible(runs is None)
         self._pane.setVisible(diff is not None)
         say(self.said, "" if diff is None else parting_sentence(diff))
         say(self.keyword, "" if diff is None else keyword_sentence(diff))
         cut = "Only the beginnings of the answers are compared. " if diff is not None and diff.is_cut else ""
-        say(self.note, "" if diff is None else f"{cut}Times count from each run's start.")
+        waiting = "" if runs is None else "Long answers are compared when both are over."
+        say(self.note, waiting if diff is None else f"{cut}Times count from each run's start.")
         self.sheet.show_diff(diff, (-1, -1) if runs is None else (runs[0].run_id, runs[1].run_id))
 
 

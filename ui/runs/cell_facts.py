@@ -53,6 +53,8 @@ def cell_facts(members: Members) -> CellFacts | None:
     places = np.searchsorted(columns.run_ids, np.array(members.run_ids, dtype=np.int64))
     if (columns.column("imported")[places] != NO_TEXT).any():
         return None
+    if KEPT_F1 in columns and not columns.told(KEPT_RIGHT)[places].all():
+        return None  # some were scored by an older rule: they are scored anew, one by one
     return _facts(stored, _last_of_rows(stored, places))
 
 

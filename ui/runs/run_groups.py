@@ -6,7 +6,6 @@ A hundred thousand runs are gathered and filtered without one being made; those 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar, overload
@@ -168,9 +167,15 @@ class RunGroups:
 
         columns, none = stored.columns, np.full(len(stored.columns), np.nan)
         right, shared = (columns.column(kept) if kept in columns else none for kept in (KEPT_RIGHT, KEPT_F1))
-        percent = np.round(100 * shared) / 100
-        pairs, codes = np.unique(np.column_stack((right, percent)), axis=0, return_inverse=True)
-        said = [verdict_words(*(None if math.isnan(value) else value for value in pair)) for pair in pairs.tolist()]
+        # Whole numbers, for NaN is no number's equal: -1 where there is no score.
+        verdict = np.where(np.isnan(right), -1, np.nan_to_num(right)).astype(np.int64)
+        percent = np.where(np.isnan(shared) | ~columns.told(KEPT_RIGHT), -1, np.round(100 * np.nan_to_num(shared)))
+        _, codes = np.unique(verdict * 1000 + percent.astype(np.int64), return_inverse=True)
+        _, first = np.unique(codes, return_index=True)
+        pairs = zip(verdict[first].tolist(), percent[first].tolist(), strict=True)
+        said = [
+            verdict_words(float(told) if told >= 0 else None, near / 100 if near >= 0 else None) for told, near in pairs
+        ]
         statuses = columns.texts("status")
         is_over = np.array([text == FINISHED for text in statuses.words])[statuses.codes]
         hits: npt.NDArray[np.bool_] = np.array([word in text.casefold() for text in said])[codes.ravel()] & is_over

@@ -411,16 +411,16 @@ class MainWindow(LateParts):
         self.housekeeping.stop()
         self.welcome.close()
         self.traces.close()
-        self.trace_pages.close()
-        self.linking.close()
-        self.long_work.close()
-        self.machine.close()
+        for name in ("trace_pages", "linking", "long_work", "machine"):
+            if self.is_made(name):
+                getattr(self, name).close()
         for panel in self._following_panels:
             panel.finish()
         self.controller.close()
         self.session.close()
         self.pair.close_feeds()
-        self.opener.close()
+        if self.is_made("opener"):
+            self.opener.close()
         self.comparison.errand.wait()
         for found in self.findChildren(AnswerComparison):
             found.errand.wait()

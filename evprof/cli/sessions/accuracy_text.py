@@ -19,22 +19,23 @@ def print_accuracy(document: Document, labels: Sequence[str], out: Console) -> N
     listed = [(label, part) for label, told in columns for part in (told, *told["tasks"])]
     keys = [key for key in SCORING_RULES if any(key in part["scores"] for _, part in listed)]
     has_tasks = any(part["task"] for _, part in listed)
-    has_energy = any(part["energy_j"] for _, part in listed)
+    has_rate, has_joules = (any(part[key] for _, part in listed) for key in ("right_per_s", "right_per_j"))
     out.line()
-    out.line("right answers beside time, with 95 % intervals:")
-    heads = ["", *(["task"] if has_tasks else []), "n", *(FIGURES[key].title for key in keys), "right/s"]
+    out.line("scores beside time, with 95 % intervals:")
+    heads = ["", *(["task"] if has_tasks else []), "n", *(FIGURES[key].title for key in keys)]
+    heads += [*(["right/s"] if has_rate else []), *(["right/J"] if has_joules else [])]
     lines = [
         [
             label,
             *([part["task"] or "all"] if has_tasks else []),
             str(part["samples"]),
             *(share_text(part["scores"].get(key)) for key in keys),
-            rate_text(part["right_per_s"]),
-            *([rate_text(part["right_per_j"])] if has_energy else []),
+            *([rate_text(part["right_per_s"])] if has_rate else []),
+            *([rate_text(part["right_per_j"])] if has_joules else []),
         ]
         for label, part in listed
     ]
-    out.table([[*heads, *(["right/J"] if has_energy else [])], *lines], left=2 if has_tasks else 1)
+    out.table([heads, *lines], left=2 if has_tasks else 1)
     for sentence in _rules(keys):
         out.line(fill(sentence, out.width))
 

@@ -91,11 +91,14 @@ class ShowCommand(Command):
             print_costs(runs, session.facts, console, processes)
         elif runs and options.runs is None and len(runs) > MOST_PRINTED:
             print_configurations(runs, console)
-            console.note(f"{len(runs):,} runs; `--runs 1-20` prints some of them, `--json` all")
+            rounds = ", and rounds with them" if options.rounds else ""
+            some = f"`--runs {runs[0].run_id}-{runs[19].run_id}` prints some of them{rounds}"
+            console.note(f"{len(runs):,} runs; {some}, `--json` all")
             print_marks(marks, console)
         elif runs:
             print_runs(runs, console, every, has_rounds=options.rounds, processes=processes)
-            print_batches(batches, console)
+            if options.runs is None:
+                print_batches(batches, console)
             print_marks(marks, console)
         else:
             console.print("The session holds no runs.")

@@ -90,13 +90,13 @@ def print_table(rows: Sequence[CellRow], console: Console) -> None:
             str(row.missing or ""),
             *([str(row.throttled or "")] if is_slowed else []),
             *(_score(row.accuracy, key) for key in scores),
-            *([_rate(row.accuracy)] if scores else []),
+            *([_rate(row.accuracy)] if RIGHT in scores else []),
             *(_spread(summary) for summary in (row.total, *(row.stages.get(name) for name in STAGES))),
         ]
         for row in rows
     ]
     counts = ["n", "failed", "missing", *(["slowed down"] if is_slowed else [])]
-    counts += [_SCORES[key] for key in scores] + (["right/s"] if scores else [])
+    counts += [_SCORES[key] for key in scores] + (["right/s"] if RIGHT in scores else [])
     console.table([["cell (ms)", "model", *counts, "total", *STAGES], *lines], left=2)
     if scores:
         right = "right: the right choice, or an exact match; " if RIGHT in scores else ""

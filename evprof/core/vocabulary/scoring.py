@@ -34,9 +34,9 @@ _ALL = (
     ScoringRule(
         RIGHT,
         2,
-        "the right choice where a question has choices, else an exact match. Not of a free text, one whose every right "
-        f"wording has more than {MOST_SHORT} words but a, an and the: many answers would do, so token_f1 and rouge_l "
-        "tell how near one is.",
+        "the right choice where a question has choices, else an exact match. Not for free text, where every right "
+        f"wording has more than {MOST_SHORT} words, not counting a, an and the: many answers would do there, so "
+        "token_f1 and rouge_l tell how near an answer is.",
     ),
     ScoringRule(
         EXACT,

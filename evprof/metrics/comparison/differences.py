@@ -182,14 +182,6 @@ class _FigureOfSide:
         """Whether all have it: a mean over some of the samples would not add up."""
         return bool(self.is_known.all())
 
-    def where(self, keep: Mask) -> _FigureOfSide:
-        """Of some of the samples."""
-        return self if keep.all() else _FigureOfSide(self.side.where(keep), self.values[np.repeat(keep, self._counts)])
-
-    @property
-    def _counts(self) -> list[int]:
-        return [len(runs) for runs in self.side._samples]
-
 
 def _sides(pairs: Matched) -> tuple[_Side, _Side]:
     return _Side(pairs.before, pairs.files[0]), _Side(pairs.after, pairs.files[1])

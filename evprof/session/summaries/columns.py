@@ -30,9 +30,16 @@ Words = Callable[[list[int]], dict[int, str]]
 class StoredColumns:
     """Numbers of every summarized run, in order of run numbers. Texts are asked for by column, or one by one."""
 
-    def __init__(self, run_ids: npt.NDArray[np.int64], table: npt.NDArray[Any], words: Words) -> None:
+    def __init__(
+        self,
+        run_ids: npt.NDArray[np.int64],
+        table: npt.NDArray[Any],
+        words: Words,
+        told: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+    ) -> None:
         self.run_ids = run_ids
         self.words = words
+        self._told = told or {}
         self.kinds = {name: _kind(table.dtype[name]) for name in table.dtype.names or ()}
         self._views = {name: (table[name], _NOTHING[kind]) for name, kind in self.kinds.items()}
         self._texts: dict[str, Texts] = {}
@@ -58,6 +65,15 @@ class StoredColumns:
         found = column.item(place)
         # NaN is no number's equal, and its own neither.
         return None if found == nothing or found != found else found  # noqa: PLR0124
+
+    def tells(self, name: str, place: int) -> bool:
+        """Whether the summary of a run has a column: of one written by other rules it may be missing."""
+        return name in self.kinds and (name not in self._told or bool(self._told[name][place]))
+
+    def told(self, name: str) -> npt.NDArray[np.bool_]:
+        """Which summaries have a column."""
+        found = self._told.get(name)
+        return np.full(len(self), name in self.kinds) if found is None else found
 
     def kind(self, name: str) -> str:
         """What a column holds."""
@@ -100,7 +116,17 @@ def read_columns(connection: sqlite3.Connection, tally: Tally, words: Words) -> 
     run_ids = np.array(ids, dtype=np.int64)
     known = words(list(parts))
     tables = {layout: _table(known[layout], body) for layout, body in parts.items()}
-    return StoredColumns(run_ids, _together(tables, np.array(layouts, dtype=np.int64)), words)
+    of_run = np.array(layouts, dtype=np.int64)
+    return StoredColumns(run_ids, _together(tables, of_run), words, _told(tables, of_run))
+
+
+def _told(tables: Mapping[int, npt.NDArray[Any]], layouts: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Which runs have a column, of those that not all have."""
+    having: dict[str, list[int]] = {}
+    for layout, table in tables.items():
+        for name in table.dtype.names or ():
+            having.setdefault(name, []).append(layout)
+    return {name: np.isin(layouts, those) for name, those in having.items() if len(those) < len(tables)}
 
 
 def _kind(dtype: Any) -> str:

@@ -193,10 +193,6 @@ class SessionStore:
         """Words by their numbers. Raises UserError."""
         return self._ask(lambda reading: dict(read_words(reading.connection, numbers)))
 
-    def word(self, number: int) -> str:
-        """A word. Raises UserError."""
-        return self.words([number])[number]
-
     def whole_info(self, run_id: int) -> RunInfo:
         """All that is known of a run but its rows. Raises UserError."""
         return self._ask(lambda reading: reading.info_of(run_id))

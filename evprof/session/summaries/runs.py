@@ -7,6 +7,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -45,9 +46,6 @@ class Store(Protocol):
     @property
     def columns(self) -> StoredColumns:
         """The summaries."""
-
-    def word(self, number: int) -> str:
-        """A word."""
 
     def words(self, numbers: list[int]) -> dict[int, str]:
         """Words by their numbers."""
@@ -115,7 +113,7 @@ class SessionRuns(Mapping[int, RunLog]):
             return None
         found = self._facts.get((name, number), self)
         if found is self:
-            found = self._look_ahead(self._facts, name, place, lambda word: _said(name, word))[name, number]
+            found = self._look_ahead(self._facts, name, place, number, lambda word: _said(name, word))
         return found
 
     def text(self, name: str, place: int) -> str | None:
@@ -124,17 +122,25 @@ class SessionRuns(Mapping[int, RunLog]):
         if number is None:
             return None
         found = self._texts.get((name, number))
-        return self._look_ahead(self._texts, name, place, str)[name, number] if found is None else found
+        return self._look_ahead(self._texts, name, place, number, str) if found is None else found
 
     def _look_ahead(
-        self, known: dict[tuple[str, int], _Said], name: str, place: int, said: Callable[[str], _Said]
-    ) -> dict[tuple[str, int], _Said]:
-        """Reads a word, and those of the next runs of its configuration: whoever asks for one asks for them, too."""
-        words = self.store.words([number for number in self._ahead(name, place) if (name, number) not in known])
-        if len(known) + len(words) > MOST_FACTS:
+        self, known: dict[tuple[str, int], _Said], name: str, place: int, own: int, said: Callable[[str], _Said]
+    ) -> _Said:
+        """Reads a word, and those of the next runs of its configuration: whoever asks for one asks for them, too.
+
+        Several threads may ask at once. Raises UserError for the run's own word alone.
+        """
+        others = [number for number in self._ahead(name, place) if number != own and (name, number) not in known]
+        words = self.store.words([own, *others])
+        found = {(name, own): said(words.pop(own))}
+        for number, word in words.items():
+            with suppress(UserError):  # told when its own run is asked for
+                found[name, number] = said(word)
+        if len(known) + len(found) > MOST_FACTS:
             known.clear()
-        known.update({(name, number): said(word) for number, word in words.items()})
-        return known
+        known.update(found)
+        return found[name, own]
 
     def _ahead(self, name: str, place: int) -> list[int]:
         """The numbers of a column's words at a place and at the next places of its configuration."""
@@ -283,9 +289,9 @@ class KeptOfRun(Mapping[str, Any]):
     def get(self, name: str, default: Any = None) -> Any:
         """The figure of a name: None where the run has none, `default` where the summary does not tell it."""
         columns = self._runs.columns
-        kind = columns.kinds.get(name)
-        if kind is None:
+        if not columns.tells(name, self._place):
             return default
+        kind = columns.kind(name)
         return self._runs.text(name, self._place) if kind == TEXT else columns.value(name, self._place)
 
     def __contains__(self, name: object) -> bool:

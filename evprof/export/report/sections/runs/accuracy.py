@@ -48,7 +48,7 @@ def section(data: ReportData) -> Section:
     tasks = [_Line(line.name, part) for line in lines for part in by_task(line.told)]
     if tasks:
         blocks.append(_scores(tasks, "The same by task", has_task=True))
-    blocks += _pairs(data, [place for place, _ in found])
+    blocks += _pairs(data, [place for place, told in found if RIGHT in told.scores])
     shown = {key for line in lines for key in line.told.scores}
     blocks.append(Bullets(tuple(rule.sentence for key, rule in SCORING_RULES.items() if key in shown)))
     return Section(TITLE, tuple(blocks))
@@ -95,6 +95,8 @@ def _mean(found: Estimate | None, unit: str) -> Cell:
 
 def _pairs(data: ReportData, places: Sequence[int]) -> Iterator[Block]:
     """McNemar's test of every configuration against the first that was scored."""
+    if not places:
+        return
     base, *others = places
     found = [(place, paired_accuracy(data.columns[base], data.columns[place])) for place in others]
     paired = [(data.names[place], told) for place, told in found if told is not None]

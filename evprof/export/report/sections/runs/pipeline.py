@@ -78,7 +78,7 @@ def _table(data: ReportData, place: int) -> Table:
     heads = ("stage", "operation", "input", "output", "time", "share")
     caption = f"{data.names[place]}: inputs and outputs of its first run, mean times of {len(column.runs)} runs"
     if len(looked_into) < len(column.runs):
-        caption += f", of parts of stages of {len(looked_into)} of them"
+        caption += f"; times of parts of stages are means of {len(looked_into)} of these runs"
     return Table(heads, tuple(rows), caption, text_columns=4)
 
 
