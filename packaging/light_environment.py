@@ -13,7 +13,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement  # the library of that name, which pytest brings
-from requirements import ROOT, name_of, required
+from requirements import ROOT, alone, name_of, required
 
 PLACE = ROOT / ".venv" / "light"
 
@@ -24,7 +24,7 @@ ABSENT |= {"bitsandbytes", "hqq", "triton", "ruff", "mypy", "import-linter", "ev
 def wanted() -> list[Distribution]:
     """What the tests without Qt and torch need: the requirements but ABSENT, and what these bring."""
     found: dict[str, Distribution] = {}
-    waiting = [line for line in required(["dev"]) if name_of(line) not in ABSENT]
+    waiting = [line for line in (*required(["dev"]), *alone(["dev"])) if name_of(line) not in ABSENT]
     while waiting:
         requirement = Requirement(waiting.pop())
         name = name_of(requirement.name)

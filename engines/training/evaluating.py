@@ -67,8 +67,9 @@ def forced_figures(
     """
     models = _models(plan, stop, loader)
     trainee = _trained(plan.adapter, models)
+    layers = _layers(plan.adapter, len(models[TARGET].language_model.layers))
     settings = plan.requests(plan.samples[0])[0].settings
-    observer = Observer(models[TARGET], models.get(DRAFT), settings, _layers(plan.adapter))
+    observer = Observer(models[TARGET], models.get(DRAFT), settings, layers)
     try:
         found = mean_figures(_judged(trainee, observer, plan, stop, done))
     finally:

@@ -40,7 +40,7 @@ GAMMA = 5
 _OTHERS = 5
 _RESAMPLED = 2000
 
-Item = tuple[str, bool, bool, float]
+Item = tuple[str, float, float, float]
 """Kind, whether it was right, whether another scene's input would have been, and chance."""
 
 
@@ -145,7 +145,12 @@ def _items(question: Question, replies: Sequence[Said], facts: Sequence[Attribut
             if fact in VALUES:
                 told = [parse(other.text).get(fact) for other in others]
                 wrong = [each == getattr(scene, fact) for each in told if each is not None]
-                yield DESCRIBE, value == getattr(scene, fact), float(np.mean(wrong or [chance(fact)])), chance(fact)
+                yield (
+                    DESCRIBE,
+                    value == getattr(scene, fact),
+                    float(np.mean(np.array(wrong or [chance(fact)], dtype=np.float64))),
+                    chance(fact),
+                )
 
 
 def held_out_share(seed: int, draws: int = 3000) -> float:

@@ -181,8 +181,9 @@ class _Speaker:
 
 @cache
 def _shares(count: int) -> NDArray[np.float64]:
-    weights = np.arange(1, count + 1) ** -_STEEPNESS
-    return weights / weights.sum()
+    weights: NDArray[np.float64] = np.arange(1, count + 1, dtype=np.float64) ** -_STEEPNESS
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -42,7 +42,7 @@ def font(size: int, weight: str = "Regular") -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(str(Path(assets.__file__).parent / "fonts" / f"Inter-{weight}.ttf"), size)
 
 
-Seen = tuple[Picture | None, str]
+Seen: TypeAlias = "tuple[Picture | None, str]"
 """What there is to see of a scene, and what it is."""
 
 
