@@ -144,11 +144,11 @@ def _items(question: Question, replies: Sequence[Said], facts: Sequence[Attribut
         for fact, value in parse(replies[index].text).items():
             if fact in VALUES:
                 told = [parse(other.text).get(fact) for other in others]
-                wrong = [each == getattr(scene, fact) for each in told if each is not None]
+                known = [float(each == getattr(scene, fact)) for each in told if each is not None]
                 yield (
                     DESCRIBE,
                     value == getattr(scene, fact),
-                    float(np.mean(np.array(wrong or [chance(fact)], dtype=np.float64))),
+                    float(np.mean(known or [chance(fact)])),
                     chance(fact),
                 )
 
