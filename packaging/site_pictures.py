@@ -20,7 +20,7 @@ COLOURS = 160
 SIDE_BY_SIDE = ("--mode", "side-by-side")
 TARGET = ("--mode", "target", "--repeat", "3")
 SPECULATIVE = ("--mode", "speculative", "--repeat", "3")
-EAGLE = ("--mode", "speculative", "--drafter", "evprof-tiny-eagle", "--gamma", "16", "--repeat", "3")
+EAGLE = ("--mode", "speculative", "--drafter", "evprof-tiny-eagle", "--gamma", "4", "--repeat", "3")
 LONG = ("--frames", "32")
 
 SESSIONS = {

@@ -17,6 +17,6 @@ def test_costs_are_told_for_people(evprof, inputs, tmp_path) -> None:
     assert "each of 4 frames" in told
     assert "shared by all" in told, "EventGPT's spatial means are no frame's own"
     assert "over frames: 2 runs" in told
-    assert "ms per extra frame, from 2 runs at 2 numbers of frames: too few runs" in told
+    assert "one run at each of 2 numbers of frames: too few runs" in told
     one = evprof("show", path).output
     assert "over frames" not in one

@@ -40,6 +40,7 @@ class TracePages(QObject):
         controller.runs_changed.connect(self._look)
         controller.session_replaced.connect(self._look)
         timeline.selection.runs_changed.connect(self._look)
+        self._look()
 
     def show_newest(self) -> None:
         """The trace of the run in B or A, else the newest of the session; an empty window without any."""

@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-from ui.style.theme import GRID
-
-CARD_PX = 25 * GRID
-"""In logical px."""
+CARD_GRIDS = 25
+"""In steps of the window's grid."""

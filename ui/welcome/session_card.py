@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QWidget
 from evprof.core.safe_text import one_line, plain
 from evprof.core.vocabulary.modes import mode_of
 from ui.style.theme import GRID, RADIUS, SMALL_PX, ThemeHolder
-from ui.welcome.card_size import CARD_PX
+from ui.welcome.card_size import CARD_GRIDS
 from ui.welcome.recent_sessions import RecentSession
 from ui.welcome.thumbnails import SIZE
 from ui.widgets.elided import elided_text
@@ -19,7 +19,7 @@ from ui.widgets.elided import elided_text
 if TYPE_CHECKING:
     from evprof.session.summary import SessionSummary
 
-_PICTURE_PX = SIZE * (CARD_PX / SIZE.width())
+_PICTURE_PX = SIZE * (CARD_GRIDS * GRID / SIZE.width())
 _WORDS_PX = 5 * GRID
 
 

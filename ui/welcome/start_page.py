@@ -10,7 +10,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from ui.style.theme import GRID, ThemeHolder
-from ui.welcome.card_size import CARD_PX
+from ui.welcome.card_size import CARD_GRIDS
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
@@ -115,7 +115,7 @@ class StartPage(QWidget):
     def _arrange(self) -> None:
         per_row = _PER_ROW if self._ground.width() >= _NARROW_PX else _PER_ROW - 1
         # Room for a whole row, so that nothing moves when the sessions were looked up.
-        self._right.setFixedWidth(per_row * (CARD_PX + 2 * GRID) - 2 * GRID)
+        self._right.setFixedWidth(per_row * (CARD_GRIDS + 2) * GRID - 2 * GRID)
         for place, card in enumerate(self.cards):
             self._grid.addWidget(card, place // per_row, place % per_row)
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
-from ui.window.late_parts import LateParts
-from ui.window.panels import PANELS
+
+if TYPE_CHECKING:
+    from ui.window.late_parts import LateParts
 
 Deeds = dict[str, Callable[[], object]]
 
 
 def deeds(window: LateParts) -> Deeds:
     """By the names of `ui.window.actions`."""
+    from ui.window.panels import PANELS
+
     return {
         "start_page": window.welcome.open,
         "open_events": window.toolbar.browse_events,
