@@ -5,6 +5,7 @@ The window draws itself without a display. Pictures have few colours, which keep
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -46,7 +47,9 @@ def main() -> int:
         _screenshot(folder / "parallel.evprof", folder / "parallel-prefill.png")
         for dialog, title in (("clinic", "speculative"), ("comparison", "all")):
             words = (dialog, str(folder / f"{title}.evprof"), str(folder / f"{dialog}.png"))
-            subprocess.run([sys.executable, __file__, *words], check=True)
+            subprocess.run(
+                [sys.executable, __file__, *words], check=True, env={**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+            )
         for picture in sorted(folder.glob("*.png")):
             _pack(picture, PICTURES / picture.name)
     return 0
