@@ -139,3 +139,20 @@ def test_predictions_are_a_line_a_run(runs, tmp_path):
     assert (first["choices"], first["right_choice"], first["named_choice"]) == (list(CHOICES), "B", "B")
     assert first["scores"] == {RIGHT: 1.0, CHOICE: 1.0}
     assert (lines[1]["reference"], lines[1]["task"]) == (["three", "3"], "counting")
+
+
+def test_rates_of_lists_with_free_text_say_how_many_can_be_right_or_wrong(runs):
+    long = "a very long answer that nobody can foretell to the word"
+    for run in runs:
+        if run.info.sample.task == "counting":
+            expected = ExpectedAnswer((long,), task="counting")
+            run.info.sample = replace(run.info.sample, reference=long, expected=expected)
+    scores, *_ = _tables(runs)
+    rows = {row[0].text: dict(zip(scores.heads, (cell.text for cell in row), strict=True)) for row in scores.rows}
+    assert rows["good"]["n"] == "8"
+    assert rows["good"]["right answers"].endswith(" of 4")
+    assert " of " not in rows["good"]["token F1"]
+    (column, _) = configurations_of(runs)
+    told = accuracy_of(column)
+    assert told is not None
+    assert (told.to_json()["samples"], told.to_json()["judged"]) == (8, 4)

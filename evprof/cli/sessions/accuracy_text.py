@@ -15,6 +15,8 @@ Document = Mapping[str, Any]
 
 def print_accuracy(document: Document, labels: Sequence[str], out: Console) -> None:
     """The `accuracy` of a comparison: a line for every column and task, then the rules."""
+    from evprof.metrics.comparison.accuracy import of_judged
+
     columns = [(label, told) for label, told in zip(labels, document["columns"], strict=True) if told is not None]
     listed = [(label, part) for label, told in columns for part in (told, *told["tasks"])]
     keys = [key for key in SCORING_RULES if any(key in part["scores"] for _, part in listed)]
@@ -29,7 +31,7 @@ def print_accuracy(document: Document, labels: Sequence[str], out: Console) -> N
             label,
             *([part["task"] or "all"] if has_tasks else []),
             str(part["samples"]),
-            *(share_text(part["scores"].get(key)) for key in keys),
+            *(share_text(part["scores"].get(key)) + of_judged(key, part["judged"], part["samples"]) for key in keys),
             *([rate_text(part["right_per_s"])] if has_rate else []),
             *([rate_text(part["right_per_j"])] if has_joules else []),
         ]

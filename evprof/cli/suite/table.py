@@ -15,7 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.export.report.data import Source
 from evprof.metrics.arithmetic.statistics import Summary, summarize
-from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, rules_document
+from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged, rules_document
 from evprof.metrics.configurations.attempts import last_attempts
 from evprof.metrics.configurations.gathering import Configuration, warm_of
 from evprof.metrics.figures.stages import stage_total_ms, total_ms
@@ -109,7 +109,9 @@ _SCORES = {RIGHT: "right", TOKEN_F1: "F1"}
 
 def _score(found: Accuracy | None, key: str) -> str:
     estimate = found.scores.get(key) if found else None
-    return "n/a" if estimate is None else f"{100 * estimate.value:.1f} %"
+    if found is None or estimate is None:
+        return "n/a"
+    return f"{100 * estimate.value:.1f} %{of_judged(key, found.judged, found.samples)}"
 
 
 def _rate(found: Accuracy | None) -> str:

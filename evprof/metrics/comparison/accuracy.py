@@ -42,7 +42,16 @@ class Accuracy:
     @property
     def samples(self) -> int:
         """How many samples they are of."""
-        return len({(run.info.sample.name, run.info.sample.prompt) for run in self.runs})
+        return _samples(self.runs)
+
+    @property
+    def judged(self) -> int:
+        """How many of these can be right or wrong: right answers and their rates are over them."""
+        return _samples(self._with_verdict)
+
+    @property
+    def _with_verdict(self) -> list[RunLog]:
+        return [run for run in self.runs if score(run, RIGHT) is not None]
 
     @cached_property
     def scores(self) -> dict[str, Estimate]:
@@ -80,7 +89,7 @@ class Accuracy:
         return mean_of(observe(self.runs, read, self.column.session))
 
     def _per(self, read: Read) -> Estimate | None:
-        taken = [run for run in self.runs if read(run) is not None and score(run, RIGHT) is not None]
+        taken = [run for run in self._with_verdict if read(run) is not None]
         spent = observe(taken, read, self.column.session)
         return ratio_of(spent, observe(taken, lambda run: score(run, RIGHT), self.column.session))
 
@@ -89,6 +98,7 @@ class Accuracy:
         return {
             "task": self.task or None,
             "samples": self.samples,
+            "judged": self.judged,
             "runs": len(self.runs),
             "scores": {key: estimate_document(estimate) for key, estimate in self.scores.items()},
             "total_ms": estimate_document(self.total_ms),
@@ -98,11 +108,20 @@ class Accuracy:
         }
 
 
+def _samples(runs: Sequence[RunLog]) -> int:
+    return len({(run.info.sample.name, run.info.sample.prompt) for run in runs})
+
+
 def _told(found: Estimate | None) -> Estimate | None:
     """Without an interval where all scores are alike: they tell nothing of how much others may differ."""
     if found is None or found.interval is None or found.interval[0] != found.interval[1]:
         return found
     return replace(found, interval=None, note=ALL_ALIKE)
+
+
+def of_judged(key: str, judged: int, samples: int) -> str:
+    """` of 10` after a score that so many of the samples have: right answers where not all can be right or wrong."""
+    return f" of {judged}" if key == RIGHT and 0 < judged < samples else ""
 
 
 def estimate_document(found: Estimate | None) -> dict[str, Any] | None:

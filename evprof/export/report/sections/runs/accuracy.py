@@ -10,7 +10,14 @@ from evprof.core.vocabulary.scoring import RIGHT, ROUGE_L, SCORING_RULES, TOKEN_
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import interval_text, nothing_measured, number_text, rows_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, table_of
-from evprof.metrics.comparison.accuracy import Accuracy, PairedAccuracy, accuracy_of, by_task, paired_accuracy
+from evprof.metrics.comparison.accuracy import (
+    Accuracy,
+    PairedAccuracy,
+    accuracy_of,
+    by_task,
+    of_judged,
+    paired_accuracy,
+)
 from evprof.metrics.estimates.estimates import Estimate
 
 TITLE = "Accuracy beside time"
@@ -62,7 +69,7 @@ def _scores(lines: Sequence[_Line], caption: str, *, has_task: bool = False) -> 
         ("configuration", lambda line: line.name),
         *([("task", lambda line: line.told.task)] if has_task else []),
         ("n", lambda line: rows_cell(line.told.samples)),
-        *((FIGURES[key].title, lambda line, key=key: _share(line.told.scores.get(key))) for key in keys),
+        *((FIGURES[key].title, lambda line, key=key: _score(line.told, key)) for key in keys),
         ("total", lambda line: _mean(line.told.total_ms, "ms")),
     ]
     # Of free text none is right or wrong.
@@ -75,15 +82,16 @@ def _scores(lines: Sequence[_Line], caption: str, *, has_task: bool = False) -> 
     return table_of(lines, columns, caption, text_columns=2 if has_task else 1)
 
 
-def _share(found: Estimate | None) -> Cell:
+def _score(told: Accuracy, key: str) -> Cell:
     """A mean of scores of 0…1 in percent, with its interval, which reaches no further."""
+    found = told.scores.get(key)
     if found is None:
         return nothing_measured()
     text = f"{100 * found.value:.1f} %"
     if found.interval is not None:
         low, high = (100 * min(max(end, 0.0), 1.0) for end in found.interval)
         text += f" [{low:.1f}, {high:.1f}]"
-    return Cell(text, Badge.DERIVED, note=found.note)
+    return Cell(text + of_judged(key, told.judged, told.samples), Badge.DERIVED, note=found.note)
 
 
 def _mean(found: Estimate | None, unit: str) -> Cell:
