@@ -71,8 +71,9 @@ SCALES = (
     ),
     Scale(
         ALPHA,
-        "acceptance",
-        "The chance that the next drafted token is accepted.",
+        "acceptance of one token α",
+        "The chance that the next drafted token is accepted. Of all drafted tokens fewer are: after a wrong one the "
+        "rest of its round is dropped.",
         100,
         lambda place: place / 100,
         lambda value: round(100 * value),
