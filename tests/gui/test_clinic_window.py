@@ -269,6 +269,14 @@ def test_more_acceptance_saves_more_and_a_dear_verification_cannot_pay(dialog: C
     assert WhatIf(state.measured).value(VERIFY) == pytest.approx(state.measured.v)
 
 
+def test_only_what_is_claimed_is_shown_as_good_or_bad(dialog: ClinicDialog) -> None:
+    page = dialog.break_even
+    is_claimed = "speculation saves" in page.sentence.text or "speculation costs" in page.sentence.text
+    assert (page.sentence.role in {"good", "warn"}) == is_claimed
+    page._move(ALPHA, 1.0)
+    assert page.sentence.role in {"good", "warn"}
+
+
 def test_widths_without_rounds_are_called_a_guess_and_the_best_was_measured(dialog: ClinicDialog) -> None:
     page = dialog.break_even
     assert page.state is not None

@@ -225,8 +225,10 @@ class BreakEvenPage(QWidget):
         if state is None or clinic is None:
             return
         self.sliders.show_state(state)
-        said = clinic.sentence if state.is_measured else state.sentence
-        self.sentence.say(said, "good" if state.saved_ms > 0 else "warn")
+        if state.is_measured:
+            self.sentence.say(clinic.sentence, clinic.judgement)
+        else:
+            self.sentence.say(state.sentence, "good" if state.saved_ms > 0 else "warn")
         here = None if state.is_measured else (state.value(GAMMA), state.speed)
         self.plot.show_curves(state.decode_curve(), state.whole_curve(), here, _measured_of(clinic, state.measured))
 

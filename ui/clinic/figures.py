@@ -10,6 +10,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.speculation.failure_modes import KINDS
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import NOTHING
+from ui.run_facts.judgement import judgement_of
 from ui.run_facts.run_text import run_title
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ KIND_TIPS = dict(
 @dataclass(frozen=True)
 class Clinic:
     """Figures of a run; those over rounds are of all its repeats, equal answers counted once. The list of rejections is
-    the run's alone. `against` names the plain runs that it is weighed against, "" without any."""
+    the run's alone. `judgement` is how `sentence` is meant. `against` names the plain runs that it is weighed against,
+    "" without any."""
 
     run: RunLog
     runs: tuple[RunLog, ...]
@@ -48,6 +50,7 @@ class Clinic:
     prediction: Prediction | None
     expected: tuple[Expected, ...]
     sentence: str
+    judgement: str
     best: str = ""
     against: str = ""
 
@@ -71,7 +74,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     from evprof.metrics.speculation.clinic import definitions_over, per_position, plain_answer, round_histogram
     from evprof.metrics.speculation.failure_modes import first_rejections
     from evprof.metrics.speculation.outcome import distinct_answers
-    from evprof.metrics.speculation.payoff import expected_table, prediction_of
+    from evprof.metrics.speculation.payoff import expected_table, payoff_of, prediction_of
     from evprof.metrics.speculation.verdicts import speculation_sentence
     from evprof.metrics.speculation.widths import measured_widths, width_sentence
 
@@ -90,6 +93,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         prediction_of(run, others, processes),
         tuple(expected_table(run, others)),
         speculation_sentence(run, others, processes),
+        judgement_of(run, payoff_of(run, others, processes)),
         width_sentence(measured_widths(run, others)),
         "" if (baseline := baseline_of(run, others)) is None else baseline.words,
     )

@@ -13,6 +13,7 @@ from evprof.core.units import count_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from ui.run_facts.figures import NOTHING
+from ui.run_facts.judgement import judgement_of
 from ui.runs.baseline_menu import ALONE_REPEATS, TARGET_ALONE
 from ui.runs.payoffs import Payoffs
 from ui.style.theme import GRID, ThemeHolder
@@ -24,7 +25,6 @@ from ui.widgets.panel_parts import ToneLabel, section_head
 
 if TYPE_CHECKING:
     from evprof.metrics.speculation.outcome import Acceptance, AcceptanceCeiling
-    from evprof.metrics.speculation.payoff import Payoff
 
 INTERVAL_MS = 250
 
@@ -119,7 +119,7 @@ class SpeculationPanel(QWidget):
         self.table.setVisible(counts is not None)
         payoff = self._payoffs.of(run) if run.info.is_over else None
         verdict = speculation_verdict(run, list(self._runs.values()), payoff)
-        self.verdict.say(verdict.head, _judgement(run, payoff))
+        self.verdict.say(verdict.head, judgement_of(run, payoff))
         self.why.say(verdict.why)
         self.against.setText("" if payoff is None else f"vs {payoff.baseline.words} ▾")
         self.against.setVisible(payoff is not None)
@@ -139,14 +139,6 @@ class SpeculationPanel(QWidget):
     def _ask_again(self) -> None:
         if self._run is not None:
             self.measuring_asked.emit(request_again(self._run, self._run.info.mode, ALONE_REPEATS))
-
-
-def _judgement(run: RunLog, payoff: Payoff | None) -> str:
-    if mode_of(run.info.mode).maps_cache:
-        return "warn"
-    if payoff is None or payoff.whole is None or not payoff.is_clear:
-        return "dim"
-    return "good" if payoff.whole.speedup > 1 else "warn"
 
 
 def _button(text: str, tip: str) -> QPushButton:
