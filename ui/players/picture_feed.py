@@ -268,7 +268,7 @@ class PictureFeed:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a picture, or the input's length, is still to come."""
+        """Whether a picture, the input's length or more of its rates is still to come."""
         with self._wish:
             return self._answered != self._asked or self._is_measuring
 
@@ -308,7 +308,10 @@ class PictureFeed:
             return self._wanted is None and not self._is_paused and not self._is_closed
 
     def _answer(self, state: FeedState, wish: _Wish | None, *, is_measuring: bool = False) -> None:
-        """Shows what came of a wish; None: nothing more will come of any. `is_measuring`: its length is to come."""
+        """Shows what came of a wish; None: nothing more will come of any.
+
+        `is_measuring`: the input's length or rates are still to come.
+        """
         with self._wish:
             self._state = state
             self._is_over = wish is None
@@ -347,12 +350,12 @@ class PictureFeed:
         )
         will_prepare = self._is_at_leisure()
         was_known = source.is_length_known
-        self._answer(state, wanted, is_measuring=will_prepare and not was_known)
+        self._answer(state, wanted, is_measuring=will_prepare)
         if will_prepare:
             source.prepare(wanted.position_us)
             if not was_known:
                 state = replace(state, serial=state.serial + 1, duration_us=source.duration_us)
-                self._answer(state, wanted)
+                self._answer(state, wanted, is_measuring=True)
             self._look_on(wanted, source, state)
 
     def _look_on(self, wanted: _Wish, source: PictureSource, state: FeedState) -> None:
