@@ -162,6 +162,7 @@ class ModelHead(QWidget):
 
     def _fit(self) -> None:
         """Chooses what to leave out, then shortens the name."""
+        self._name.ensurePolished()  # before it was shown it would be measured in another font
         model = self._model
         name = model.name if model else mode_name(self._side)
         metrics = QFontMetrics(self._name.font())
