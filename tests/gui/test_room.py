@@ -11,22 +11,27 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.core.records import STAGES, FrameRecord
 from evprof.core.run_log import RunLog
+from evprof.metrics.speculation.payoff import MeasuredSpeedup
 from evprof.view.columns import ShownModel
 from evprof.view.labels import short_stage_titles
+from ui.clinic.plots import BreakEvenPlot
 from ui.costs.kv_panel import KvPanel
 from ui.costs.side_page import PictureAndSide
 from ui.costs.visual_panel import VisualPanel
 from ui.players.frame_pictures import FramePictures
 from ui.players.frame_strip import GAP, FrameStrip
 from ui.players.play_clock import PlayClock
+from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection
+from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder, light
 from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import ROW, FigureTable, TableRow
+from ui.widgets.layout import side_panel
 from ui.widgets.line_list import ListLine, badges_shown, figure_shown
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import say, scrolling, sentence
+from ui.window.actions import WindowActions
 
 NARROWEST_PX = 880 - 176 - 300 - 2
 """What the least wide window leaves between its side panels, without the lines."""
@@ -154,3 +159,46 @@ def test_times_below_frames_keep_clear_of_one_another(themes: ThemeHolder, runs:
         assert one.top() != other.top() or one.right() + GAP <= other.left() + 0.01
     assert max(box.right() for box in boxes) <= width
     strip.deleteLater()
+
+
+def test_what_is_chosen_comes_into_sight(
+    controller: RunController, selection: Selection, themes: ThemeHolder, application: QApplication
+) -> None:
+    """In a low window the details stand below the comparison: nobody who clicked a stage saw them."""
+    above, inspector = QWidget(), Inspector(selection, controller, themes)
+    above.setFixedHeight(500)
+    panel = side_panel(above, inspector)
+    panel.resize(300, 400)
+    panel.show()
+    application.processEvents()
+    assert inspector.visibleRegion().isEmpty()
+    span = controller.runs[2].stage("prefill", "target")
+    assert span is not None
+    selection.select(SpanRef(2, span.span_id))
+    application.processEvents()
+    assert inspector.visibleRegion().boundingRect().height() >= 130
+    place = panel.verticalScrollBar().value()
+    selection.select(SpanRef(2, span.span_id + 1))
+    application.processEvents()
+    assert panel.verticalScrollBar().value() == place, "what is in sight stays where it is"
+    panel.close()
+    panel.deleteLater()
+
+
+def test_a_wide_interval_leaves_the_curve_its_height(themes: ThemeHolder) -> None:
+    plot = BreakEvenPlot(themes)
+    curve = [(gamma, 0.9 - 0.04 * gamma) for gamma in range(1, 13)]
+    for ends in ((0.19, 6.8), (0.5, 0.9)):
+        plot.show_curves(curve, [], None, (4.0, MeasuredSpeedup("decode", 0.67, ends, 3, 3)))
+        top = plot.box.viewRange()[1][1]
+        assert 1.25 <= top <= 2.2
+    plot.deleteLater()
+
+
+def test_the_menu_fits_a_low_screen(application: QApplication) -> None:
+    """Qt breaks one that is too high into two columns, of which the second looks like another menu."""
+    window = QWidget()
+    menu = WindowActions(window).menu(window)
+    assert menu.actionGeometry(menu.actions()[0]).left() == menu.actionGeometry(menu.actions()[-1]).left()
+    assert sum(menu.actionGeometry(action).height() for action in menu.actions()) <= 720 - 24
+    window.deleteLater()

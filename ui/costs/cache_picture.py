@@ -74,7 +74,7 @@ class CachePicture(PickedPicture):
         super().__init__(themes, parent)
         self._blocks: tuple[CacheBlock, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumSize(160, 150)
+        self.setMinimumSize(160, 88)
         self.setAccessibleName("KV cache by layer and origin")
 
     @property

@@ -71,7 +71,7 @@ class FrameBars(PickedPicture):
         super().__init__(themes, parent)
         self._groups: tuple[FrameGroup, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumSize(160, 150)
+        self.setMinimumSize(160, 88)
         self.setAccessibleName("What each frame costs")
 
     @property
