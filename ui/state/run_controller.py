@@ -18,7 +18,6 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.loaders.videos.decoding_plan import usable_threads
 from evprof.run.processes.giving_way import WINDOW
 from ui.state.mark_book import MarkBook
 
@@ -272,6 +271,8 @@ class RunController(QObject):
 
     def _give_way(self) -> None:
         """The window's thread disturbs as little as it can while something is measured."""
+        from evprof.loaders.videos.decoding_plan import usable_threads
+
         is_measuring = self._is_busy or self._is_held
         is_small = usable_threads() < FEW_CORES
         self._timer.setInterval(SPARING_INTERVAL_MS if is_measuring and is_small else PULL_INTERVAL_MS)
