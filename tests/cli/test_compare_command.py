@@ -262,7 +262,7 @@ def test_a_comparison_of_two_fits_a_narrow_terminal(evprof, suite, monkeypatch) 
     path = suite("suite.evprof")
     texts = {}
     for width in (80, 140):
-        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr(Console, "width", width)
         texts[width] = evprof("compare", path).output
     assert "difference  " not in texts[80].split("where the difference")[0]
     assert "difference  " in texts[140].split("where the difference")[0]
