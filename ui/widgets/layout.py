@@ -55,8 +55,9 @@ def bring_into_sight(part: QWidget) -> None:
     area = part.parentWidget()
     while area is not None and not isinstance(area, QScrollArea):
         area = area.parentWidget()
-    if area is not None:
-        height, top = area.viewport().height(), part.mapTo(area.widget(), QPoint()).y()
+    ground = None if area is None else area.widget()
+    if area is not None and ground is not None:
+        height, top = area.viewport().height(), part.mapTo(ground, QPoint()).y()
         seen = area.verticalScrollBar().value() + height - top
         if seen < min(part.height(), height // 3):
             area.ensureVisible(0, top + min(part.height(), height // 2), 0, 0)

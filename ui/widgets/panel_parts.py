@@ -56,10 +56,11 @@ class _ScrolledPart(QScrollArea):
     def _weigh_height(self) -> None:
         """With sentences, the least height would be the one at the least width. Without them nobody asks for that at
         the width there is, and the parts would lie upon one another."""
-        layout = self.widget().layout()
-        if layout is not None:
+        inner = self.widget()
+        layout = None if inner is None else inner.layout()
+        if inner is not None and layout is not None:
             height = QSizePolicy.Policy.Ignored if layout.hasHeightForWidth() else QSizePolicy.Policy.Preferred
-            self.widget().setSizePolicy(QSizePolicy.Policy.Preferred, height)
+            inner.setSizePolicy(QSizePolicy.Policy.Preferred, height)
 
 
 def say(label: QLabel, text: str) -> None:
