@@ -576,11 +576,13 @@ def test_the_button_counts_what_is_not_at_its_default(toolbar: Toolbar) -> None:
 
 def test_modes_follow_what_the_models_read(toolbar: Toolbar) -> None:
     toolbar.set_sample(Sample(events_path=bundled_sample().events_path))
+    toolbar.mode.menu().aboutToShow.emit()
     actions = {str(action.data()): action for action in toolbar.mode.menu().actions()}
     assert actions["speculative"].text().endswith("needs a video")
     field = toolbar.settings_popover.rows["target_input"].field
     assert isinstance(field, ChoiceBox)
     field.setCurrentIndex(1)
+    toolbar.mode.menu().aboutToShow.emit()
     assert actions["speculative"].isEnabled()
     assert toolbar.form.mode == "side-by-side"
     found: list[RunRequest] = []

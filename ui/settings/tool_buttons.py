@@ -116,22 +116,31 @@ class ModeButton(MenuButton):
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
         menu = self.menu()
         menu.setToolTipsVisible(True)
+        self._form: RequestForm | None = None
         self._actions: dict[str, QAction] = {}
         for mode in MODES:
             action = menu.addAction(mode_name(mode))
             action.setCheckable(True)
             action.setData(mode)
             self._actions[mode] = action
+        menu.aboutToShow.connect(self._fill)
         menu.triggered.connect(lambda action: self.chosen.emit(str(action.data())))
 
     def show_form(self, form: RequestForm) -> None:
-        """Shows the mode that will run, and why others cannot."""
+        """Shows the mode that will run, and in the menu why others cannot."""
+        self._form = form
+        self.setText(mode_name(form.mode))
+
+    def _fill(self) -> None:
+        """Only when the menu opens: what some modes need is read from files."""
+        form = self._form
+        if form is None:
+            return
         for name, action in self._actions.items():
             lack = form.mode_problem(name)
             action.setEnabled(not lack)
             action.setChecked(name == form.mode)
             action.setText(f"{mode_name(name)} – {lack}" if lack else mode_name(name))
-        self.setText(mode_name(form.mode))
 
 
 class ExportButton(MenuButton):

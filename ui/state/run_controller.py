@@ -19,7 +19,6 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.loaders.videos.decoding_plan import usable_threads
 from evprof.run.processes.giving_way import WINDOW
 from ui.state.mark_book import MarkBook
 
@@ -280,6 +279,8 @@ class RunController(QObject):
 
     def _give_way(self) -> None:
         """The window's thread disturbs as little as it can while something is measured."""
+        from evprof.loaders.videos.decoding_plan import usable_threads
+
         is_measuring = self._is_busy or self._is_held
         WINDOW.is_sparing = is_measuring and usable_threads() < FEW_CORES
         self._timer.setInterval(SPARING_INTERVAL_MS if WINDOW.is_sparing else PULL_INTERVAL_MS)
