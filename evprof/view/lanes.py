@@ -37,6 +37,8 @@ RUNNING, PROVISIONAL, SETTLED = span_columns.RUNNING, span_columns.ENDED, span_c
 ORIGINS = (ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT)
 """Origin names by the code used in token tables."""
 
+_EVER_NS, _NEVER_NS = -(1 << 62), (1 << 62)
+
 _REJECTED = len(ORIGINS)
 _ORIGIN_CODES = {name: code for code, name in enumerate((*ORIGINS, ORIGIN_REJECTED))}
 
@@ -66,7 +68,8 @@ class SpanTable:
         self._running: Ints = np.empty(0, dtype=np.int64)
         self.names: list[str] = []
         """Names of spans and stages by code; grows."""
-        self._changed_from = 0
+        self._changed_since_ns = _EVER_NS
+        """No span that began before it has changed since the peaks were worked out."""
         self._shown: tuple[object, SpanRow, bool] | None = None
         self._longest = Peaks()
 
@@ -90,12 +93,13 @@ class SpanTable:
         self._place_of.put(new, known[is_new])
         told = (spans.starts, spans.ends, spans.ids, spans.names, None, spans.states)
         self._table.append(tuple(stages[is_new] if column is None else column[new] for column in told))
+        before = self._table.column(self._START)[known]
         for index in (self._START, self._END, self._STATE):
             column = told[index]
             if column is not None:
                 self._table.column(index)[known] = column[places]
         self._running = np.flatnonzero(self._table.column(self._STATE) == RUNNING)
-        self._changed_from = min(self._changed_from, int(known.min()))
+        self._changed_since_ns = min(self._changed_since_ns, int(before.min()), int(spans.starts[places].min()))
         self._shown = None
 
     def rows(self, zero_ns: int, now_ns: int) -> SpanRow:
@@ -108,26 +112,25 @@ class SpanTable:
         return merged_bars(row.starts, row.ends, scale, longest=self._longest if is_orderly else None)
 
     def _known(self, zero_ns: int, now_ns: int) -> tuple[SpanRow, bool]:
-        """The rows, and whether none begins before the one before it ends."""
+        """The rows, and whether none ends before the one before it."""
         key = (zero_ns, now_ns if self.has_running else None)
         if self._shown is None or self._shown[0] != key:
             starts, ends, ids, names, stages, states = (self._table.column(index) for index in range(6))
+            since_ns = min([self._changed_since_ns, *starts[self._running].tolist()])
             starts, ends = starts - zero_ns, ends - zero_ns
             ends[self._running] = now_ns - zero_ns
             ends = np.maximum(ends, starts)
-            is_sorted = bool((starts[1:] >= starts[:-1]).all())
-            if not is_sorted:
+            if not bool((starts[1:] >= starts[:-1]).all()):
                 order = np.argsort(starts, kind="stable")
                 starts, ends, ids, names, stages, states = (
                     column[order] for column in (starts, ends, ids, names, stages, states)
                 )
-            is_orderly = bool((starts[1:] >= ends[:-1]).all())
+            is_orderly = bool((ends[1:] >= ends[:-1]).all())
             if is_orderly:
-                changed = min([self._changed_from, *self._running[:1].tolist()]) if is_sorted else 0
-                self._longest.update((ends - starts).astype(np.float64), changed)
-                self._changed_from = len(self._table) if is_sorted else 0
+                self._longest.update((ends - starts).astype(np.float64), int(starts.searchsorted(since_ns - zero_ns)))
+                self._changed_since_ns = _NEVER_NS
             else:
-                self._changed_from = 0
+                self._changed_since_ns = since_ns
             self._shown = key, SpanRow(starts, ends, ids, names, stages, states), is_orderly
         return self._shown[1], self._shown[2]
 
