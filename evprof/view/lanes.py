@@ -82,10 +82,10 @@ class SpanTable:
         self._zero_ns: int | None = None
         self._shown: tuple[object, SpanRow] | None = None
         self._starts, self._ends = Growing(np.int64), Growing(np.int64)
-        self._lengths, self._overlaps = Growing(np.float64), Growing(np.bool_)
-        """Of each row: when it is shown to begin and to end, how long that is, whether the next one begins before."""
+        self._lengths, self._is_outlasted = Growing(np.float64), Growing(np.bool_)
+        """Of each row: when it is shown to begin and to end, how long that is, whether the next one ends before it."""
 
-        self._overlap_count = 0
+        self._outlasted_count = 0
         self._longest = Peaks()
         self._unmeasured: list[Ints] = []
         """Rows whose lengths the peaks do not know yet."""
@@ -163,7 +163,7 @@ class SpanTable:
     def bars(self, zero_ns: int, now_ns: int, scale: Timescale) -> Bars:
         """The same as bars on a scale, see `merged_bars`."""
         row = self.rows(zero_ns, now_ns)
-        if self._overlap_count:
+        if self._outlasted_count:
             return merged_bars(row.starts, row.ends, scale)
         if self._unmeasured:
             self._longest.update(self._lengths.view, together(self._unmeasured))
@@ -184,15 +184,15 @@ class SpanTable:
         stops = self._table.column(self._END)[at] - zero_ns
         stops[self._table.column(self._STATE)[at] == RUNNING] = now_ns - zero_ns
         np.maximum(stops, begins, out=stops)
-        starts, ends, overlaps = self._starts.reach(count), self._ends.reach(count), self._overlaps.reach(count)
+        starts, ends, known = self._starts.reach(count), self._ends.reach(count), self._is_outlasted.reach(count)
         starts[at], ends[at] = begins, stops
         self._lengths.reach(count)[at] = stops - begins
         beside = together([np.maximum(rows - 1, 0), rows])
         beside = beside[: int(beside.searchsorted(count - 1))]
         one, other = as_slice(beside), as_slice(beside + 1)
-        found = starts[other] < ends[one]
-        self._overlap_count += int(np.count_nonzero(found)) - int(np.count_nonzero(overlaps[one]))
-        overlaps[one] = found
+        found = ends[other] < ends[one]
+        self._outlasted_count += int(np.count_nonzero(found)) - int(np.count_nonzero(known[one]))
+        known[one] = found
         self._unmeasured.append(rows)
         if len(self._unmeasured) > _MOST_LISTS:
             self._unmeasured = [together(self._unmeasured)]

@@ -200,4 +200,5 @@ def test_a_log_that_is_read_through_does_not_hold_up_another_one() -> None:
     slow.may_go_on.set()
     reading.join(30)
     assert not is_held_up
-    assert windows.count("tokens") == 2 and [token.piece for token in writers.tokens] == [" a"]
+    assert windows.count("tokens") == 2
+    assert [token.piece for token in writers.tokens] == [" a"]

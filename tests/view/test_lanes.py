@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evprof.core.messages import RunStarted
@@ -288,3 +288,34 @@ def test_levels_and_latencies_taken_in_by_any_pieces_are_those_taken_in_at_once(
 def _levels(track: Track) -> list[list[float]]:
     pairs = (track.latencies_ms(), track.kv_bytes(), track.rss_bytes(), track.gpu_bytes())
     return [track.token_times().tolist(), *(part.tolist() for pair in pairs for part in pair)]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_bars_of_a_growing_run_are_those_of_its_rows(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans come in any order, overlap, and settle at other times; peaks follow by what has changed alone."""
+    monkeypatch.setattr(decimate, "FEW_ROWS", 0)
+    log = RecordLog()
+    log.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
+    book, track = _track(log)
+    log.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "decode", 0, -1))
+    moments, grain, count = st.integers(0, 500), data.draw(st.sampled_from([1, 30, 90])), 1
+    for _ in range(data.draw(st.integers(1, 4))):
+        for start in data.draw(st.lists(moments, min_size=1, max_size=40)):
+            log.append(SpanRecord(1, count, 0, BEGIN, TARGET, "step", start, -1))
+            log.append(SpanRecord(1, count, 0, END, TARGET, "step", start, _next_edge(start, grain)))
+            count += 1
+        for moved in data.draw(st.lists(st.integers(1, count - 1), max_size=3, unique=True)):
+            start = data.draw(moments)
+            log.append(SpanRecord(1, moved, 0, SETTLED, TARGET, "step", start, _next_edge(start, grain)))
+        book.update()
+        track.update()
+        scale = Timescale(data.draw(st.integers(-100, 300)), data.draw(st.integers(301, 9_000)), 40.0)
+        row = track.parts.rows(0, 1_000)
+        direct, quick = decimate.merged_bars(row.starts, row.ends, scale), track.parts.bars(0, 1_000, scale)
+        assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
+
+
+def _next_edge(start: int, grain: int) -> int:
+    """An end for a span: of two the later never ends first."""
+    return (start // grain + 2) * grain
