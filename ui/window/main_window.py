@@ -17,6 +17,7 @@ from evprof.core.run_info import FAILED
 from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
+from evprof.run.processes.giving_way import WINDOW
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
@@ -170,6 +171,7 @@ class MainWindow(LateParts):
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
         self._soon = Pace(SOON_MS, self._show_pair, self)
+        self._figures_soon = Pace(SOON_MS, self._show_figures, self)
         self.selection.runs_changed.connect(self._show_pair_soon)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.later("dialogs.offer_training"))
@@ -221,7 +223,11 @@ class MainWindow(LateParts):
         self.pair.show_columns(a, b)
         if (shown := b or a) is not None:
             self._follow_sample(shown.run.info.sample)
-        self._show_figures()
+        if WINDOW.is_sparing:
+            self._figures_soon.begin()
+            self._figures_soon.note()
+        else:
+            self._show_figures()
 
     def _follow_sample(self, sample: Sample) -> None:
         """What a shown run looked at is what runs next, as far as it is listed; the question stays as it was typed."""
@@ -231,6 +237,7 @@ class MainWindow(LateParts):
 
     def _show_figures(self) -> None:
         """What the runs in the columns stand for, and what they are weighed against, may grow with every run's end."""
+        self._figures_soon.stop()
         runs = self.controller.runs
         a, b = columns_of(runs, self.selection.runs)
         of_cell = self.selection.of_cells
