@@ -51,6 +51,7 @@ def test_long_work_of_several_is_done_one_upon_the_other_only_where_nothing_is_s
     is_sparing: bool, owner: QObject, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., object]
 ) -> None:
     monkeypatch.setattr(WINDOW, "is_sparing", is_sparing)
+    monkeypatch.setattr(Pace, "_last_long_s", 0.0)
     now_s = [1000.0]
 
     def tenth_of_ms_later() -> float:
