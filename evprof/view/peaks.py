@@ -80,8 +80,11 @@ class Peaks:
             left = np.where(is_long, self._runs.take(at), head)
             right = np.where(is_long, self._runs.take(at + whole - (1 << level), mode="clip"), head)
         # In order of their rows: of equal values the first counts.
-        found = np.stack([head, left, right, tail])
-        best = found[np.argmax(self.values[found], axis=0), np.arange(len(firsts))]
+        best, value = head, self.values[head]
+        for other in (left, right, tail) if left is not head else (tail,):
+            found = self.values[other]
+            best = np.where(found > value, other, best)
+            value = np.maximum(value, found)
         if (is_short := whole < 0).any():
             best = np.where(is_short, np.where(head <= lasts, head, tail), best)
             rest = np.flatnonzero((head > lasts) & (tail < firsts))
