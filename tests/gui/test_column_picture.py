@@ -62,7 +62,7 @@ def test_edges_of_a_line_known_at_each_pixel_are_those_of_any_line(
     pairs: list[tuple[int, int]], first: int, end: float, per_px: float
 ) -> None:
     x, y = np.arange(first, first + len(pairs), dtype=float).repeat(2), np.array(pairs, dtype=float).ravel()
-    quick = pixel_edges(x, y, max(end, x[-1]), int(WIDTH * per_px), per_px, 1.6)
+    quick = pixel_edges((x, y), max(end, x[-1]), int(WIDTH * per_px), per_px, 1.6)
     if quick is None:
         assert x[-1] < 0
         return
@@ -73,10 +73,10 @@ def test_edges_of_a_line_known_at_each_pixel_are_those_of_any_line(
 
 def test_edges_of_a_line_with_gaps_are_not_those_of_each_pixel() -> None:
     x, y = np.array([0.0, 0.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0])
-    assert pixel_edges(x, y, 9.0, WIDTH, 1.0, 1.6) is None
-    assert pixel_edges(x[:3], y[:3], 9.0, WIDTH, 1.0, 1.6) is None
-    assert pixel_edges(x - 1, y, 9.0, WIDTH, 1.0, 1.6) is None
-    assert pixel_edges(x[:2], y[:2], 9.0, WIDTH, 1.25, 1.6) is None
+    assert pixel_edges((x, y), 9.0, WIDTH, 1.0, 1.6) is None
+    assert pixel_edges((x[:3], y[:3]), 9.0, WIDTH, 1.0, 1.6) is None
+    assert pixel_edges((x - 1, y), 9.0, WIDTH, 1.0, 1.6) is None
+    assert pixel_edges((x[:2], y[:2]), 9.0, WIDTH, 1.25, 1.6) is None
 
 
 @pytest.mark.parametrize("per_px", [1.0, 2.0])

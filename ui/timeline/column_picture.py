@@ -49,9 +49,10 @@ def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: floa
     return upper, lower
 
 
-def pixel_edges(x: Floats, y: Floats, end: float, columns: int, per_px: float, width_px: float) -> Edges | None:
-    """`line_edges` of a line with two points on each whole px, whose last height holds until `end`; None where it has
-    others, or none on some px, or pixels are no whole part of a px."""
+def pixel_edges(line: tuple[Floats, Floats], end: float, columns: int, per_px: float, width_px: float) -> Edges | None:
+    """`line_edges` of a line (x, y) with two points on each whole px, whose last height holds until `end`; None where
+    it has others, or none on some px, or pixels are no whole part of a px."""
+    x, y = line
     parts = round(per_px)
     if parts != per_px or len(x) % 2:
         return None

@@ -139,7 +139,7 @@ class LevelLane(Lane):
         end = max(min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px), float(x[-1]))
         per_px = pixels_per_px(painter)
         columns = int(np.ceil(self.canvas_width * per_px))
-        edges = None if one.is_dashed else pixel_edges(x, y, end, columns, per_px, _LINE_PX)
+        edges = None if one.is_dashed else pixel_edges((x, y), end, columns, per_px, _LINE_PX)
         if edges is None:
             x, y = thinned(_longer(x, end), _longer(y, y[-1]))
         if edges is None and not one.is_dashed and len(x) > _FEW_POINTS:
