@@ -189,9 +189,11 @@ def paint_bars(
     left, wide = np.zeros(len(x0) + 1), np.zeros(len(x0) + 1)
     left[1:], wide[1:] = x0, widths
     np.minimum(wide[1:-1], x0[1:] - x0[:-1], out=wide[1:-1])
-    paints = np.zeros((4, len(left)))
-    for color, own in looks:
-        paints[:, 1:][:, own] = np.array([color.blueF(), color.greenF(), color.redF(), 1.0])[:, None]
+    palette, look_of = np.zeros((4, len(looks) + 1)), np.zeros(len(left), dtype=np.intp)
+    for place, (color, own) in enumerate(looks, start=1):
+        palette[:, place] = color.blueF(), color.greenF(), color.redF(), 1.0
+        look_of[1:][own] = place
+    paints = palette.take(look_of, axis=1)
     borders = room.left() + np.arange(int(np.ceil(room.width() * per_px)) + 1) / per_px
     at = x0.searchsorted(borders, side="right")
     # How much of each colour lies left of a border: that of all bars up to its own, less what of that is right of it.
