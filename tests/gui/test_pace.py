@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
 from evprof.run.processes.giving_way import WINDOW
-from ui.widgets import pace
 from ui.widgets.pace import LONG_MS, SPARING, Pace
 
 
@@ -58,7 +57,7 @@ def test_long_work_of_several_is_done_one_upon_the_other_only_where_nothing_is_s
         now_s[0] += 0.0001
         return now_s[0]
 
-    monkeypatch.setattr(pace.time, "perf_counter", tenth_of_ms_later)
+    monkeypatch.setattr(time, "perf_counter", tenth_of_ms_later)
     monkeypatch.setattr(time, "sleep", lambda seconds: now_s.append(now_s.pop() + seconds))
     done: list[str] = []
     paces = [_paced(owner, done, name, long=True) for name in "abc"]

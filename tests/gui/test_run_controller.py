@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,7 +19,6 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.videos import decoding_plan
 from evprof.run.processes.giving_way import WINDOW
 from scripted_engine import ScriptedEngine
-from ui.state import run_controller
 from ui.state.run_controller import (
     FEW_CORES,
     MANY_ROWS,
@@ -124,7 +124,7 @@ def test_on_few_cores_the_window_looks_the_more_seldom_the_more_a_look_costs_unl
     monkeypatch.setattr(decoding_plan, "usable_threads", lambda: 2)
     monkeypatch.setattr(WINDOW, "begin", lambda: None)
     monkeypatch.setattr(WINDOW, "end", lambda: None)
-    monkeypatch.setattr(run_controller.time, "thread_time", lambda: worked_s[0])
+    monkeypatch.setattr(time, "thread_time", lambda: worked_s[0])
     timer = busy_controller._timer
 
     def look(cost_ms: float, rows: int = 1) -> int:
