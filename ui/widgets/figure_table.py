@@ -30,7 +30,7 @@ NAME_ROW = 18
 
 _GAP, _NARROW_GAP, _FEW = 8.0, 6.0, 3
 _UNIT_PX, _UNIT_GAP = 10.0, 5.0
-_LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
+_LEAST_COLUMN, _MOST_HEAD = 40.0, 76.0
 _KEPT = 200
 """Letters of the texts whose cuts are kept."""
 
@@ -38,7 +38,9 @@ _KEPT = 200
 @dataclass(frozen=True)
 class TableRow:
     """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn", "dim", "accent".
-    A `bar` below it is as long as a share of the row, 0 to 1."""
+
+    `short` says what the name says where that has no room. A `bar` below it is as long as a share of the row, 0 to 1.
+    """
 
     name: str
     cells: tuple[str, ...]
@@ -48,6 +50,7 @@ class TableRow:
     has_line: bool = True
     swatch: str = ""
     bar: float | None = None
+    short: str = ""
 
 
 @dataclass
@@ -148,10 +151,17 @@ class FigureTable(Drawn):
 
     def _fits(self, row: TableRow) -> bool:
         """Whether the name and its unit have room beside the figures."""
+        return self._stands(row, self._name(row)) or not any(row.cells)
+
+    def _name(self, row: TableRow) -> str:
+        """What a row is called at this width."""
+        is_cut = row.short and not self._stands(row, row.name) and self._stands(row, row.short)
+        return row.short if is_cut else row.name
+
+    def _stands(self, row: TableRow, name: str) -> bool:
         theme = self._themes.theme
-        name = theme.text_width(row.name)
         unit = theme.text_width(row.unit, _UNIT_PX) + _UNIT_GAP if row.unit else 0.0
-        return name + unit <= self._room(row) or not any(row.cells)
+        return theme.text_width(name) + unit <= self._room(row)
 
     def _room(self, row: TableRow) -> float:
         """What the figures leave of the width for the name; it may use what the first leaves free of its column."""
@@ -208,7 +218,7 @@ class FigureTable(Drawn):
             painter.fillRect(place, theme.accent if "accent" in row.roles else theme.text_dim)
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
-        name = _cut(row.name, room)
+        name = _cut(self._name(row), room)
         painter.drawText(QRectF(left, top + drop, room, height), Qt.AlignmentFlag.AlignVCenter, name)
         after = left + theme.text_width(name) + _UNIT_GAP
         self._paint_unit(painter, row.unit, QRectF(after, top + drop, 80, height), left + room)
