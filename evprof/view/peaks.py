@@ -19,7 +19,6 @@ Floats: TypeAlias = "npt.NDArray[np.float64]"
 _Steps: TypeAlias = "npt.NDArray[np.int8]"
 
 _BLOCK = 16
-_NO_BLOCKS: Ints = np.empty(0, dtype=np.int64)
 
 _NEAR, _MOST_STRETCHES = 8, 16
 """Changed blocks with fewer others between them are taken together, and all of them where there are many stretches."""
@@ -42,7 +41,7 @@ class Peaks:
     def update(self, values: Floats, changed: Ints | None = None) -> Peaks:
         """Takes in a column that may be longer than before; of its old rows only `changed` ones, in order, differ."""
         before, self.values = len(self.values), values
-        blocks = np.arange(before // _BLOCK, -(-len(values) // _BLOCK)) if len(values) > before else _NO_BLOCKS
+        blocks = np.arange(before // _BLOCK, -(-len(values) // _BLOCK) if len(values) > before else 0)
         if changed is not None and len(changed):
             blocks = together([distinct(changed // _BLOCK).values, blocks])
         if len(blocks):
