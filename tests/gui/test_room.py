@@ -15,6 +15,7 @@ from evprof.metrics.speculation.payoff import MeasuredSpeedup
 from evprof.view.columns import ShownModel
 from evprof.view.labels import short_stage_titles
 from ui.clinic.plots import BreakEvenPlot
+from ui.columns.model_pair import ModelPair
 from ui.costs.kv_panel import KvPanel
 from ui.costs.side_page import PictureAndSide
 from ui.costs.visual_panel import VisualPanel
@@ -202,3 +203,22 @@ def test_the_menu_fits_a_low_screen(application: QApplication) -> None:
     assert menu.actionGeometry(menu.actions()[0]).left() == menu.actionGeometry(menu.actions()[-1]).left()
     assert sum(menu.actionGeometry(action).height() for action in menu.actions()) <= 720 - 24
     window.deleteLater()
+
+
+@pytest.mark.parametrize("width", [420, 560, 700, 798, 900, 1300])
+def test_a_models_name_is_whole_or_ends_in_dots(
+    runs: dict[int, RunLog], selection: Selection, themes: ThemeHolder, application: QApplication, width: int
+) -> None:
+    pair = ModelPair(selection, themes)
+    pair.resize(1600, 700)
+    pair.show()
+    pair.show_columns(ShownModel(runs[1], "draft"), ShownModel(runs[2], "target"))
+    pair.resize(width, 700)
+    application.processEvents()
+    for head in (pair.left.head, pair.right.head):
+        assert head._name.width() >= head._name.sizeHint().width()
+        shown = [part for part in (head._name, head._chips, head._part) if not part.isHidden()]
+        assert all(part.width() >= part.sizeHint().width() for part in shown)
+    pair.close_feeds()
+    pair.close()
+    pair.deleteLater()

@@ -163,21 +163,27 @@ class ModelHead(QWidget):
 
     def _fit(self) -> None:
         """Chooses what to leave out, then shortens the name."""
-        self._name.ensurePolished()  # before it was shown it would be measured in another font
+        for part in (self._header, self._name, self._lossy, self._chips, self._part):
+            part.ensurePolished()  # before they were shown they would be measured in another font
         model = self._model
         name = model.name if model else mode_name(self._side)
         metrics = QFontMetrics(self._name.font())
         wanted = metrics.horizontalAdvance(name) + GRID
-        room = self.width() - _STATE_WIDTH - GRID
+        width = self.width()
+        room = width - _STATE_WIDTH - GRID
         for kept in (self._header, self._lossy):
             room -= 0 if kept.isHidden() else kept.sizeHint().width() + GRID
         for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
             self._chips.setText(text)
-            self._chips.setVisible(bool(text))
-            self._part.setVisible(has_part and bool(self._part.text()))
-            used = sum(part.sizeHint().width() + GRID for part in (self._chips, self._part) if not part.isHidden())
+            shown = ((self._chips, bool(text)), (self._part, has_part and bool(self._part.text())))
+            used = sum(part.sizeHint().width() + GRID for part, is_shown in shown if is_shown)
             if wanted + used <= room:
                 break
+        for part, is_shown in shown:
+            part.setVisible(is_shown)
+        if self.width() != width:
+            self._fit()  # showing a part made the layout give this another width in the meantime
+            return
         self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, max(64, room - used)))
         self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
 
@@ -198,6 +204,7 @@ class ModelColumn:
         """`side` is "draft" (left, events) or "target" (right, video); `look` is how events are drawn, `text_look` how
         answers are."""
         self.side = side
+        self._is_alone = self._is_low = False
         self.head = ModelHead(side)
         self._players: dict[str, FramePlayer] = {
             "events": EventPlayer(themes, clock, look),
@@ -248,12 +255,18 @@ class ModelColumn:
 
     def set_alone(self, is_alone: bool) -> None:
         """Whether the input is all there is to look at, or stands in a low row beside a run's frames."""
-        self.input.setMinimumHeight(_LEAST_INPUT_PX if is_alone else _LOWEST_INPUT_PX)
+        self._is_alone = is_alone
         self.input.setMaximumHeight(_MOST_INPUT_PX if is_alone else INPUT_PX)
+        self.set_low(self._is_low)
         for part in (self.frames, self.strip, self.counters):
             part.setVisible(not is_alone)
         for player in self.players:
             player.set_alone(is_alone)
+
+    def set_low(self, is_low: bool) -> None:
+        """Whether the window is so low that even a row beside frames gives up height."""
+        self._is_low = is_low
+        self.input.setMinimumHeight(_LEAST_INPUT_PX if self._is_alone else _LOWEST_INPUT_PX if is_low else INPUT_PX)
 
     def explain_absence(self, other: ShownModel | None) -> None:
         """Says why there is no model on this side: no run yet, or the other side's run has none here."""

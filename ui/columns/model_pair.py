@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSettings, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
 from evprof.core.records import DRAFT, TARGET
@@ -17,6 +18,9 @@ from ui.players.scrubber import Scrubber
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role
+
+_LOW_PX = 640
+"""In a window lower than this, not all rows have the height they ask for."""
 
 
 class ModelPair(QWidget):
@@ -70,7 +74,17 @@ class ModelPair(QWidget):
             grid.setColumnStretch(place, 1)
         grid.addWidget(self.scrubber, 2, 0, 1, 3)
         grid.setRowStretch(6, 1)
-        grid.setRowMinimumHeight(6, 40)
+        self._set_low(False)
+
+    def _set_low(self, is_low: bool) -> None:
+        for column in (self.left, self.right):
+            column.set_low(is_low)
+        self._grid.setRowMinimumHeight(6, 40 if is_low else 72)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """In the lowest windows inputs and answers give up height, before they would lie upon one another."""
+        super().resizeEvent(event)
+        self._set_low(self.window().height() < _LOW_PX)
 
     def show_columns(self, a: ShownModel | None, b: ShownModel | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""

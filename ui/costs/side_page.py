@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtWidgets import QLabel, QScrollArea, QWidget
 
 from ui.style.theme import GRID
 from ui.widgets.boxes import Part, beside, in_role, stacked
@@ -22,6 +22,9 @@ def side_page(*parts: Part) -> QScrollArea:
     ground = in_role(QWidget(), "panel")
     ground.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
     stacked(*parts, None, on=ground, margins=(2, 0, GRID, 0), spacing=GRID // 2)
+    for part in parts:
+        if isinstance(part, QLabel):
+            part.setMinimumWidth(1)  # a head is cut sooner than the figures below it
     return scrolling(ground)
 
 

@@ -118,6 +118,7 @@ class ModeButton(MenuButton):
         super().__init__("", "What runs", parent)
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
         menu = self.menu()
+        menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # only the button's arrow stands behind its word
         menu.setToolTipsVisible(True)
         self._form: RequestForm | None = None
         self._actions: dict[str, QAction] = {}

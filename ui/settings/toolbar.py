@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ui.settings.settings_popover import SettingsPopover
 
 HEIGHT = 44
-COMPACT_BELOW = 1360
+COMPACT_BELOW = 1480
 """Narrower than this, buttons whose icon is plain lose their word."""
 
 _MODEL_WIDTHS = ((1500, 256), (1200, 192), (1000, 120), (0, 92))

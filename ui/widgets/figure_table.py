@@ -30,7 +30,7 @@ NAME_ROW = 18
 
 _GAP, _NARROW_GAP, _FEW = 8.0, 6.0, 3
 _UNIT_PX, _UNIT_GAP = 10.0, 5.0
-_LEAST_COLUMN, _MOST_HEAD = 40.0, 76.0
+_LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
 _KEPT = 200
 """Letters of the texts whose cuts are kept."""
 
@@ -201,7 +201,7 @@ class FigureTable(Drawn):
             text = elided_text(painter.fontMetrics(), head, Qt.TextElideMode.ElideRight, room)
             place = QRectF(free, top, room, ROW)
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
-            free = box.right() + self._gap
+            free = box.right() + self._gap / 2
 
     def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
         """Paints a row."""
