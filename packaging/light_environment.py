@@ -19,6 +19,7 @@ PLACE = ROOT / ".venv" / "light"
 
 ABSENT = {"pyside6-essentials", "pyqtgraph", "torch", "transformers", "safetensors", "sentencepiece"}
 ABSENT |= {"bitsandbytes", "hqq", "triton", "ruff", "mypy", "import-linter", "evprof"}
+ABSENT |= {"speculators", "datasets", "openai"}  # for tests with torch alone
 
 
 def wanted() -> list[Distribution]:

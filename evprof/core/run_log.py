@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,10 +42,6 @@ AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
 
 
-_DRAINING = threading.RLock()
-"""Held while rows become objects: the window and an export may ask for those of one run at once."""
-
-
 _TELLERS = {"tokens": "origin", "kv": "role", "frames": "role", "power": "device"}
 """Streams whose rows go into several lists, and the column that says into which."""
 
@@ -63,9 +60,15 @@ class RunLog:
     observed: tuple[str, tuple[Any, ...]] | None = None
     """What statistics tell runs apart by, worked out once for a run that changes no more."""
 
+    _draining: AbstractContextManager[bool] = threading.RLock()
+    """Held while rows become objects: the window and an export may ask for those of one run at once. Each log has its
+    own, for the writer's may be at work on a run's last figures while the window takes in the next rows; logs that are
+    read from a file on demand share this one."""
+
     def __init__(self, info: RunInfo) -> None:
         self.info = info
         self.version = 0
+        self._draining = threading.RLock()
         self._blocks: dict[str, list[RowBlock]] = {}
         self._counts: dict[str, int] = {}
         self._own: dict[str, Stream] = {}
@@ -159,7 +162,7 @@ class RunLog:
     @property
     def spans(self) -> dict[int, Span]:
         """All spans by id, in order of their first record."""
-        with _DRAINING:
+        with self._draining:
             columns = self.span_columns
             for place in range(len(self._spans), len(columns)):
                 span = self._span_at(place)
@@ -183,7 +186,7 @@ class RunLog:
     def blocks(self, stream: str, since: int = 0) -> list[RowBlock]:
         """Where the rows of a stream lie, from the row `since` of this run on."""
         found = []
-        with _DRAINING:
+        with self._draining:
             for block in self._blocks.get(stream, ()):
                 if since < block.size:
                     found.append(block.after(max(since, 0)))
@@ -221,7 +224,7 @@ class RunLog:
 
     def span(self, span_id: int) -> Span | None:
         """The span of that id, or None."""
-        with _DRAINING:
+        with self._draining:
             place = int(self.span_columns.places(np.array([span_id]))[0])
             return None if place < 0 else self._span_at(place)
 
@@ -254,7 +257,7 @@ class RunLog:
 
     def children(self, span_id: int) -> list[Span]:
         """Parts of a span in order of start."""
-        with _DRAINING:
+        with self._draining:
             columns = self.span_columns
             places = np.flatnonzero(columns.parents == span_id) if span_id >= 0 else ()
             return sorted(map(self._span_at, map(int, places)), key=lambda span: span.start_ns)
@@ -308,7 +311,7 @@ class RunLog:
 
     def take(self, stream: Stream, start: int, stop: int) -> None:
         """Takes rows start…stop-1 of a stream in, all of this run."""
-        with _DRAINING:
+        with self._draining:
             blocks = self._blocks.setdefault(stream.name, [])
             if blocks and blocks[-1].stream is stream and blocks[-1].stop == start:
                 blocks[-1] = RowBlock(stream, blocks[-1].start, stop)
@@ -321,7 +324,7 @@ class RunLog:
         """Makes objects (of spans: columns) of the rows that are none yet."""
         if self._taken.get(name, 0) == self.count(name):
             return
-        with _DRAINING:
+        with self._draining:
             taken = self._taken.get(name, 0)
             for block in self.blocks(name, taken):
                 if name == "spans":

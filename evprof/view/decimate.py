@@ -18,6 +18,7 @@ from evprof.view.timescale import Timescale
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 Floats: TypeAlias = "npt.NDArray[np.float64]"
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
 
 FEW_ROWS = 5_000
 """Up to so many rows each is looked at."""
@@ -62,7 +63,7 @@ def merged_bars(
     """Intervals as bars; neighbours narrower than `narrow_px` that begin on the same pixel become one.
 
     The result has at most about two bars per pixel. Bars are clipped to one view width beyond the edges. Where none
-    begins before the one before it ends, peaks of their lengths give the same at a cost of pixels instead of rows.
+    ends before the one before it does, peaks of their lengths give the same at a cost of pixels instead of rows.
     """
     window = visible_rows(starts, ends, scale)
     if longest is not None and window.stop - window.start > FEW_ROWS:
@@ -71,28 +72,47 @@ def merged_bars(
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     if not len(rows):
         return Bars(x0, x1, rows, rows, rows)
-    narrow = (x1 - x0) < narrow_px
-    pixel = np.floor(x0)
-    is_first = np.ones(len(rows), dtype=bool)
-    is_first[1:] = ~(narrow[1:] & narrow[:-1] & (pixel[1:] == pixel[:-1]))
-    groups = is_first.nonzero()[0]
+    groups = (~_joins_last(x0, x1, narrow_px)).nonzero()[0]
     counts = _counts(groups, len(rows))
     tallest = _row_of_largest((ends[window] - starts[window]).astype(np.float64), groups, counts)
     right = np.maximum.reduceat(x1, groups)
     return Bars(x0[groups], right, rows[tallest], rows[groups], counts.astype(np.int64))
 
 
+def _joins_last(x0: Floats, x1: Floats, narrow_px: float) -> Bools:
+    """Whether each bar is one with the bar before it: both are narrow and begin on the same pixel."""
+    narrow, pixel = (x1 - x0) < narrow_px, np.floor(x0)
+    joins = np.zeros(len(x0), dtype=bool)
+    joins[1:] = narrow[1:] & narrow[:-1] & (pixel[1:] == pixel[:-1])
+    return joins
+
+
 def _bars_of_pixels(starts: Ints, ends: Ints, scale: Timescale, narrow_px: float, longest: Peaks) -> Bars:
-    """`merged_bars` of rows in good order: on a pixel begin narrow rows and at most one wide one, the last."""
+    """`merged_bars` of rows whose starts and ends are in order.
+
+    Of a pixel's rows mostly the last alone is wide. Where others are, or bars begin left of the view, each row is
+    looked at.
+    """
     window = visible_rows(starts, ends, scale)
     firsts = _first_rows(starts, window, scale, (0.0, scale.width_px))
     lasts = _lasts(firsts, window.stop)
     is_wide = _clipped(ends[lasts], scale) - _clipped(starts[lasts], scale) >= narrow_px
-    is_apart = is_wide & (lasts > firsts)
-    firsts = np.sort(np.concatenate([firsts, lasts[is_apart]]))
+    firsts = np.sort(np.concatenate([firsts, lasts[is_wide & (lasts > firsts)]]))
     counts = _counts(firsts, window.stop)
+    rows = longest.rows(firsts, counts)
+    # A little less than wide: what is clipped later is no wider than this.
+    is_mixed = (ends[rows] - starts[rows]) / scale.ns_per_px > narrow_px - 0.01
+    is_mixed[0] |= bool(starts[firsts[0]] < scale.start_ns)
+    is_mixed &= counts > 1
+    if is_mixed.any():
+        mixed = np.repeat(firsts[is_mixed], counts[is_mixed])
+        mixed += np.arange(len(mixed)) - np.repeat(np.cumsum(counts[is_mixed]) - counts[is_mixed], counts[is_mixed])
+        joins = _joins_last(_clipped(starts[mixed], scale), _clipped(ends[mixed], scale), narrow_px)
+        firsts = np.union1d(firsts, mixed[~joins])
+        counts = _counts(firsts, window.stop)
+        rows = longest.rows(firsts, counts)
     x0, x1 = _clipped(starts[firsts], scale), _clipped(ends[firsts + counts - 1], scale)
-    return Bars(x0, x1, longest.rows(firsts, counts), firsts, counts)
+    return Bars(x0, x1, rows, firsts, counts)
 
 
 def _first_rows(times: Ints, window: slice, scale: Timescale, reach: tuple[float, float], per_px: float = 1.0) -> Ints:

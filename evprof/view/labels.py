@@ -27,12 +27,20 @@ def stage_title(name: str) -> str:
     return " + ".join(name.split(COVERS))
 
 
+_SHORT = {"load": "load", "preprocess": "prep", "prefill": "pre"}
+"""What is left of stages where there is least room; of others the first three letters. No two look alike."""
+
+
+def _short(name: str) -> str:
+    return _SHORT.get(name, name[:3])
+
+
 def short_stage_titles(name: str) -> list[str]:
     """The title and what is left of it where there is less room, longest first."""
     parts = name.split(COVERS)
     if len(parts) == 1:
-        return [name, name[:3]]
-    return [stage_title(name), " + ".join(part[:3] for part in parts), "+".join(part[0] for part in parts)]
+        return list(dict.fromkeys((name, _short(name))))
+    return [stage_title(name), " + ".join(map(_short, parts)), "+".join(part[0] for part in parts)]
 
 
 def model_title(run: RunLog, role: str) -> str:

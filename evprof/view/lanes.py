@@ -21,6 +21,7 @@ from evprof.core.rows.span_columns import IntTable, SpanColumns
 from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 from evprof.view.decimate import Bars, merged_bars
+from evprof.view.growing import Derived, Growing, as_slice, together
 from evprof.view.peaks import Peaks
 from evprof.view.power_line import power_line
 from evprof.view.timescale import Timescale
@@ -36,6 +37,11 @@ RUNNING, PROVISIONAL, SETTLED = span_columns.RUNNING, span_columns.ENDED, span_c
 
 ORIGINS = (ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT)
 """Origin names by the code used in token tables."""
+
+_NO_ROWS: Ints = np.empty(0, dtype=np.int64)
+
+_MOST_LISTS = 32
+"""Lists of rows that wait to be measured; more become one."""
 
 _REJECTED = len(ORIGINS)
 _ORIGIN_CODES = {name: code for code, name in enumerate((*ORIGINS, ORIGIN_REJECTED))}
@@ -56,19 +62,33 @@ class SpanRow(NamedTuple):
 
 
 class SpanTable:
-    """Spans of one kind, as they are known so far."""
+    """Spans of one kind, as they are known so far, in order of start (of equal ones, of their first record).
 
-    _START, _END, _ID, _NAME, _STAGE, _STATE = range(6)
+    What it costs to take spans in is a matter of how many these are, and of how far one lies from where it belongs.
+    """
+
+    _START, _END, _ID, _NAME, _STAGE, _STATE, _PLACE = range(7)
 
     def __init__(self) -> None:
-        self._table = IntTable(6)
-        self._place_of = _Places()
-        self._running: Ints = np.empty(0, dtype=np.int64)
+        self._table = IntTable(7)
+        self._row_of = _Places()
         self.names: list[str] = []
         """Names of spans and stages by code; grows."""
-        self._changed_from = 0
-        self._shown: tuple[object, SpanRow, bool] | None = None
+
+        self._running: Ints = _NO_ROWS
+        self._news: list[Ints] = []
+        """Rows that are not yet shown as they are."""
+
+        self._zero_ns: int | None = None
+        self._shown: tuple[object, SpanRow] | None = None
+        self._starts, self._ends = Growing(np.int64), Growing(np.int64)
+        self._lengths, self._is_outlasted = Growing(np.float64), Growing(np.bool_)
+        """Of each row: when it is shown to begin and to end, how long that is, whether the next one ends before it."""
+
+        self._outlasted_count = 0
         self._longest = Peaks()
+        self._unmeasured: list[Ints] = []
+        """Rows whose lengths the peaks do not know yet."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -83,53 +103,99 @@ class SpanTable:
         if not len(places):
             return
         self.names = spans.name_words
-        known = self._place_of.of(places, len(spans))
-        is_new = known < 0
+        rows = self._row_of.of(places, len(spans))
+        is_new = rows < 0
         new, count = places[is_new], len(self._table)
-        known[is_new] = count + np.arange(len(new))
-        self._place_of.put(new, known[is_new])
-        told = (spans.starts, spans.ends, spans.ids, spans.names, None, spans.states)
-        self._table.append(tuple(stages[is_new] if column is None else column[new] for column in told))
-        for index in (self._START, self._END, self._STATE):
-            column = told[index]
-            if column is not None:
-                self._table.column(index)[known] = column[places]
-        self._running = np.flatnonzero(self._table.column(self._STATE) == RUNNING)
-        self._changed_from = min(self._changed_from, int(known.min()))
+        told = spans.starts, spans.ends, spans.ids, spans.names, stages, spans.states
+        if not is_new.all():
+            old, at = as_slice(rows[~is_new]), as_slice(places[~is_new])
+            for index, column in enumerate(told):
+                self._table.column(index)[old] = column[~is_new] if column is stages else column[at]
+        if len(new):
+            rows[is_new] = count + np.arange(len(new))
+            self._row_of.put(new, rows[is_new])
+            at = as_slice(new)
+            self._table.append((*(column[is_new] if column is stages else column[at] for column in told), new))
+        rows = np.sort(rows)
+        changed = self._put_in_order(rows)
+        self._note_running(changed)
+        self._news.append(changed)
         self._shown = None
 
+    def _put_in_order(self, rows: Ints) -> Ints:
+        """Moves rows that were put to where they belong -> those whose content is another now."""
+        beside = together([np.maximum(rows - 1, 0), np.minimum(rows, max(0, len(self._table) - 2))])
+        beside = beside[beside < len(self._table) - 1]
+        starts, places = self._table.column(self._START), self._table.column(self._PLACE)
+        one, other = as_slice(beside), as_slice(beside + 1)
+        is_wrong = (starts[one] > starts[other]) | ((starts[one] == starts[other]) & (places[one] > places[other]))
+        wrong = beside[is_wrong]
+        if not len(wrong):
+            return rows
+        # Before the first and after the last of them all is in order.
+        first, last = int(wrong[0]), int(wrong[-1]) + 2
+        mixed = starts[first:last]
+        low = int(starts[:first].searchsorted(mixed.min()))
+        high = last + int(starts[last:].searchsorted(mixed.max(), side="right"))
+        order = low + np.lexsort((places[low:high], starts[low:high]))
+        for index in range(7):
+            self._table.column(index)[low:high] = self._table.column(index)[order]
+        moved = np.arange(low, high)
+        self._row_of.put(places[low:high], moved)
+        return together([rows, moved])
+
+    def _note_running(self, changed: Ints) -> None:
+        is_running = self._table.column(self._STATE)[as_slice(changed)] == RUNNING
+        known = self._running
+        at = np.minimum(changed.searchsorted(known), len(changed) - 1)
+        self._running = np.sort(np.concatenate([known[changed[at] != known], changed[is_running]]))
+
     def rows(self, zero_ns: int, now_ns: int) -> SpanRow:
-        """The spans relative to `zero_ns`, running ones reaching to `now_ns` (absolute)."""
-        return self._known(zero_ns, now_ns)[0]
+        """The spans relative to `zero_ns`, running ones reaching to `now_ns` (absolute). Seen as it is now: what is
+        taken in later may change it."""
+        key = (zero_ns, now_ns if self.has_running else None)
+        if self._shown is None or self._shown[0] != key:
+            self._take_in(zero_ns, now_ns)
+            ids, names, stages, states = (self._table.column(index) for index in range(2, 6))
+            self._shown = key, SpanRow(self._starts.view, self._ends.view, ids, names, stages, states)
+        return self._shown[1]
 
     def bars(self, zero_ns: int, now_ns: int, scale: Timescale) -> Bars:
         """The same as bars on a scale, see `merged_bars`."""
-        row, is_orderly = self._known(zero_ns, now_ns)
-        return merged_bars(row.starts, row.ends, scale, longest=self._longest if is_orderly else None)
+        row = self.rows(zero_ns, now_ns)
+        if self._outlasted_count:
+            return merged_bars(row.starts, row.ends, scale)
+        if self._unmeasured:
+            self._longest.update(self._lengths.view, together(self._unmeasured))
+            self._unmeasured = []
+        return merged_bars(row.starts, row.ends, scale, longest=self._longest)
 
-    def _known(self, zero_ns: int, now_ns: int) -> tuple[SpanRow, bool]:
-        """The rows, and whether none begins before the one before it ends."""
-        key = (zero_ns, now_ns if self.has_running else None)
-        if self._shown is None or self._shown[0] != key:
-            starts, ends, ids, names, stages, states = (self._table.column(index) for index in range(6))
-            starts, ends = starts - zero_ns, ends - zero_ns
-            ends[self._running] = now_ns - zero_ns
-            ends = np.maximum(ends, starts)
-            is_sorted = bool((starts[1:] >= starts[:-1]).all())
-            if not is_sorted:
-                order = np.argsort(starts, kind="stable")
-                starts, ends, ids, names, stages, states = (
-                    column[order] for column in (starts, ends, ids, names, stages, states)
-                )
-            is_orderly = bool((starts[1:] >= ends[:-1]).all())
-            if is_orderly:
-                changed = min([self._changed_from, *self._running[:1].tolist()]) if is_sorted else 0
-                self._longest.update((ends - starts).astype(np.float64), changed)
-                self._changed_from = len(self._table) if is_sorted else 0
-            else:
-                self._changed_from = 0
-            self._shown = key, SpanRow(starts, ends, ids, names, stages, states), is_orderly
-        return self._shown[1], self._shown[2]
+    def _take_in(self, zero_ns: int, now_ns: int) -> None:
+        """Shows what is new, and running spans as long as they are now."""
+        count = len(self._table)
+        if zero_ns != self._zero_ns:
+            self._zero_ns, self._news = zero_ns, [np.arange(count)]
+        rows = together([*self._news, self._running])
+        self._news = []
+        if not len(rows):
+            return
+        at = as_slice(rows)
+        begins = self._table.column(self._START)[at] - zero_ns
+        stops = self._table.column(self._END)[at] - zero_ns
+        stops[self._table.column(self._STATE)[at] == RUNNING] = now_ns - zero_ns
+        np.maximum(stops, begins, out=stops)
+        starts, ends, known = self._starts.reach(count), self._ends.reach(count), self._is_outlasted.reach(count)
+        starts[at], ends[at] = begins, stops
+        self._lengths.reach(count)[at] = stops - begins
+        beside = together([np.maximum(rows - 1, 0), rows])
+        beside = beside[: int(beside.searchsorted(count - 1))]
+        one, other = as_slice(beside), as_slice(beside + 1)
+        found = ends[other] < ends[one]
+        self._outlasted_count += int(np.count_nonzero(found)) - int(np.count_nonzero(known[one]))
+        known[one] = found
+        self._unmeasured.append(rows)
+        if len(self._unmeasured) > _MOST_LISTS:
+            self._unmeasured = [together(self._unmeasured)]
 
 
 class _Places:
@@ -179,6 +245,7 @@ class Track:
         self._power: dict[str, tuple[Ints, Floats]] = {}
         self._latency_peaks = Peaks()
         self._relative: dict[str, tuple[object, Any]] = {}
+        self._columns: dict[str, Derived] = {}
         self._known_rounds: tuple[object, tuple[Ints, ...]] | None = None
         self.latest_ns = 0
         self.shift_ns = 0
@@ -306,7 +373,7 @@ class Track:
 
     def token_times(self) -> Ints:
         """Moments of the answer's tokens from the run's zero."""
-        times: Ints = self._kept("token_times", self._tokens, lambda table: table.column(0) - self.zero_ns)
+        times: Ints = self._kept("token_times", self._tokens, lambda: self._times("tokens", self._tokens))
         return times
 
     def token_positions(self) -> Ints:
@@ -322,15 +389,21 @@ class Track:
 
         The first token has no latency of this kind: what precedes it is the time to first token.
         """
-        found: tuple[Ints, Floats] = self._kept(
-            "latencies", self._tokens, lambda _: (self.token_times()[1:], np.diff(self.token_times()) / 1e6)
-        )
+        times = self.token_times()
+
+        def since(first: int) -> Floats:
+            return np.diff(times[max(0, first - 1) :]) / 1e6
+
+        def read() -> tuple[Ints, Floats]:
+            return times[1:], self._derived("latencies", np.float64).of(len(times), self.zero_ns, since)
+
+        found: tuple[Ints, Floats] = self._kept("latencies", self._tokens, read)
         return found
 
     def latency_peaks(self) -> Peaks:
         """The longest of these, see `tallest_stems`."""
         peaks: Peaks = self._kept(
-            "latency_peaks", self._tokens, lambda _: self._latency_peaks.update(self.latencies_ms()[1])
+            "latency_peaks", self._tokens, lambda: self._latency_peaks.update(self.latencies_ms()[1])
         )
         return peaks
 
@@ -354,22 +427,39 @@ class Track:
     def _levels(self, name: str, table: IntTable, index: int) -> tuple[Ints, Floats]:
         """Moments and the levels of a column, where they are known."""
 
-        def read(_: IntTable) -> tuple[Ints, Floats]:
-            levels = table.column(index)
-            is_known = levels >= 0 if name == "gpu" else slice(None)
-            return table.column(0)[is_known] - self.zero_ns, levels[is_known].astype(np.float64)
+        times, levels = table.column(0), table.column(index)
+
+        def known(column: Ints, first: int) -> Ints:
+            return column[first:][levels[first:] >= 0] if name == "gpu" else column[first:]
+
+        def read() -> tuple[Ints, Floats]:
+            count = len(table)
+            moments = self._derived(f"{name} times", np.int64)
+            values = self._derived(name, np.float64).of(count, None, lambda first: known(levels, first))
+            return moments.of(count, self.zero_ns, lambda first: known(times, first) - self.zero_ns), values
 
         found: tuple[Ints, Floats] = self._kept(name, table, read)
         return found
 
-    def _kept(self, name: str, table: IntTable, read: Callable[[IntTable], Any]) -> Any:
-        """What is read out of a table, worked out anew only when that has grown or the run's zero has become known:
-        every picture asks for it several times."""
+    def _times(self, name: str, table: IntTable) -> Ints:
+        moments = table.column(0)
+        return self._derived(f"{name} times", np.int64).of(
+            len(table), self.zero_ns, lambda first: moments[first:] - self.zero_ns
+        )
+
+    def _derived(self, name: str, kind: npt.DTypeLike) -> Derived:
+        if name not in self._columns:
+            self._columns[name] = Derived(kind)
+        return self._columns[name]
+
+    def _kept(self, name: str, table: IntTable, read: Callable[[], Any]) -> Any:
+        """What is read out of a table, one object until that has grown or the run's zero has become known: every
+        picture asks for it several times."""
         key = (len(table), self.zero_ns)
-        known = self._relative.get(name)
-        if known is None or known[0] != key:
-            known = self._relative[name] = key, read(table)
-        return known[1]
+        found = self._relative.get(name)
+        if found is None or found[0] != key:
+            found = self._relative[name] = key, read()
+        return found[1]
 
     def power_watts(self) -> dict[str, tuple[Ints, Floats]]:
         """Of each sampled device that tells its power: moments from the run's zero, and watts from then on."""

@@ -12,12 +12,17 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.rows.distinct import Ints
+from evprof.core.rows.distinct import Ints, distinct
+from evprof.view.growing import Growing, together
 
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 _Steps: TypeAlias = "npt.NDArray[np.int8]"
 
 _BLOCK = 16
+_NO_BLOCKS: Ints = np.empty(0, dtype=np.int64)
+
+_NEAR, _MOST_STRETCHES = 8, 16
+"""Changed blocks with fewer others between them are taken together, and all of them where there are many stretches."""
 
 
 class Peaks:
@@ -25,46 +30,64 @@ class Peaks:
 
     def __init__(self) -> None:
         self.values: Floats = np.empty(0)
-        self._ahead: _Steps = np.empty(0, dtype=np.int8)
+        self._steps_ahead = Growing(np.int8)
         """Rows from each one to the largest of the rest of its block."""
 
-        self._back: _Steps = np.empty(0, dtype=np.int8)
+        self._steps_back = Growing(np.int8)
         """Rows from each one back to the largest of its block so far."""
 
         self._runs: Ints = np.empty((0, 0), dtype=np.int64)
         """The row of the largest value of 2 ** i blocks from j on."""
 
-    def update(self, values: Floats, changed_from: int | None = None) -> Peaks:
-        """Takes in a longer column, whose rows before `changed_from` (None: before its old end) are as they were."""
-        since = len(self.values) if changed_from is None else min(changed_from, len(self.values))
-        self.values = values
-        kept = since // _BLOCK
-        rest = values[kept * _BLOCK :]
-        padded = np.full(-(-len(rest) // _BLOCK) * _BLOCK, -np.inf)
-        padded[: len(rest)] = rest
-        blocks = padded.reshape(-1, _BLOCK)
-        ahead = _steps_back(blocks[:, ::-1], takes_equal=True)[:, ::-1].ravel()[: len(rest)]
-        back = _steps_back(blocks, takes_equal=False).ravel()[: len(rest)]
-        self._ahead = np.concatenate([self._ahead[: kept * _BLOCK], ahead])
-        self._back = np.concatenate([self._back[: kept * _BLOCK], back])
-        self._update_runs(kept, len(values) // _BLOCK)
+    def update(self, values: Floats, changed: Ints | None = None) -> Peaks:
+        """Takes in a column that may be longer than before; of its old rows only `changed` ones, in order, differ."""
+        before, self.values = len(self.values), values
+        blocks = np.arange(before // _BLOCK, -(-len(values) // _BLOCK)) if len(values) > before else _NO_BLOCKS
+        if changed is not None and len(changed):
+            blocks = together([distinct(changed // _BLOCK).values, blocks])
+        if len(blocks):
+            parts = _stretches(blocks)
+            self._steps_ahead.reach(len(values))
+            self._steps_back.reach(len(values))
+            for low, high in parts:
+                self._take_blocks(low, high)
+            self._update_runs(parts, len(values) // _BLOCK)
         return self
 
-    def _update_runs(self, kept: int, count: int) -> None:
-        """Of `count` whole blocks, all but `kept` are new."""
+    @property
+    def _ahead(self) -> _Steps:
+        return self._steps_ahead.view
+
+    @property
+    def _back(self) -> _Steps:
+        return self._steps_back.view
+
+    def _take_blocks(self, low: int, high: int) -> None:
+        rest = self.values[low * _BLOCK : high * _BLOCK]
+        padded = np.full((high - low) * _BLOCK, -np.inf)
+        padded[: len(rest)] = rest
+        blocks, place = padded.reshape(-1, _BLOCK), slice(low * _BLOCK, low * _BLOCK + len(rest))
+        self._ahead[place] = _steps_back(blocks[:, ::-1], takes_equal=True)[:, ::-1].ravel()[: len(rest)]
+        self._back[place] = _steps_back(blocks, takes_equal=False).ravel()[: len(rest)]
+
+    def _update_runs(self, parts: list[tuple[int, int]], count: int) -> None:
+        """Of `count` whole blocks, those in `parts` are new or other ones."""
         levels = count.bit_length()
         if self._runs.shape[0] < levels or self._runs.shape[1] < count:
             grown = np.zeros((levels, max(count, 2 * self._runs.shape[1])), dtype=np.int64)
             grown[: self._runs.shape[0], : self._runs.shape[1]] = self._runs
             self._runs = grown
-        firsts = np.arange(kept, count) * _BLOCK
-        self._runs[:1, kept:count] = firsts + self._ahead[firsts]
+        for low, high in parts:
+            firsts = np.arange(low, min(high, count)) * _BLOCK
+            self._runs[:1, low : min(high, count)] = firsts + self._ahead[firsts]
         for level in range(1, levels):
             half = 1 << level - 1
-            low, high = max(0, kept - 2 * half + 1), count - 2 * half + 1
             below = self._runs[level - 1]
-            one, other = below[low:high], below[low + half : high + half]
-            self._runs[level, low:high] = np.where(self.values[other] > self.values[one], other, one)
+            for part in parts:
+                low, high = max(0, part[0] - 2 * half + 1), min(part[1], count - 2 * half + 1)
+                if low < high:
+                    one, other = below[low:high], below[low + half : high + half]
+                    self._runs[level, low:high] = np.where(self.values[other] > self.values[one], other, one)
 
     def rows(self, firsts: Ints, counts: Ints) -> Ints:
         """Of each stretch (`counts` rows from `firsts` on, at least one), the first row with its largest value."""
@@ -102,3 +125,12 @@ def _steps_back(blocks: Floats, *, takes_equal: bool) -> _Steps:
     places = np.arange(_BLOCK, dtype=np.int8)
     steps: _Steps = places - np.maximum.accumulate(np.where(is_new, places, 0), axis=1, dtype=np.int8)
     return steps
+
+
+def _stretches(blocks: Ints) -> list[tuple[int, int]]:
+    """Blocks in order as stretches, first and one after the last."""
+    edges = np.flatnonzero(np.diff(blocks) > _NEAR)
+    if len(edges) >= _MOST_STRETCHES:
+        edges = edges[:0]
+    firsts, lasts = blocks[[0, *(edges + 1)]], blocks[[*edges, -1]]
+    return [(first, last + 1) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]

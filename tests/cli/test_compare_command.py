@@ -261,3 +261,28 @@ def test_many_columns_make_tables_that_a_line_holds(evprof, suite) -> None:
     assert max(map(len, text.splitlines())) <= 150
     assert sum(line.startswith("total_ms") for line in text.splitlines()) > 1
     assert all(f"where the difference of {letter} from A" in text for letter in "BCDEFG")
+
+
+def test_a_comparison_of_two_fits_a_narrow_terminal(evprof, suite, monkeypatch) -> None:
+    """A difference can be reckoned; a line that breaks in two cannot be read."""
+    path = suite("suite.evprof")
+    texts = {}
+    for width in (80, 140):
+        monkeypatch.setattr(Console, "width", width)
+        texts[width] = evprof("compare", path).output
+    assert "difference  " not in texts[80].split("where the difference")[0]
+    assert "difference  " in texts[140].split("where the difference")[0]
+    rows = [line for line in texts[80].splitlines() if "_ms " in line or "_tok_s " in line]
+    assert rows
+    assert max(map(len, rows)) <= 80
+    for count in ("input_sequence_length", "visual_tokens"):
+        line = next(line for line in texts[80].splitlines() if line.startswith(count))
+        assert "00000x" not in line, "what is the same in every run needs no digits"
+
+
+def test_a_ratio_of_counts_has_no_more_digits_than_it_needs() -> None:
+    from evprof.cli.sessions.comparison_text import ratio_text
+
+    assert ratio_text(1.6363636, (1.6363636, 1.6363636000000002)) == "1.64x [1.64, 1.64]"
+    assert ratio_text(1.0004, (1.0001, 1.0007)) == "1.0004x [1.0001, 1.0007]"
+    assert ratio_text(0.004, None) == "0.004x"

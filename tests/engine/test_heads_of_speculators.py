@@ -1,10 +1,11 @@
-"""Heads as the speculators package saves them, held against the package itself, where it is installed.
+"""Heads as the speculators package saves them, held against the package itself.
 
-It asks for an older transformers than ours: `pip install --no-deps speculators` and what its imports name.
+It asks for an older transformers than ours, so it is installed alone (pyproject.toml, tool.evprof.alone).
 """
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ FLAGS: list[dict[str, Any]] = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("flags", FLAGS)
 def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: Any, tmp_path: Path) -> None:
-    package = pytest.importorskip("speculators.models.eagle3", exc_type=ImportError)
+    package = importlib.import_module("speculators.models.eagle3")
     target: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
     theirs_embed = target.model.embed_tokens.weight.detach().clone()
     decoder = LlamaDecoder.take_over(target)

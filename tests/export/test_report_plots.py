@@ -203,3 +203,9 @@ def test_long_words_are_cut_to_their_room() -> None:
     assert text_width(cut) <= 120
     assert shortened("short", 120) == "short"
     assert shortened("word", 2) == ""
+
+
+def test_between_places_in_a_draft_there_is_nothing() -> None:
+    assert fitted_axis([1.0, 2.0, 3.0, 5.0], 0.0, 600.0).ticks(40.0) == [0, 1, 2, 3, 4, 5]
+    assert fitted_axis([0.5, 2.0], 0.0, 600.0).ticks(40.0)[1] < 1
+    assert len(fitted_axis([0.0, 1.0], 0.0, 200.0).ticks(40.0)) >= 2

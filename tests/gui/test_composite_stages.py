@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
@@ -237,3 +238,12 @@ def test_the_comparison_takes_a_basis_that_the_file_has_a_total_on(
     panel.show_columns(None, other)
     assert panel.basis.key == "model-only"
     made.close()
+
+
+def test_bytes_of_a_file_are_told_as_all_bytes_are(imported: RunLog) -> None:
+    assert imported.info.imported is not None
+    figures = {"kv_cache_bytes": 333_447_168.0, "wall_ms": 820.25}
+    imported.info = replace(imported.info, imported=replace(imported.info.imported, figures=figures))
+    told = {name: text for name, text, _ in provenance_lines(imported)}
+    assert told["kv cache"] == "318.0 MiB"
+    assert told["total in the file"] == "820.25 ms"

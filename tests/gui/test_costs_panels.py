@@ -352,8 +352,8 @@ def test_sweeps_appear_with_their_slopes(
     wait_until(lambda: panel.views)
     (view,) = panel.views
     assert row(view.slopes, "prefill")[0] == "+49"
-    assert row(view.slopes, "prefill")[2:] == ("9 runs at 3", "grows")
-    assert row(view.slopes, "vision")[2:] == ("9 runs at 3", "flat")
+    assert row(view.slopes, "prefill")[2:] == ("3 sizes, 9 runs", "grows")
+    assert row(view.slopes, "vision")[2:] == ("3 sizes, 9 runs", "flat")
     assert view.roof.isHidden(), "no ceiling was measured"
     part = next(part for part in view.chart.places() if part.stage == "prefill" and part.point.place == 8)
     click(view.chart, part.box.center().toPoint())
@@ -370,7 +370,7 @@ def test_single_runs_are_said_to_be_single(make_panel: MakePanel, wait_until: Ca
     panel = make_panel(ScalingPanel, controller)
     wait_until(lambda: panel.views)
     (view,) = panel.views
-    assert row(view.slopes, "prefill")[2] == "1 run at each of 3"
+    assert row(view.slopes, "prefill")[2] == "3 sizes, 1 run each"
     entry = next(entry for entry in view.slopes.rows if entry.name == "prefill")
     assert entry.roles[2] == "warn"
     assert "one run at each of 3 numbers of frames" in entry.tip
@@ -388,7 +388,7 @@ def test_two_amounts_of_which_one_is_a_single_run_give_no_verdict(
     panel = make_panel(ScalingPanel, controller)
     wait_until(lambda: panel.views)
     (view,) = panel.views
-    assert row(view.slopes, "prefill")[1:] == ("–", "4 runs at 2", "too few runs")
+    assert row(view.slopes, "prefill")[1:] == ("–", "2 sizes, 4 runs", "too few runs")
     tip = next(entry.tip for entry in view.slopes.rows if entry.name == "prefill")
     assert "only 1 at one of them" in tip
     controller.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,10 +16,18 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.loaders.videos import decoding_plan
 from evprof.run.processes.giving_way import WINDOW
 from scripted_engine import ScriptedEngine
-from ui.state import run_controller
-from ui.state.run_controller import FEW_CORES, PULL_INTERVAL_MS, SPARING_INTERVAL_MS, RunController
+from ui.state.run_controller import (
+    FEW_CORES,
+    MANY_ROWS,
+    PULL_INTERVAL_MS,
+    SLOWEST_INTERVAL_MS,
+    SPARING_INTERVAL_MS,
+    SPARING_SHARE,
+    RunController,
+)
 from ui.state.window_session import WindowSession
 from ui.window.housekeeping import Housekeeping
 from ui.window.trace_viewer import TraceViewer
@@ -92,7 +101,7 @@ def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
     cores: int, interval_ms: int, host: Host, busy_controller: RunController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(run_controller, "usable_threads", lambda: cores)
+    monkeypatch.setattr(decoding_plan, "usable_threads", lambda: cores)
     monkeypatch.setattr(WINDOW, "begin", lambda: done.append("lower"))
     monkeypatch.setattr(WINDOW, "end", lambda: done.append("as before"))
     timer = busy_controller._timer
@@ -106,6 +115,34 @@ def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
     assert (timer.interval(), done[-1]) == (interval_ms, "lower")
     busy_controller.hold(False)
     assert (timer.interval(), done[-1]) == (PULL_INTERVAL_MS, "as before")
+
+
+def test_on_few_cores_the_window_looks_the_more_seldom_the_more_a_look_costs_unless_much_comes(
+    host: Host, busy_controller: RunController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_s = [0.0]
+    monkeypatch.setattr(decoding_plan, "usable_threads", lambda: 2)
+    monkeypatch.setattr(WINDOW, "begin", lambda: None)
+    monkeypatch.setattr(WINDOW, "end", lambda: None)
+    monkeypatch.setattr(time, "thread_time", lambda: worked_s[0])
+    timer = busy_controller._timer
+
+    def look(cost_ms: float, rows: int = 1) -> int:
+        worked_s[0] += cost_ms / 1000
+        host.recording.extend("kv", [(1, TARGET, 5, 5, 5)] * rows)
+        busy_controller.pull()
+        return timer.interval()
+
+    busy_controller.submit(_request())
+    assert look(1) == SPARING_INTERVAL_MS
+    dearer = [look(9) for _ in range(12)]
+    assert dearer == sorted(dearer)
+    assert dearer[-1] == pytest.approx(9 / SPARING_SHARE, abs=2)
+    assert [look(500) for _ in range(3)][-1] == SLOWEST_INTERVAL_MS
+    assert [look(500, MANY_ROWS) for _ in range(12)][-1] <= SPARING_INTERVAL_MS + 1
+    host.end()
+    busy_controller.pull()
+    assert timer.interval() == PULL_INTERVAL_MS
 
 
 def test_the_timer_takes_in_first_and_shows_in_another_turn(

@@ -225,7 +225,7 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     assert payoff is not None
     assert payoff.whole is not None
     spread = figures.spread_text(payoff.whole.speedup, payoff.whole.interval)
-    assert drafted.figure == f"{payoff.whole.speedup:.2f}× {spread} %"
+    assert (drafted.figure, drafted.spread) == (f"{payoff.whole.speedup:.2f}×", f"{spread} %")
     assert drafted.role == ("" if not payoff.is_clear else "good" if payoff.whole.speedup > 1 else "bad")
     assert drafted.chip == "vs 6 runs ▾"
     _open(runs, PAIRS)

@@ -62,6 +62,7 @@ def test_run_hands_over_what_is_set(toolbar: Toolbar, tmp_path: Path) -> None:
 
 def test_modes_without_input_are_grey_and_say_why(toolbar: Toolbar) -> None:
     toolbar.set_sample(Sample(events_path=bundled_sample().events_path))
+    toolbar.mode.menu().aboutToShow.emit()
     actions = {str(action.data()): action for action in toolbar.mode.menu().actions()}
     assert not actions["speculative"].isEnabled()
     assert actions["speculative"].text().endswith("needs a video")

@@ -243,7 +243,7 @@ def test_a_table_sorts_filters_and_copies(application: QApplication) -> None:
     assert [row[0] for row in table.model.records] == ["beta", "gamma", "alpha"]
     table.filter.setText("AM")
     assert [row[0] for row in table.model.records] == ["gamma"]
-    assert table.count.text() == "1"
+    assert table.count.text() == "1 line"
     table.view.setFocus()
     QTest.keySequence(table.view, "Ctrl+C")
     assert QGuiApplication.clipboard().text() == "name\tn\ngamma\t10"
@@ -381,3 +381,16 @@ def test_a_dropped_trace_opens_its_window(traced_window: MainWindow, trace_path:
     wait(lambda: dialog.read_trace is not None)
     assert dialog.pages.count() == 7
     dialog.close()
+
+
+def test_a_trace_without_kernels_says_so(dialog: TraceDialog, tmp_path: Path) -> None:
+    """On a processor the table of kernels was empty below its heads, and operators had columns of zeros."""
+    path = tmp_path / "cpu.pt.trace.json"
+    entries = [one for one in json.loads(trace_text())["traceEvents"] if one.get("cat") != "kernel"]
+    path.write_text(json.dumps({"baseTimeNanoseconds": 0, "traceEvents": entries}), encoding="utf-8")
+    opened(dialog, path)
+    kernels, heads = dialog.kernels, [column.head for column in dialog.operators.model.columns]
+    assert kernels.empty is not None
+    assert not kernels.empty.isHidden()
+    assert not kernels.view.isVisibleTo(kernels)
+    assert not any("device" in head or "tensor" in head for head in heads)

@@ -429,7 +429,7 @@ def test_a_message_moves_nothing_under_the_mouse(window: MainWindow, application
     window.messages.post("Something went wrong. " * 12)
     settle(application, window)
     assert window.messages.isVisible()
-    assert window.messages.geometry().bottom() == window.body.rect().bottom()
+    assert window.messages.geometry().bottom() == window.body.geometry().bottom()
     assert places == [window.pair.mapToGlobal(QPoint()), window.timeline.mapToGlobal(QPoint()), window.timeline.size()]
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
@@ -14,6 +18,7 @@ from evprof.core.records import (
     DRAFT,
     END,
     SETTLED,
+    STAGES,
     TARGET,
     KvRecord,
     MemoryRecord,
@@ -25,10 +30,12 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.view import decimate
 from evprof.view.columns import ShownModel, columns_of, pair_for
 from evprof.view.labels import model_title, stage_labels, widest_that_fits
 from evprof.view.lanes import PROVISIONAL, RUNNING, Track
 from evprof.view.lanes import SETTLED as SETTLED_STATE
+from evprof.view.timescale import Timescale
 from scripted_engine import ScriptedEngine
 
 MS = 1_000_000
@@ -182,3 +189,133 @@ def test_labels_get_shorter_and_only_whole_words_are_used() -> None:
     assert widest_that_fits(labels, 6, width) == ""
     assert model_title(book.runs[1], TARGET) == "Video-LLaVA"
     assert model_title(book.runs[1], DRAFT) == "Draft"
+
+
+IDS = ("decode", *(f"part {number}" for number in range(5)))
+
+
+@st.composite
+def span_records(draw: st.DrawFn) -> list[SpanRecord]:
+    """Stages and parts in the order of their begin, each told again any number of times and in any order: ended,
+    settled at other times, and begun anew."""
+    count = draw(st.integers(1, 40))
+    told = [(number, BEGIN) for number in range(count)]
+    for number, phase in draw(
+        st.lists(st.tuples(st.integers(0, count - 1), st.sampled_from([BEGIN, END, SETTLED])), max_size=80)
+    ):
+        # Not before its own begin, and mostly soon after it.
+        place = draw(st.integers(0, 6)) + 1 + max(at for at, one in enumerate(told) if one == (number, BEGIN))
+        told.insert(min(place, len(told)), (number, phase))
+    moments = st.integers(0, 12) | st.integers(0, 400)
+    found = []
+    for number, phase in told:
+        start = draw(st.just(10 * number) | moments)
+        end = -1 if phase == BEGIN else start + draw(st.integers(-2, 30))
+        parent = -1 if number % 4 == 0 else number - number % 4
+        name = STAGES[number // 4 % len(STAGES)] if parent < 0 else IDS[number % len(IDS)]
+        found.append(SpanRecord(1, number, parent, phase, TARGET, name, start, end))
+    return found
+
+
+def _looks(track: Track, zero_ns: int, now_ns: int, scale: Timescale) -> list[Sequence[object]]:
+    """All that a picture of the spans is made of."""
+    found: list[Sequence[object]] = []
+    for table in (track.stages, track.parts):
+        row = table.rows(zero_ns, now_ns)
+        columns = (row.starts, row.ends, row.ids, row.states, *table.bars(zero_ns, now_ns, scale))
+        found += [column.tolist() for column in columns]
+        found += [[table.names[code] for code in codes] for codes in (row.names, row.stages)]
+        found.append([table.has_running])
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(span_records(), st.lists(st.integers(0, 200)), st.data())
+def test_spans_taken_in_by_any_pieces_are_those_taken_in_at_once(
+    records: list[SpanRecord], cuts: list[int], data: st.DataObject
+) -> None:
+    scale = Timescale(0, data.draw(st.sampled_from([40, 450])), 120.0)
+    recording = RecordLog()
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
+    book, track = _track(recording)
+    with pytest.MonkeyPatch.context() as patch:
+        # Of few rows each is looked at; here few are to be seen through their peaks as well.
+        patch.setattr(decimate, "FEW_ROWS", 0)
+        edges = sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})
+        for first, last in pairwise(edges):
+            recording.extend("spans", records[first:last])
+            book.update()
+            track.update()
+            if data.draw(st.booleans()):
+                _looks(track, data.draw(st.integers(-3, 3)), data.draw(st.integers(0, 500)), scale)
+        whole = RecordLog()
+        whole.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
+        whole.extend("spans", records)
+        _, at_once = _track(whole)
+        at_once.update()
+        assert _looks(track, 2, 450, scale) == _looks(at_once, 2, 450, scale)
+        patch.setattr(decimate, "FEW_ROWS", 10_000)
+        assert _looks(track, 2, 450, scale) == _looks(at_once, 2, 450, scale)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(-1, 5)), max_size=60), st.lists(st.integers(0, 60)))
+def test_levels_and_latencies_taken_in_by_any_pieces_are_those_taken_in_at_once(
+    rows: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    tracks = []
+    for edges in ({0, len(rows), *(cut for cut in cuts if cut < len(rows))}, {0, len(rows)}):
+        recording = RecordLog()
+        recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
+        book, track = _track(recording)
+        t_ns = 0
+        for first, last in pairwise(sorted(edges)):
+            for place, (gap, level) in enumerate(rows[first:last], first):
+                t_ns += gap
+                recording.append(TokenRecord(1, TARGET, place, 5, "target", -1, t_ns, " x"))
+                recording.append(KvRecord(1, TARGET, t_ns, place, level))
+                recording.append(MemoryRecord(1, t_ns, level + 1, level))
+            book.update()
+            track.update()
+            _levels(track)
+        track.shift_ns = 7
+        tracks.append(track)
+    assert _levels(tracks[0]) == _levels(tracks[1])
+    assert [len(part) for part in _levels(tracks[0])[-2:]] == [sum(level >= 0 for _, level in rows)] * 2
+    assert tracks[0].latencies_ms()[1].tolist() == [gap / 1e6 for gap, _ in rows[1:]]
+
+
+def _levels(track: Track) -> list[list[float]]:
+    pairs = (track.latencies_ms(), track.kv_bytes(), track.rss_bytes(), track.gpu_bytes())
+    return [track.token_times().tolist(), *(part.tolist() for pair in pairs for part in pair)]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_bars_of_a_growing_run_are_those_of_its_rows(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans come in any order, overlap, and settle at other times; peaks follow by what has changed alone."""
+    monkeypatch.setattr(decimate, "FEW_ROWS", 0)
+    log = RecordLog()
+    log.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
+    book, track = _track(log)
+    log.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "decode", 0, -1))
+    moments, grain, count = st.integers(0, 500), data.draw(st.sampled_from([1, 30, 90])), 1
+    for _ in range(data.draw(st.integers(1, 4))):
+        for start in data.draw(st.lists(moments, min_size=1, max_size=40)):
+            log.append(SpanRecord(1, count, 0, BEGIN, TARGET, "step", start, -1))
+            log.append(SpanRecord(1, count, 0, END, TARGET, "step", start, _next_edge(start, grain)))
+            count += 1
+        for moved in data.draw(st.lists(st.integers(1, count - 1), max_size=3, unique=True)):
+            start = data.draw(moments)
+            log.append(SpanRecord(1, moved, 0, SETTLED, TARGET, "step", start, _next_edge(start, grain)))
+        book.update()
+        track.update()
+        scale = Timescale(data.draw(st.integers(-100, 300)), data.draw(st.integers(301, 9_000)), 40.0)
+        row = track.parts.rows(0, 1_000)
+        direct, quick = decimate.merged_bars(row.starts, row.ends, scale), track.parts.bars(0, 1_000, scale)
+        assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
+
+
+def _next_edge(start: int, grain: int) -> int:
+    """An end for a span: of two the later never ends first."""
+    return (start // grain + 2) * grain

@@ -97,6 +97,10 @@ class HistogramPlot(BarPlot):
         self._words(list(self.counts), shares, words, last + 1.2)
 
 
+_MOST_INTERVAL = 1.5
+"""How much higher than curves and points an interval may make the scale."""
+
+
 class BreakEvenPlot(PlotView):
     """Predicted speed over drafted tokens a round, the measured point with its interval, and the line of no gain."""
 
@@ -143,11 +147,16 @@ class BreakEvenPlot(PlotView):
             self._dot(self.here, theme.accent, 11, theme.text)
 
     def _top(self) -> float:
+        """The scale's end: curves and points, and intervals as far as they leave these their size. An interval's end
+        without a bar lies beyond it."""
         speeds = [speed for _, speed in (*self.decode, *self.whole)]
         if self.measured is not None:
-            interval = self.measured[1].interval
-            speeds += [self.measured[1].speedup, *(interval or ())]
-        return 1.12 * max(1.25, *speeds) if speeds else 1.4
+            speeds.append(self.measured[1].speedup)
+        if not speeds:
+            return 1.4
+        most = max(1.25, *speeds)
+        interval = self.measured[1].interval if self.measured is not None else None
+        return 1.12 * max(most, min(_MOST_INTERVAL * most, interval[1] if interval else 0.0))
 
     def _draw_measured(self) -> None:
         if self.measured is None:

@@ -29,7 +29,7 @@ from ui.style.theme import ANSWER_PX, GRID, SMALL_PX, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.drawn import Drawn, show_tip
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.panel_parts import say, scrolling, section_head, sentence
+from ui.widgets.panel_parts import say, scrolling, sentence
 
 _MIDDLE_PX = 112.0
 _PAD = 5.0
@@ -201,9 +201,8 @@ class AnswerPanel(QWidget):
         in_role(self.sheet, "panel")
         self.sheet.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._pane = scrolling(self.sheet)
-        head = section_head("Answers of A and B")
         margins = (2 * GRID, GRID, GRID, GRID)
-        parts = (head, self.said, self.keyword, self.note, (self._pane, 1), (self._empty, 1))
+        parts = (self.said, self.keyword, self.note, (self._pane, 1), (self._empty, 1))
         stacked(*parts, on=self, margins=margins, spacing=GRID // 2)
         self._fill()
 

@@ -50,7 +50,8 @@ NOTHING = "–"
 LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
 
 _STATE_WIDTH = 96
-_LEAST_INPUT_PX, _MOST_INPUT_PX = 80, 360
+_LEAST_INPUT_PX, _MOST_INPUT_PX, _LOWEST_INPUT_PX = 80, 360, 56
+"""Heights of the inputs in logical px: alone, and beside a run's frames in the lowest window."""
 _LONGEST_ERROR = 240
 _EMPTY = {
     "draft": "The event model's answer appears here, token by token, while it runs.",
@@ -162,6 +163,7 @@ class ModelHead(QWidget):
 
     def _fit(self) -> None:
         """Chooses what to leave out, then shortens the name."""
+        self._name.ensurePolished()  # before it was shown it would be measured in another font
         model = self._model
         name = model.name if model else mode_name(self._side)
         metrics = QFontMetrics(self._name.font())
@@ -246,7 +248,7 @@ class ModelColumn:
 
     def set_alone(self, is_alone: bool) -> None:
         """Whether the input is all there is to look at, or stands in a low row beside a run's frames."""
-        self.input.setMinimumHeight(_LEAST_INPUT_PX if is_alone else INPUT_PX)
+        self.input.setMinimumHeight(_LEAST_INPUT_PX if is_alone else _LOWEST_INPUT_PX)
         self.input.setMaximumHeight(_MOST_INPUT_PX if is_alone else INPUT_PX)
         for part in (self.frames, self.strip, self.counters):
             part.setVisible(not is_alone)

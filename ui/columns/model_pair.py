@@ -70,7 +70,7 @@ class ModelPair(QWidget):
             grid.setColumnStretch(place, 1)
         grid.addWidget(self.scrubber, 2, 0, 1, 3)
         grid.setRowStretch(6, 1)
-        grid.setRowMinimumHeight(6, 72)
+        grid.setRowMinimumHeight(6, 40)
 
     def show_columns(self, a: ShownModel | None, b: ShownModel | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt, QTimer
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
@@ -38,6 +38,7 @@ from ui.run_facts.odds import chance_text
 from ui.state.selection import Chosen, RoundRef, Selection, TimeRange, TokenRef
 from ui.style.theme import ANSWER_PX, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
+from ui.widgets.pace import Pace
 
 TEXT_PX = ANSWER_PX
 LINE_PX = 24.0
@@ -46,7 +47,7 @@ _TICK_PX = 4.0
 _SHAPE_Y, _CONFIDENCE_Y = 4.0, 6.5
 """Below the base line: what an origin looks like, and how sure the model was."""
 
-MANY_TOKENS = 400
+MANY_TOKENS = 200
 """Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
 
 _PAUSE_MS = 1
@@ -81,10 +82,7 @@ class TokenText(QAbstractScrollArea):
         self._was_dragged = False
         self._is_following = True
         self._has_caret = False
-        self._rest = QTimer(self)
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(_PAUSE_MS)
-        self._rest.timeout.connect(self.refresh)
+        self._rest = Pace(_PAUSE_MS, self.refresh, self)
         self._parting: int | None = None
         self._differing: list[tuple[int, int | None]] = []
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -149,7 +147,8 @@ class TokenText(QAbstractScrollArea):
         """Takes in what is new, of much a part, the rest a moment later; the first mark that changed."""
         changed = flow.update(MANY_TOKENS)
         if flow.has_more:
-            self._rest.start()
+            self._rest.begin()
+            self._rest.note()
         return changed
 
     def _put(self, changed: int) -> None:

@@ -193,7 +193,7 @@ def legend(rows: tuple[Contribution, ...]) -> str:
 
 
 def _elided(painter: QPainter, text: str, room: float) -> str:
-    return elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideRight, room)
+    return elided_text(QFontMetricsF(painter.font()), text, Qt.TextElideMode.ElideMiddle, room)
 
 
 def _nice(wanted: float) -> float:

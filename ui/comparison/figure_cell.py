@@ -21,7 +21,7 @@ def elided(painter: QPainter, text: str, room: float) -> str:
 
 
 def on_two_lines(painter: QPainter, text: str, room: float) -> str:
-    """What fits on two lines: breaks between words, and shortens the second."""
+    """What fits on two lines: breaks between words, and shortens the second, which others begin like, in its middle."""
     metrics = QFontMetricsF(painter.font())
     if metrics.horizontalAdvance(text) <= room:
         return text
@@ -31,7 +31,12 @@ def on_two_lines(painter: QPainter, text: str, room: float) -> str:
     rest = " ".join(words).removeprefix("· ")
     if not first:
         return elided_text(metrics, text, Qt.TextElideMode.ElideMiddle, room)
-    return f"{first.removesuffix(' ·')}\n{elided_text(metrics, rest, Qt.TextElideMode.ElideRight, room)}"
+    return f"{first.removesuffix(' ·')}\n{elided_text(metrics, rest, Qt.TextElideMode.ElideMiddle, room)}"
+
+
+def first_line(box: QRectF) -> QRectF:
+    """Where the value of a figure stands, and its name beside it."""
+    return QRectF(box.left(), box.top() + 3, box.width(), 18)
 
 
 def paint_figure(painter: QPainter, theme: Theme, cell: FigureCell, box: QRectF) -> None:
@@ -40,7 +45,7 @@ def paint_figure(painter: QPainter, theme: Theme, cell: FigureCell, box: QRectF)
     if cell.judgement:
         painter.fillRect(box, theme.alpha(color, 0.04 + 0.18 * cell.strength))
     inner = box.adjusted(PAD, 3, -PAD, -3)
-    upper = QRectF(inner.left(), inner.top(), inner.width(), 18)
+    upper = first_line(box).adjusted(PAD, 0, -PAD, 0)
     painter.setFont(theme.font())
     painter.setPen(theme.text if cell.is_measured else theme.text_dim)
     painter.drawText(upper, RIGHT, cell.value)

@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
-from ui.comparison.figure_cell import PAD, RIGHT, TINY_PX, elided, on_two_lines, paint_figure
+from ui.comparison.figure_cell import PAD, RIGHT, TINY_PX, elided, first_line, on_two_lines, paint_figure
 from ui.comparison.sheet import ComparisonSheet, ConfigurationHead, SheetRow
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.widgets.drawn import show_tip
@@ -195,7 +195,7 @@ class ComparisonTable(QAbstractScrollArea):
         painter.restore()
 
     def _paint_name(self, painter: QPainter, theme: Theme, row: SheetRow, name: QRectF) -> None:
-        inner = name.adjusted(PAD, 0, 0, 0)
+        inner = (name if row.is_setting else first_line(name)).adjusted(PAD, 0, 0, 0)
         if row.swatch:
             paint_swatch(painter, theme, row.swatch, QRectF(inner.left(), inner.center().y() - 6, 3, 12))
             inner.setLeft(inner.left() + GRID)

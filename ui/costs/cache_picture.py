@@ -74,7 +74,7 @@ class CachePicture(PickedPicture):
         super().__init__(themes, parent)
         self._blocks: tuple[CacheBlock, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumSize(260, 150)
+        self.setMinimumSize(160, 88)
         self.setAccessibleName("KV cache by layer and origin")
 
     @property
@@ -173,7 +173,10 @@ class CachePicture(PickedPicture):
     def _paint_title(self, painter: QPainter, theme: Theme, block: CacheBlock, top: float) -> None:
         held = block.held
         room = QRectF(_PAD, top - _TITLE, self.width() - 2 * _PAD, _TITLE - 4)
-        told = f"{held.length:,} positions · {held.layers} layers · {bytes_text(held.held_bytes)}"
+        parts = [f"{held.length:,} positions", f"{held.layers} layers", bytes_text(held.held_bytes)]
+        left = room.width() - theme.text_width(block.title, weight=600) - 12
+        wordings = [" · ".join(parts[first:]) for first in range(len(parts))]
+        told = next((wording for wording in wordings if theme.text_width(wording, SMALL_PX) <= left), wordings[-1])
         painter.setFont(theme.font(SMALL_PX))
         width = painter.fontMetrics().horizontalAdvance(told)
         painter.setPen(theme.text_dim)

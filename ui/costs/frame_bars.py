@@ -71,7 +71,7 @@ class FrameBars(PickedPicture):
         super().__init__(themes, parent)
         self._groups: tuple[FrameGroup, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumSize(260, 150)
+        self.setMinimumSize(160, 88)
         self.setAccessibleName("What each frame costs")
 
     @property
@@ -175,9 +175,12 @@ class FrameBars(PickedPicture):
         metrics = painter.fontMetrics()
         widest = max((metrics.horizontalAdvance(f"{cost.tokens:,}") for _, cost in group.entries), default=0)
         if widest + 2 > slot:
-            told = f"{len(group.costs.frames)} frames · {group.costs.whole.tokens:,} tokens"
+            whole = f"{group.costs.whole.tokens:,} tokens"
+            told = f"{len(group.costs.frames)} frames · {whole}"
+            told = told if metrics.horizontalAdvance(told) <= area.width() else whole
             painter.setPen(theme.text_dim)
-            painter.drawText(QRectF(area.left(), area.bottom() + 3, area.width(), 15), Qt.AlignmentFlag.AlignLeft, told)
+            shown = elided_text(metrics, told, Qt.TextElideMode.ElideRight, area.width())
+            painter.drawText(QPointF(area.left(), area.bottom() + 14), shown)
             return
         if group is self._groups[0]:
             painter.setPen(theme.text_dim)

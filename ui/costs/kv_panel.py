@@ -16,9 +16,9 @@ from evprof.view.labels import model_title
 from ui.costs.cache_picture import ORIGIN_WORDS, STAGE_OF_ORIGIN, CacheBlock, CachePicture, CachePiece
 from ui.costs.moments import maker_of, moment_ns
 from ui.costs.planner import CapacityPlanner
-from ui.costs.side_page import side_page
+from ui.costs.side_page import PictureAndSide, side_page
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, stacked
+from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.following_panel import FollowingPanel
@@ -51,11 +51,10 @@ class KvPanel(FollowingPanel):
         stacked(section_head("KV cache by layer and origin"), self.moment, (self.picture, 1), self.lacking, on=left)
         self.switch = WordSwitch(((_ORIGINS, "By origin"), (_PLAN, "What would fit")))
         self.switch.chosen.connect(self._show_side)
-        self.pages = {_ORIGINS: side_page(self.table), _PLAN: side_page(self.planner, wraps=True)}
+        self.pages = {_ORIGINS: side_page(self.table), _PLAN: side_page(self.planner)}
         side = QWidget()
         stacked(self.switch, *((page, 1) for page in self.pages.values()), on=side, spacing=GRID // 2)
-        self.body = QWidget()
-        beside((left, 3), (side, 2), on=self.body, spacing=2 * GRID)
+        self.body = PictureAndSide(left, side)
         self._show_side(_ORIGINS)
         stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
         self._selection.chosen_changed.connect(self._later.note)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QSizePolicy, QWidget
 
 from evprof.metrics.costs.sweeps import (
     FLAT,
@@ -38,6 +38,9 @@ from ui.widgets.panel_parts import scrolling, section_head
 _LEAST_PX = 360
 """Least width of one sweep; where there is less, they stand below one another."""
 
+_WIDE_PX = 680
+"""From this width of one sweep on, its figures stand beside its chart: far from their names they are hard to read."""
+
 
 class RibbonView(QWidget):
     """One sweep: its chart, a sentence per stage, and the shares of the roof."""
@@ -52,20 +55,28 @@ class RibbonView(QWidget):
         self.chart = RibbonChart(themes)
         self.chart.show_ribbon(ribbon, top_ms)
         self.slopes = FigureTable(themes, least_px=56)
-        self.slopes.show_rows(slope_rows(ribbon), (f"ms / extra {axis.noun}", "95 % within", "from", ""))
+        self.slopes.show_rows(slope_rows(ribbon), (f"ms / extra {axis.noun}", "95 % within", "measured at", ""))
         self.roof = FigureTable(themes, least_px=48)
         rows, heads = roof_rows(ribbon)
         self.roof.show_rows(rows, heads)
         self.roof.setVisible(bool(rows))
-        stacked(
-            beside((title, 1), told, spacing=GRID),
-            self.chart,
-            self.slopes,
-            self.roof,
-            None,
-            on=self,
-            spacing=GRID // 2,
-        )
+        self._figures = QWidget()
+        stacked(self.slopes, GRID, self.roof, None, on=self._figures, spacing=0)
+        self._parts = stacked((self.chart, 2), (self._figures, 3), spacing=2 * GRID)
+        stacked(beside((title, 1), told, spacing=GRID), self._parts, None, on=self, spacing=GRID // 2)
+
+    def minimumSizeHint(self) -> QSize:
+        """What stands beside the chart now can stand below it."""
+        return QSize(self.chart.minimumWidth(), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Chart and figures beside each other, or above."""
+        is_wide = self.width() >= _WIDE_PX
+        direction = QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
+        self._parts.setDirection(direction)
+        beside_px = self._figures.sizeHint().height() if is_wide else 0
+        self.chart.setFixedHeight(max(self.chart.sizeHint().height(), beside_px))
+        super().resizeEvent(event)
 
 
 class ScalingPanel(FollowingPanel):
@@ -103,7 +114,6 @@ class ScalingPanel(FollowingPanel):
         self._grid.setHorizontalSpacing(3 * GRID)
         self._grid.setVerticalSpacing(2 * GRID)
         area = scrolling(self._ground)
-        self._ground.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.body = QWidget()
         stacked(
             section_head("What more frames or seconds cost"),
@@ -190,7 +200,7 @@ def slope_rows(ribbon: Ribbon) -> list[TableRow]:
     for slope in ribbon.slopes:
         verdict, line = slope.verdict, slope.line
         is_single = has_single_runs(line)
-        basis = f"1 run at each of {line.places}" if is_single else f"{line.count} runs at {line.places}"
+        basis = f"{line.places} sizes, {'1 run each' if is_single else f'{line.count} runs'}"
         cells = (slope_text(line), ends_text(line) or "–", basis, verdict)
         tone = "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else ""
         roles = ("", "dim", "warn" if is_single else "dim", tone)

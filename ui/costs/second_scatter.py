@@ -68,7 +68,7 @@ class SecondScatter(PickedPicture):
         self._groups: tuple[SecondGroup, ...] = ()
         self._amount = TOKENS
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setMinimumSize(260, 150)
+        self.setMinimumSize(160, 88)
         self.setAccessibleName("What a second of input costs")
 
     def sizeHint(self) -> QSize:

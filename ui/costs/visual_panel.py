@@ -24,7 +24,7 @@ from evprof.view.labels import model_title
 from ui.costs.frame_bars import CostBar, FrameBars, FrameGroup
 from ui.costs.roof_words import ROOF_TIPS
 from ui.costs.second_scatter import AMOUNTS, SecondDot, SecondGroup, SecondScatter
-from ui.costs.side_page import side_page
+from ui.costs.side_page import PictureAndSide, side_page
 from ui.state.newest_errand import NewestErrand
 from ui.state.selection import SpanRef
 from ui.style.theme import GRID, ThemeHolder
@@ -111,10 +111,8 @@ class VisualPanel(FollowingPanel):
             GRID,
             self.measured_head,
             self.measured,
-            wraps=True,
         )
-        self.body = QWidget()
-        beside((left, 3), (side, 2), on=self.body, spacing=2 * GRID)
+        self.body = PictureAndSide(left, side)
         stacked(self.empty, (self.body, 1), on=self, margins=(GRID + 4, GRID, 4, GRID))
 
     def show_runs(self) -> None:

@@ -86,6 +86,7 @@ class DistributionsDialog(FollowingDialog):
         self.times.show_curves(
             [Curve(listed, pool.color, pool.title) for pool, listed in zip(found, gaps, strict=True)]
         )
+        self.times.setVisible(any(gaps))
         caption = f"{_TIMES} {_TOGETHER}" if speculative(found) else _TIMES
         say(self.times_caption, caption if any(gaps) else _NO_TIMES)
 

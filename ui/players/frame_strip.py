@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -127,16 +127,23 @@ class FrameStrip(Drawn):
             if self._is_seen:
                 painter.fillRect(QRectF(cell.left(), cell.bottom() - 3, cell.width(), 3), theme.accent)
             painter.setPen(theme.text if is_current else theme.text_dim)
-            label = elided_text(metrics, labels[index], Qt.TextElideMode.ElideRight, cell.width() + GAP)
-            painter.drawText(
-                QRectF(cell.left(), cell.bottom(), cell.width() + GAP, LABEL), Qt.AlignmentFlag.AlignVCenter, label
-            )
+            painter.drawText(QPointF(cell.left(), cell.bottom() + LABEL - 3), labels[index])
 
     def _labels(self, metrics: QFontMetricsF, cells: list[QRectF]) -> list[str]:
-        """From and to of every frame; only where each begins, where that is too long for one of them."""
+        """From and to of every frame; only where each begins, where that is too long for one of them; below small
+        pictures only those that keep clear of one another."""
         labels = [self._label(index) for index in range(len(cells))]
         if any(metrics.horizontalAdvance(label) > cell.width() for label, cell in zip(labels, cells, strict=True)):
-            return [self._label(index, has_end=False) for index in range(len(cells))]
+            labels = [self._label(index, has_end=False) for index in range(len(cells))]
+        end, row = 0.0, -1.0
+        for index, (label, cell) in enumerate(zip(labels, cells, strict=True)):
+            is_first, row = cell.top() != row, cell.top()
+            shown = elided_text(metrics, label, Qt.TextElideMode.ElideRight, self.width() - cell.left())
+            if not is_first and (cell.left() < end + GAP or shown != label):
+                shown = ""
+            else:
+                end = cell.left() + metrics.horizontalAdvance(shown)
+            labels[index] = shown
         return labels
 
     def _label(self, index: int, *, has_end: bool = True) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import bytes_text
 
 FIGURE_NAMES = {"wall_ms": "total in the file"}
 
@@ -39,7 +40,8 @@ def provenance_lines(run: RunLog) -> list[tuple[str, str, str]]:
     for name, value in imported.figures.items():
         unit = next((known for known in ("ms", "bytes", "tok_s") if name.endswith(f"_{known}")), "")
         title = FIGURE_NAMES.get(name, name.removesuffix(f"_{unit}").replace("_", " "))
-        lines.append((title, f"{value:,.6g} {unit.replace('tok_s', 'tok/s')}".strip(), "as the file gives it"))
+        told = bytes_text(round(value)) if unit == "bytes" else f"{value:,.6g} {unit.replace('tok_s', 'tok/s')}".strip()
+        lines.append((title, told, "as the file gives it"))
     return lines
 
 

@@ -83,7 +83,7 @@ def stage_now(run: RunLog, role: str) -> str:
     if role != run.info.role and any(span.role == role for span in run.stages()):
         decoding = open_stage(run, run.info.role)
         return "drafting" if decoding is not None and decoding.name == "decode" else "waiting"
-    return "loading weights" if not run.spans else "waiting"
+    return "waiting" if run.has_spans() else "loading weights"
 
 
 def open_stage(run: RunLog, role: str) -> Span | None:

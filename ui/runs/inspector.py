@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QLabel, QWidget
 
 from evprof.core.clock import monotonic_ns
@@ -16,6 +18,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
+from ui.widgets.layout import bring_into_sight
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head, sentence
 
@@ -85,6 +88,9 @@ class Inspector(QWidget):
             self._later.follow()
         else:
             self._fill()
+        if chosen is not None:
+            # Once it is laid out: in a low window it stands below everything else.
+            QTimer.singleShot(0, self, partial(bring_into_sight, self))
 
     def _show_runs(self, *_: object) -> None:
         """Other runs; while one goes on the figures follow a moment later, for everything else changes now."""

@@ -213,4 +213,5 @@ def _table_row(row: figures.FigureRow, *, has_spread: bool) -> TableRow:
         tip=row.tip + ("\n±: half the 95 % interval of the ratio of means" if row.spread else ""),
         has_line=row.begins_group,
         swatch=stage if stages_in(stage) else "",
+        short=row.name.removesuffix(" rate"),  # its unit says so
     )

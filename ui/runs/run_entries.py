@@ -296,7 +296,7 @@ def _whole(lines: Sequence[Sequence[RunLog]], payoff: Payoff | None) -> tuple[st
     from evprof.metrics.estimates.estimates import mean_of, observe
 
     if payoff is not None and payoff.whole is not None:
-        return (*speed_of(payoff), "")
+        return speed_of(payoff)
     if not lines:
         return "", "", ""
     mates = {group[-1].run_id: group for group in lines}

@@ -29,7 +29,7 @@ class RunEntry:
     `label` is the note, and the settings that are not at their defaults: what tells two runs of one mode apart. A line
     with a `fold` has others below it, its counts as `label`, and a `group`; those below are `is_inner`, and `is_row` in
     a cell. `badges` say why runs stand in no figure. `against` names the baseline of the outcome, "" where it is no
-    ratio; `spread` is half the 95 % interval of a mean.
+    ratio; `spread` is half the 95 % interval of a mean or a ratio.
     """
 
     run_ids: tuple[int, ...]
@@ -99,13 +99,13 @@ def against_of(payoff: Payoff | None) -> str:
     return f"vs {', '.join(map(str, ids))}" if len(ids) <= MOST_NUMBERS else f"vs {len(ids)} runs"
 
 
-def speed_of(payoff: Payoff) -> tuple[str, str]:
-    """`0.77× ±3 %`, and whether that is good; grey where the interval holds 1."""
+def speed_of(payoff: Payoff) -> tuple[str, str, str]:
+    """`0.77×`, whether that is good, grey where the interval holds 1, and `±3 %`."""
     found = payoff.whole
     if found is None:
-        return "", ""
+        return "", "", ""
     role = ("good" if found.speedup > 1 else "bad") if payoff.is_clear else ""
-    return " ".join(filter(None, (f"{found.speedup:.2f}×", percent_of(found.speedup, found.interval)))), role
+    return f"{found.speedup:.2f}×", role, percent_of(found.speedup, found.interval)
 
 
 def percent_of(value: float, ends: Sequence[float] | None) -> str:
@@ -140,12 +140,13 @@ def entry_of(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
     sentence = troubled.info.error or "" if troubled else ""
     is_weighed = not inner and may_pay_off(group[-1])
     payoff = payoffs.of(group[-1]) if is_weighed else None
+    spread = ""
     if troubled is not None:
         outcome, role = troubled.info.status, "bad" if troubled.info.status == FAILED else ""
     elif running is not None:
         outcome, role = stage_now(running, running.info.role), ""
     else:
-        outcome, role = _outcome(group, payoff)
+        outcome, role, spread = _outcome(group, payoff)
     return RunEntry(
         ids,
         title,
@@ -159,6 +160,7 @@ def entry_of(group: list[RunLog], payoffs: Payoffs, inner: str) -> RunEntry:
         is_row=inner == CELL,
         badges=marks,
         against=against_of(payoff) if is_weighed else "",
+        spread=spread,
     )
 
 
@@ -175,12 +177,12 @@ def _row_title(run: RunLog, title: str) -> str:
     return " · ".join(parts)
 
 
-def _outcome(group: list[RunLog], payoff: Payoff | None) -> tuple[str, str]:
-    """A speculative run's speed-up over the plain target, otherwise the time it took."""
+def _outcome(group: list[RunLog], payoff: Payoff | None) -> tuple[str, str, str]:
+    """A speculative run's speed-up over the plain target and how sure it is, otherwise the time it took."""
     if payoff is not None and payoff.whole is not None:
         return speed_of(payoff)
     whole = time_ms(group)
-    return ("" if whole is None else ms_text(whole)), ""
+    return ("" if whole is None else ms_text(whole)), "", ""
 
 
 def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:

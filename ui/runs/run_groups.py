@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,10 @@ import numpy.typing as npt
 from evprof.core.rows.listed_runs import ListedRuns
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.session.summaries.runs import SessionRuns
 from ui.run_facts.expected import verdict_words, verdicts_of
+
+if TYPE_CHECKING:
+    from evprof.session.summaries.runs import SessionRuns
 
 CELL, REPEATS = "cell", "repeats"
 
@@ -73,8 +75,12 @@ def parted(runs: Mapping[int, RunLog]) -> Parted:
         own = {**runs.own, **own}
         hidden |= set(runs.hidden)
         runs = runs.stored
-    if isinstance(runs, SessionRuns):
-        return Parted(runs, {key: run for key, run in own.items() if key not in hidden}, frozenset(hidden))
+    if runs:
+        # Without runs there is no need of what reads them.
+        from evprof.session.summaries.runs import SessionRuns
+
+        if isinstance(runs, SessionRuns):
+            return Parted(runs, {key: run for key, run in own.items() if key not in hidden}, frozenset(hidden))
     return Parted(None, {**runs, **{key: run for key, run in own.items() if key not in hidden}}, frozenset())
 
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KINDS, KV, MODEL
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
-from evprof.loaders.adapters import AdapterInfo, bundled_adapters, read_adapter
+
+if TYPE_CHECKING:
+    from evprof.loaders.adapters import AdapterInfo
 
 DrafterChoice = tuple[str, str | None]
 """A kind, and the folder or bundled name of the adapter; None for what needs none."""
@@ -68,6 +71,8 @@ def choice_words(choice: DrafterChoice) -> str:
 
 @lru_cache(_KEPT)
 def _read(name: str, _changed_ns: int) -> AdapterInfo | None:
+    from evprof.loaders.adapters import read_adapter
+
     try:
         return read_adapter(name)
     except UserError:
@@ -92,6 +97,8 @@ def bundled_map() -> str | None:
 
 @lru_cache(1)
 def _bundled() -> tuple[AdapterInfo, ...]:
+    from evprof.loaders.adapters import bundled_adapters
+
     try:
         return tuple(bundled_adapters())
     except UserError:

@@ -21,6 +21,9 @@ FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
 WIDE_PX = 9 * GRID, FIELD_PX + 5 * GRID
 """Of a name and of its field, where the field's words are long."""
 
+_MOST_PX = FIELD_PX + 12 * GRID
+"""Of a field that grows with what is listed in it: the name of an adapter in a folder can be of any length."""
+
 _MOST_LETTERS = 10
 """That can be read beside one another in a field to type into."""
 
@@ -193,6 +196,7 @@ class DrafterRow(SettingRow):
             return
         was_blocked = self.field.blockSignals(True)
         self.field.addItem(words)
+        self.field.setFixedWidth(max(self.field.width(), min(_MOST_PX, self.field.width_of(words))))
         self.control = replace(self.control, choices=(*self.control.choices, (value, words)))
         self.field.blockSignals(was_blocked)
 

@@ -19,6 +19,8 @@ ICON = 14
 
 _HEIGHT = 28
 _AROUND = 38
+MODEL_PX = 156
+"""Most width of a model's button as long as nobody said another."""
 """What icon and margins of a model's button take of its width, in logical px."""
 
 
@@ -57,17 +59,18 @@ class ModelButton(ToolButton):
 
     def __init__(self, role: str, parent: QWidget | None = None) -> None:
         self._side = role_name(role)
+        self._most_px = MODEL_PX
         super().__init__("", self._side, parent)
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
 
     def show_choice(self, choice: ModelChoice, width: int | None = None) -> None:
-        """Shows a choice, in a width in logical px where one is given."""
-        if width is not None:
-            self.setFixedWidth(width)
+        """Shows a choice, in at most a width in logical px, the last one where none is given."""
+        self._most_px = width or self._most_px
         chosen = [(entry, getattr(choice, entry.key)) for entry in OF_MODEL if entry.is_per_role]
         extras = [str(value) for entry, value in chosen if value != entry.default]
         text = " · ".join([input_name(choice.name), *extras])
         metrics = QFontMetrics(self.font())
+        self.setFixedWidth(min(self._most_px, metrics.horizontalAdvance(text) + _AROUND + 1))
         self.setText(literal(elided_text(metrics, text, Qt.TextElideMode.ElideRight, self.width() - _AROUND)))
         told = ", ".join(f"{entry.name} {value}" for entry, value in chosen if value is not None)
         self.setToolTip(plain(f"{self._side}\n{choice.name}\n{told}"))
@@ -116,22 +119,31 @@ class ModeButton(MenuButton):
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
         menu = self.menu()
         menu.setToolTipsVisible(True)
+        self._form: RequestForm | None = None
         self._actions: dict[str, QAction] = {}
         for mode in MODES:
             action = menu.addAction(mode_name(mode))
             action.setCheckable(True)
             action.setData(mode)
             self._actions[mode] = action
+        menu.aboutToShow.connect(self._fill)
         menu.triggered.connect(lambda action: self.chosen.emit(str(action.data())))
 
     def show_form(self, form: RequestForm) -> None:
-        """Shows the mode that will run, and why others cannot."""
+        """Shows the mode that will run, and in the menu why others cannot."""
+        self._form = form
+        self.setText(mode_name(form.mode))
+
+    def _fill(self) -> None:
+        """Only when the menu opens: what some modes need is read from files."""
+        form = self._form
+        if form is None:
+            return
         for name, action in self._actions.items():
             lack = form.mode_problem(name)
             action.setEnabled(not lack)
             action.setChecked(name == form.mode)
             action.setText(f"{mode_name(name)} – {lack}" if lack else mode_name(name))
-        self.setText(mode_name(form.mode))
 
 
 class ExportButton(MenuButton):

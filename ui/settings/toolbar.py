@@ -44,8 +44,8 @@ HEIGHT = 44
 COMPACT_BELOW = 1360
 """Narrower than this, buttons whose icon is plain lose their word."""
 
-_MODEL_WIDTHS = ((1500, 184), (1200, 152), (1000, 120), (0, 92))
-"""From this width of the toolbar on, a model's button is so wide."""
+_MODEL_WIDTHS = ((1500, 256), (1200, 192), (1000, 120), (0, 92))
+"""From this width of the toolbar on, a model's button may be so wide; a short name takes less."""
 
 TIGHT_BELOW = 960
 """Narrower than this, the settings make room for Run."""
@@ -122,7 +122,6 @@ class Toolbar(QFrame):
         self._models: dict[str, ModelButton] = {}
         for role in (DRAFT, TARGET):
             button = ModelButton(role)
-            button.setFixedWidth(156)
             button.clicked.connect(partial(self._open, role))
             self._models[role] = button
 

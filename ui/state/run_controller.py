@@ -5,6 +5,7 @@ It owns no view and reads no clock of the engine's; a slow window makes it pull 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -18,7 +19,6 @@ from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.loaders.videos.decoding_plan import usable_threads
 from evprof.run.processes.giving_way import WINDOW
 from ui.state.mark_book import MarkBook
 
@@ -27,6 +27,10 @@ PULL_INTERVAL_MS = 33
 
 SPARING_INTERVAL_MS, FEW_CORES = 100, 4
 """The same while something is measured on fewer cores than that: the engine needs them."""
+
+SPARING_SHARE, SLOWEST_INTERVAL_MS, MANY_ROWS = 0.05, 250, 500
+"""There the window takes no more of one core than this share, and looks more seldom where a look costs much; but no
+more seldom than that, and not where so many rows come between two looks that all at once would hold it up."""
 
 
 class Host(Protocol):
@@ -88,6 +92,8 @@ class RunController(QObject):
         self._host = host
         self._is_busy = False
         self._is_held = False
+        self._worked_s = 0.0
+        self._row_count = 0
         self._waiting: list[WaitingRun] = []
         self._batch = 0
         self._last_batch = 0
@@ -164,6 +170,7 @@ class RunController(QObject):
         self.ticked.emit()
 
     def _take_in(self) -> None:
+        self._spare()
         # Asked first: an engine that rests now has posted all its runs, and the update below sees every one of them.
         is_busy = self._host is not None and self._host.is_busy
         messages, changed = self.book.update()
@@ -272,10 +279,24 @@ class RunController(QObject):
 
     def _give_way(self) -> None:
         """The window's thread disturbs as little as it can while something is measured."""
+        from evprof.loaders.videos.decoding_plan import usable_threads
+
         is_measuring = self._is_busy or self._is_held
-        is_small = usable_threads() < FEW_CORES
-        self._timer.setInterval(SPARING_INTERVAL_MS if is_measuring and is_small else PULL_INTERVAL_MS)
+        WINDOW.is_sparing = is_measuring and usable_threads() < FEW_CORES
+        self._timer.setInterval(SPARING_INTERVAL_MS if WINDOW.is_sparing else PULL_INTERVAL_MS)
+        self._worked_s = time.thread_time()
         (WINDOW.begin if is_measuring else WINDOW.end)()
+
+    def _spare(self) -> None:
+        """Looks the more seldom, the more of the processor the last look and all that it led to took."""
+        if WINDOW.is_sparing:
+            before_s, self._worked_s = self._worked_s, time.thread_time()
+            before, self._row_count = self._row_count, self.recording.row_count
+            is_little = self._row_count - before < MANY_ROWS
+            wanted_ms = 1000 * (self._worked_s - before_s) / SPARING_SHARE if is_little else 0.0
+            # Half of the way: one costly picture is no reason to look away.
+            middle_ms = (self._timer.interval() + wanted_ms) / 2
+            self._timer.setInterval(int(min(max(middle_ms, SPARING_INTERVAL_MS), SLOWEST_INTERVAL_MS)))
 
 
 def _numbered(request: RunRequest, run_id: int, group_id: int) -> RunRequest:

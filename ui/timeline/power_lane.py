@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF
@@ -12,11 +12,13 @@ from PySide6.QtGui import QPainter
 from evprof.core.records import PowerRecord
 from evprof.core.run_log import RunLog
 from evprof.core.units import amount_text
-from evprof.metrics.figures.energy import DeviceEnergy, computing_devices, device_energies
 from evprof.metrics.figures.throttling import slowed_samples
 from evprof.view.lanes import News, Track
 from ui.timeline.level_lane import LevelLane, LevelSeries
 from ui.timeline.scene import Hit, TimelineScene
+
+if TYPE_CHECKING:
+    from evprof.metrics.figures.energy import DeviceEnergy
 
 _MARK_PX = 3.0
 
@@ -86,6 +88,8 @@ class PowerLane(LevelLane):
         return [self._line(one) for one in self.metered()]
 
     def _line(self, one: Metered) -> LevelSeries:
+        from evprof.metrics.figures.energy import computing_devices
+
         computing = computing_devices(one.track.run)
         is_alone = len(self.scene.of_each_run) == 1
         color = self.scene.theme.text_dim if is_alone else self.scene.line_color(one.column)
@@ -101,6 +105,8 @@ class PowerLane(LevelLane):
 
     def _mean(self, one: Metered) -> str:
         """The mean power of a run that is over; "" before."""
+        from evprof.metrics.figures.energy import device_energies
+
         run = one.track.run
         if not run.info.is_over:
             return ""

@@ -44,9 +44,14 @@ from ui.timeline.sensor_lane import SensorLane
 from ui.timeline.spoken import Speaking
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
+from ui.widgets.pace import Pace
 
 MANY_ROWS = 5_000
 """From this many tokens and parts on, lanes take turns at being repainted live."""
+
+BETWEEN_LANES_MS = 3
+"""Between two of these turns, and where the window is to spare a few cores a multiple of it: Qt paints together what is
+asked for within 5 ms."""
 
 LANES_KEY = "timeline/lanes"
 """The setting that keeps how lanes are arranged."""
@@ -91,6 +96,8 @@ class TimelineView(QWidget):
         self._held = HeldKeys(self._zoom_middle, self.pan, self)
         self._changed: set[int] = set()
         self._owed: set[Lane] = set()
+        self._due: list[Lane] = []
+        self._next = Pace(BETWEEN_LANES_MS, self._repaint_next, self)
         self._turn = 0
         self._marked_rows = False
         self._moves_to_chosen = True
@@ -261,13 +268,27 @@ class TimelineView(QWidget):
         self._show_wanted()
 
     def _repaint_owed(self) -> None:
-        """Repaints the lanes with news; of a very large run the tall ones in turns, so that no frame takes long."""
+        """Repaints the lanes with news; of a very large run the tall ones every other time, and each in a turn of the
+        event loop of its own, so that the window answers in between."""
         is_large = sum(len(track.token_times()) + len(track.parts) for _, track in self.scene.shown) > MANY_ROWS
         self._turn = 1 - self._turn
-        for place, lane in enumerate(self.lanes):
-            if lane in self._owed and not (is_large and lane.grows and place % 2 != self._turn):
-                self._owed.discard(lane)
-                lane.show_news()
+        due = [
+            lane
+            for place, lane in enumerate(self.lanes)
+            if lane in self._owed and not (is_large and lane.grows and place % 2 != self._turn)
+        ]
+        self._owed.difference_update(due)
+        self._due += [lane for lane in due if lane not in self._due]
+        while self._due and not is_large:
+            self._due.pop(0).show_news()
+        self._repaint_next()
+
+    def _repaint_next(self) -> None:
+        self._next.begin()
+        if self._due:
+            self._due.pop(0).show_news()
+        if self._due:
+            self._next.note()
 
     def _rebuild(self, *_: object) -> None:
         before = {(track.run.run_id, track.role): track for _, track in self.scene.shown}
@@ -383,6 +404,7 @@ class TimelineView(QWidget):
 
     def _repaint_lanes(self, *_: object) -> None:
         self._owed.clear()
+        self._due.clear()
         for lane in self.lanes:
             lane.forget_words()
         self._show_wanted()

@@ -76,6 +76,12 @@ OPERATORS = (_text("operator", "name"), *HOST, *DEVICE, _CORES)
 OPERATORS_BY_SHAPES = (_text("operator", "name"), _text("input shapes", "shapes"), *HOST, *DEVICE, _CORES)
 OPERATORS_BY_STACK = (_text("operator", "name"), _text("call stack", "stack"), *HOST, *DEVICE, _CORES)
 
+
+def without_device(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Columns of a table for a trace in which nothing ran on a device."""
+    return tuple(column for column in columns if column not in (*DEVICE, _CORES))
+
+
 _LAUNCHED = (
     _count("calls", "calls"),
     _time("total", "total_ns"),

@@ -119,8 +119,10 @@ class RecordTable(QWidget):
 
     chosen = Signal(object)
 
-    def __init__(self, name: str, columns: Sequence[Column], *beside_filter: QWidget) -> None:
-        """`beside_filter` stand before the line to filter by."""
+    def __init__(
+        self, name: str, columns: Sequence[Column], *beside_filter: QWidget, empty: QWidget | None = None
+    ) -> None:
+        """`beside_filter` stand before the line to filter by; `empty` instead of all this while there is nothing."""
         super().__init__()
         self.model = RecordModel(columns, self)
         self.filter = QLineEdit()
@@ -146,8 +148,11 @@ class RecordTable(QWidget):
         head.setSortIndicatorClearable(True)
         head.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.view.clicked.connect(lambda index: self.chosen.emit(self.model.records[index.row()]))
+        self.empty = empty
+        self._table = QWidget()
         line = beside(*beside_filter, None, self.count, self.filter, spacing=2 * GRID)
-        stacked(line, (self.view, 1), on=self, spacing=GRID)
+        stacked(line, (self.view, 1), on=self._table, spacing=GRID)
+        stacked(*([] if empty is None else [empty]), (self._table, 1), on=self)
 
     def show_records(self, records: Sequence[Any], columns: Sequence[Column] | None = None) -> None:
         """Shows others, perhaps in other columns."""
@@ -157,6 +162,9 @@ class RecordTable(QWidget):
             self.model.endResetModel()
             self.view.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.model.show_records(records)
+        if self.empty is not None:
+            self.empty.setVisible(not records)
+            self._table.setVisible(bool(records))
         self._tell()
         self._fit()
 
@@ -165,7 +173,8 @@ class RecordTable(QWidget):
         self._tell()
 
     def _tell(self) -> None:
-        self.count.setText(f"{self.model.rowCount():,}")
+        count = self.model.rowCount()
+        self.count.setText(f"{count:,} line{'s' * (count != 1)}")
 
     def _fit(self) -> None:
         """Columns as wide as their first lines need, the last text takes the rest."""

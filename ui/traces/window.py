@@ -22,7 +22,15 @@ from evprof.loaders.traces.reading import TraceSize
 from evprof.metrics.traces.difference import trace_difference
 from evprof.metrics.traces.overview import TraceOverview
 from ui.style.theme import GRID, ThemeHolder
-from ui.traces.columns import DIFFERENCES, KERNELS, KERNELS_BY_LAUNCH, OPERATORS, OPERATORS_BY_SHAPES, time_of
+from ui.traces.columns import (
+    DIFFERENCES,
+    KERNELS,
+    KERNELS_BY_LAUNCH,
+    OPERATORS,
+    OPERATORS_BY_SHAPES,
+    time_of,
+    without_device,
+)
 from ui.traces.memory_page import MemoryPage
 from ui.traces.module_page import ModulePage
 from ui.traces.overview_page import CategoryBar, OverviewPage
@@ -33,6 +41,9 @@ from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import WordSwitch, say, sentence
+
+_MOST = 1000
+"""The name's share of its line, beside all other room's."""
 
 FILES = "Torch traces (*.pt.trace.json *.pt.trace.json.gz *.json *.json.gz);;All files (*)"
 
@@ -59,7 +70,7 @@ class TraceDialog(QDialog):
         self.against_button = QPushButton("Compare with…")
         self.against_button.setToolTip("Which operators and modules take longer in this trace than in another")
         self.against_button.clicked.connect(self.browse_other)
-        bar = beside((self.name, 1), self.against_button, self.open_button, spacing=GRID)
+        bar = beside((self.name, _MOST), None, self.against_button, self.open_button, spacing=GRID)
         bar.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         self.body = QStackedWidget()
         for page in (self.empty, self.waiting, self.pages):
@@ -81,7 +92,7 @@ class TraceDialog(QDialog):
         self.overview, self.memory, self.modules = OverviewPage(themes), MemoryPage(themes), ModulePage()
         self.by_shapes, self.by_launch = QCheckBox("By input shapes"), QCheckBox("By operator and launch")
         self.operators = RecordTable("Operators", OPERATORS, self.by_shapes)
-        self.kernels = RecordTable("Kernels", KERNELS, self.by_launch)
+        self.kernels = RecordTable("Kernels", KERNELS, self.by_launch, empty=_no_kernels())
         self.by_shapes.toggled.connect(self._show_operators)
         self.by_launch.toggled.connect(self._show_kernels)
         self.timeline = TimelinePage(themes)
@@ -188,6 +199,8 @@ class TraceDialog(QDialog):
         page = self.waiting if self.reading.is_busy else self.empty if self.read_trace is None else self.pages
         self.body.setCurrentWidget(page)
         self.against_button.setEnabled(self.read_trace is not None)
+        for button in (self.against_button, self.open_button):
+            button.setVisible(page is not self.empty)  # which has a button of its own
 
     def _fail(self, told: str) -> None:
         self.messages.post(told)
@@ -219,7 +232,9 @@ class TraceDialog(QDialog):
         if self.read_trace is not None:
             analysis, by_shapes = self.read_trace.analysis, self.by_shapes.isChecked()
             rows = analysis.operators_by_shapes if by_shapes else analysis.operators
-            self.operators.show_records(rows, OPERATORS_BY_SHAPES if by_shapes else OPERATORS)
+            columns = OPERATORS_BY_SHAPES if by_shapes else OPERATORS
+            # Where nothing ran on a device, columns of zeros would say so in every line.
+            self.operators.show_records(rows, columns if analysis.kernels else without_device(columns))
 
     def _show_kernels(self, *_: object) -> None:
         if self.read_trace is not None:
@@ -263,6 +278,14 @@ class TraceDialog(QDialog):
         self.reading.close()
         self.reading_other.close()
         super().done(result)
+
+
+def _no_kernels() -> EmptyState:
+    return EmptyState(
+        "No kernels in this trace",
+        "Kernels are what operators launch on a GPU; each one's time, occupancy and tensor cores stand here. A run on "
+        "a GPU, with Trace switched on, records them. What the processor did is told by operator.",
+    )
 
 
 def _inset(page: QWidget) -> QWidget:

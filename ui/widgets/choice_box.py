@@ -11,6 +11,8 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.elided import elided_text
 
 _ARROW = 12
+_AROUND = _ARROW + 3 * GRID
+"""What the arrow and the edges take of the width."""
 
 
 class ChoiceBox(QComboBox):
@@ -27,6 +29,10 @@ class ChoiceBox(QComboBox):
         if words is not None:
             words.setTextMargins(-2, 0, 0, 0)
 
+    def width_of(self, words: str) -> int:
+        """How wide the box is that shows words whole."""
+        return self.fontMetrics().horizontalAdvance(words) + _AROUND + 1
+
     def paintEvent(self, event: QPaintEvent) -> None:
         if self.isEditable():
             super().paintEvent(event)
@@ -42,7 +48,7 @@ class ChoiceBox(QComboBox):
         """As Qt does, but for words that are too long: those end in three dots."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
-        room = self.width() - _ARROW - 3 * GRID
+        room = self.width() - _AROUND
         option.currentText = elided_text(self.fontMetrics(), option.currentText, Qt.TextElideMode.ElideRight, room)
         painter = QStylePainter(self)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)

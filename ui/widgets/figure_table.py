@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from PySide6.QtCore import QPoint, QRectF, QSize, Qt
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
@@ -30,7 +30,7 @@ NAME_ROW = 18
 
 _GAP, _NARROW_GAP, _FEW = 8.0, 6.0, 3
 _UNIT_PX, _UNIT_GAP = 10.0, 5.0
-_LEAST_COLUMN, _MOST_HEAD = 40.0, 68.0
+_LEAST_COLUMN, _MOST_HEAD = 40.0, 76.0
 _KEPT = 200
 """Letters of the texts whose cuts are kept."""
 
@@ -38,7 +38,9 @@ _KEPT = 200
 @dataclass(frozen=True)
 class TableRow:
     """A name, its unit, and one cell per column. `roles` colour cells: "", "good", "bad", "warn", "dim", "accent".
-    A `bar` below it is as long as a share of the row, 0 to 1."""
+
+    `short` says what the name says where that has no room. A `bar` below it is as long as a share of the row, 0 to 1.
+    """
 
     name: str
     cells: tuple[str, ...]
@@ -48,6 +50,7 @@ class TableRow:
     has_line: bool = True
     swatch: str = ""
     bar: float | None = None
+    short: str = ""
 
 
 @dataclass
@@ -100,12 +103,28 @@ class FigureTable(Drawn):
         begins_anew, self._begins_anew = self._begins_anew or len(heads) != len(self._heads), False
         if list(rows) == self._rows and heads == self._heads:
             return
+        before = self._rows, self._heads, list(self._widths.columns)
         if begins_anew:
             self._widths = _Widths()  # what the rows before were as wide as says nothing
         self._rows, self._heads = list(rows), heads
         self.setAccessibleDescription(self.as_text())
         self._fit()
-        self.update()
+        if (len(self._rows), heads, self._widths.columns) == (len(before[0]), *before[1:]):
+            self._redraw_rows(before[0])
+        else:
+            self.update()
+
+    def _redraw_rows(self, before: list[TableRow]) -> None:
+        """Draws the rows that say something else, where all stand as they stood."""
+        top = ROW * bool(self._heads)
+        for old, new in zip(before, self._rows, strict=True):
+            height = self._height(new)
+            if old != new and height != self._height(old):
+                self.update(0, top, self.width(), self.height() - top)
+                return
+            if old != new:
+                self.update(0, top, self.width(), height)
+            top += height
 
     def _fit(self) -> None:
         """As high as its rows are at this width."""
@@ -132,10 +151,17 @@ class FigureTable(Drawn):
 
     def _fits(self, row: TableRow) -> bool:
         """Whether the name and its unit have room beside the figures."""
+        return self._stands(row, self._name(row)) or not any(row.cells)
+
+    def _name(self, row: TableRow) -> str:
+        """What a row is called at this width."""
+        is_cut = row.short and not self._stands(row, row.name) and self._stands(row, row.short)
+        return row.short if is_cut else row.name
+
+    def _stands(self, row: TableRow, name: str) -> bool:
         theme = self._themes.theme
-        name = theme.text_width(row.name)
         unit = theme.text_width(row.unit, _UNIT_PX) + _UNIT_GAP if row.unit else 0.0
-        return name + unit <= self._room(row) or not any(row.cells)
+        return theme.text_width(name) + unit <= self._room(row)
 
     def _room(self, row: TableRow) -> float:
         """What the figures leave of the width for the name; it may use what the first leaves free of its column."""
@@ -147,9 +173,9 @@ class FigureTable(Drawn):
         free = box.right() - self._themes.theme.text_width(cell) - self._gap
         return max(box.left() - self._gap / 2, free) - left
 
-    def paintEvent(self, _event: QPaintEvent) -> None:
+    def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        theme = self._themes.theme
+        theme, asked = self._themes.theme, event.region()
         self._measure(theme)
         top = 0.0
         if self._heads:
@@ -158,9 +184,14 @@ class FigureTable(Drawn):
             self._paint_heads(painter, top)
             top += ROW
         for index, row in enumerate(self._rows):
+            height = self._height(row)
+            if not asked.intersects(QRect(0, int(top), self.width(), height)):
+                top += height
+                continue
             if row.has_line and (index or self._heads):
                 painter.fillRect(QRectF(0, top, self.width(), 1), theme.line)
-            top += self._paint_row(painter, row, top, theme)
+            self._paint_row(painter, row, top, theme)
+            top += height
 
     def _paint_heads(self, painter: QPainter, top: float) -> None:
         """Heads end where their column ends and may begin further left, as far as the head before them leaves room."""
@@ -172,8 +203,8 @@ class FigureTable(Drawn):
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
             free = box.right() + self._gap
 
-    def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> int:
-        """Paints a row and tells how high it is."""
+    def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
+        """Paints a row."""
         fits, boxes = self._fits(row), self._boxes(top)
         left, height = float(GRID if row.swatch else 0), ROW if fits else NAME_ROW
         drop = 0 if fits else 3  # a name above its figures keeps away from the line above
@@ -187,7 +218,7 @@ class FigureTable(Drawn):
             painter.fillRect(place, theme.accent if "accent" in row.roles else theme.text_dim)
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
-        name = _cut(row.name, room)
+        name = _cut(self._name(row), room)
         painter.drawText(QRectF(left, top + drop, room, height), Qt.AlignmentFlag.AlignVCenter, name)
         after = left + theme.text_width(name) + _UNIT_GAP
         self._paint_unit(painter, row.unit, QRectF(after, top + drop, 80, height), left + room)
@@ -201,7 +232,6 @@ class FigureTable(Drawn):
                 box.setLeft(left)
             text = _cut(cell, box.width() + 1)
             painter.drawText(box, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
-        return ROW if fits else NAME_ROW + ROW
 
     def _paint_unit(self, painter: QPainter, unit: str, box: QRectF, end: float) -> None:
         theme = self._themes.theme

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 from ui.style.theme import GRID
@@ -47,6 +47,20 @@ class _Follower(QObject):
         if event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent):
             self._line.setVisible(event.type() == QEvent.Type.ShowToParent)
         return False
+
+
+def bring_into_sight(part: QWidget) -> None:
+    """Scrolls the area that a part stands in as little as shows the part, or as much of it as half the area holds;
+    not where a third of that is seen: nothing moves without need."""
+    area = part.parentWidget()
+    while area is not None and not isinstance(area, QScrollArea):
+        area = area.parentWidget()
+    ground = None if area is None else area.widget()
+    if area is not None and ground is not None:
+        height, top = area.viewport().height(), part.mapTo(ground, QPoint()).y()
+        seen = area.verticalScrollBar().value() + height - top
+        if seen < min(part.height(), height // 3):
+            area.ensureVisible(0, top + min(part.height(), height // 2), 0, 0)
 
 
 def rule() -> QFrame:

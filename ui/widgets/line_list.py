@@ -59,9 +59,10 @@ class ListLine:
 
     `role` colours the figure, and the second line too where `second_has_role`. A line with a `fold` ("open" or
     "closed") has others below it, which are `is_inner`. `is_checked` None: it has no box to tick.
-    `tells_by_end`: others begin alike, so a name too long is cut in the middle. `badges` are outlined words on the
-    second line, `chip` is a word at its end that can be clicked. `spread`
-    stands there instead. `column`: the letters of the columns that show it.
+    `tells_by_end`: others begin alike, so what is too long is cut in the middle. `badges` are outlined words on the
+    second line, as many as have room; `chip` is a word at its end that can be clicked. `spread` stands there where
+    there is no chip, else behind the figure, if the name leaves it room. `column`: the letters of the columns that
+    show it.
     """
 
     key: Any
@@ -209,14 +210,13 @@ class _LineDelegate(QStyledItemDelegate):
         color = {"good": theme.good, "bad": theme.bad, "warn": theme.warn}.get(line.role, theme.text_dim)
         color, dim = theme.readable(color, ground), theme.readable(theme.text_dim, ground)
         painter.setPen(theme.readable(theme.accent, ground) if line.is_live else color)
-        painter.drawText(first, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, line.figure)
-        right = first.right() - (painter.fontMetrics().horizontalAdvance(line.figure) + GRID if line.figure else 0)
+        figure = figure_shown(theme, line, first.width())
+        painter.drawText(first, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, figure)
+        right = first.right() - (painter.fontMetrics().horizontalAdvance(figure) + GRID if figure else 0)
         painter.setFont(theme.font())
         painter.setPen(theme.text)
         room = max(0, int(right - first.left() - GRID / 2))
-        # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
-        cut = Qt.TextElideMode.ElideMiddle if line.tells_by_end else Qt.TextElideMode.ElideRight
-        name = elided_text(painter.fontMetrics(), line.name, cut, room)
+        name = elided_text(painter.fontMetrics(), line.name, _cut_of(line), room)
         painter.drawText(first, Qt.AlignmentFlag.AlignVCenter, name)
         if line.has_second:
             if line.chip:
@@ -246,8 +246,7 @@ class _LineDelegate(QStyledItemDelegate):
     def _paint_badge(self, painter: QPainter, badge: str, left: float, middle: float, color: QColor) -> float:
         """A word in a thin outline; where it ends."""
         theme = self._themes.theme
-        metrics = QFontMetricsF(theme.font(SMALL_PX - 1))
-        place = QRectF(left, middle - 7, metrics.horizontalAdvance(badge) + GRID + 2, 14)
+        place = QRectF(left, middle - 7, _badge_width(theme, badge), 14)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(theme.font(SMALL_PX - 1))
@@ -292,13 +291,20 @@ class _LineDelegate(QStyledItemDelegate):
             left += 16
         if line.icons:
             left += GRID / 2
-        for badge in line.badges:
+        shown, more = badges_shown(theme, line.badges, below.right() - left)
+        for badge in shown:
             left = self._paint_badge(painter, badge, left, below.center().y(), dim) + GRID / 2
         painter.setFont(theme.font(SMALL_PX))
         painter.setPen(color)
         place = QRectF(left, below.top(), below.right() - left, below.height())
-        text = elided_text(painter.fontMetrics(), line.second, Qt.TextElideMode.ElideRight, int(place.width()))
+        words = " ".join(filter(None, (more, line.second)))
+        text = elided_text(painter.fontMetrics(), words, _cut_of(line), int(place.width()))
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, text)
+
+
+def _cut_of(line: ListLine) -> Qt.TextElideMode:
+    # Cells of a suite, and what is listed below a line, often begin alike, as numbered files do.
+    return Qt.TextElideMode.ElideMiddle if line.tells_by_end else Qt.TextElideMode.ElideRight
 
 
 def _rooms(line: ListLine, inner: QRectF, aside: float) -> tuple[QRectF, QRectF]:
@@ -311,6 +317,28 @@ def _rooms(line: ListLine, inner: QRectF, aside: float) -> tuple[QRectF, QRectF]
     room = _ASIDE if beside is below and line.badges and aside else 0
     beside.setLeft(max(beside.left(), aside + room))
     return first, below
+
+
+def figure_shown(theme: Theme, line: ListLine, room: float) -> str:
+    """A line's figure; with its spread behind it where a chip has the spread's place and the name does not need it."""
+    both = f"{line.figure} {line.spread}"
+    used = theme.text_width(line.name) + theme.text_width(both, SMALL_PX) + GRID * 1.5
+    return both if line.chip and line.spread and used <= room else line.figure
+
+
+def badges_shown(theme: Theme, badges: Sequence[str], room: float) -> tuple[tuple[str, ...], str]:
+    """Those badges that have room beside one another, and `+1` for what is left out."""
+    widths = [_badge_width(theme, badge) for badge in badges]
+    for count in range(len(badges), 0, -1):
+        more = f"+{len(badges) - count}" if count < len(badges) else ""
+        used = sum(widths[:count]) + (count - 1) * GRID / 2
+        if used + (GRID / 2 + theme.text_width(more, SMALL_PX) if more else 0) <= room:
+            return tuple(badges[:count]), more
+    return (), f"+{len(badges)}" if badges else ""
+
+
+def _badge_width(theme: Theme, badge: str) -> float:
+    return theme.text_width(badge, SMALL_PX - 1) + GRID + 2
 
 
 def chip_box(theme: Theme, line: ListLine, box: QRectF) -> QRectF:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from ui.style.icons import SIZE, icon, pixmap
@@ -41,6 +41,7 @@ class MessageBar(QFrame):
         self._themes = themes
         self._waiting: deque[Notice] = deque()
         self._shown: Notice | None = None
+        self._ground: QWidget | None = None
         self._sign = Label()
         self._text = Label()
         self._text.setWordWrap(True)
@@ -63,21 +64,26 @@ class MessageBar(QFrame):
         self.hide()
 
     def float_over(self, ground: QWidget) -> None:
-        """Lies over the foot of `ground` from now on: what is under the mouse stays there when a message comes."""
-        self.setParent(ground)
+        """Lies over the foot of `ground` from now on: what is under the mouse stays there when a message comes.
+
+        It stands beside a part of a window and not in it, where a panel that comes to the front would cover it.
+        """
+        self._ground = ground
+        self.setParent(ground if ground.isWindow() else ground.parentWidget())
         ground.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follows the ground's size; never keeps an event from its receiver."""
-        if event.type() == QEvent.Type.Resize:
+        """Follows the ground's place and size; never keeps an event from its receiver."""
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
             self._place()
         return super().eventFilter(watched, event)
 
     def _place(self) -> None:
-        ground = self.parentWidget()
-        if ground is not None:
+        ground, holder = self._ground, self.parentWidget()
+        if ground is not None and holder is not None:
             height = max(self.heightForWidth(ground.width()), self.minimumSizeHint().height())
-            self.setGeometry(0, ground.height() - height, ground.width(), height)
+            self.resize(ground.width(), height)
+            self.move(ground.mapTo(holder, QPoint(0, ground.height() - height)))
             self.raise_()
 
     @property

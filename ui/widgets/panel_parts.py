@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 from ui.style.theme import GRID
@@ -29,14 +30,37 @@ def sentence(role: str = "dim") -> QLabel:
 
 def scrolling(inner: QWidget) -> QScrollArea:
     """A part that scrolls downwards where it is too high, and never sideways."""
-    # Its least height would be that of its least width; the height at its own width is asked for anyway.
     inner.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
-    area = QScrollArea()
+    area = _ScrolledPart()
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     area.setWidget(inner)
     return area
+
+
+class _ScrolledPart(QScrollArea):
+    """Asks for the height that its part has at its own width, with sentences in it or without."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Looks again when a part was shown or hidden."""
+        if event.type() == QEvent.Type.LayoutRequest and watched is self.widget():
+            self._weigh_height()
+        return super().eventFilter(watched, event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Qt fits the part into the area here."""
+        self._weigh_height()
+        super().resizeEvent(event)
+
+    def _weigh_height(self) -> None:
+        """With sentences, the least height would be the one at the least width. Without them nobody asks for that at
+        the width there is, and the parts would lie upon one another."""
+        inner = self.widget()
+        layout = None if inner is None else inner.layout()
+        if inner is not None and layout is not None:
+            height = QSizePolicy.Policy.Ignored if layout.hasHeightForWidth() else QSizePolicy.Policy.Preferred
+            inner.setSizePolicy(QSizePolicy.Policy.Preferred, height)
 
 
 def say(label: QLabel, text: str) -> None:

@@ -32,6 +32,9 @@ class ActionEntry:
 TIMELINE = "Timeline"
 """The menu of what the timeline can be told to do."""
 
+WINDOW = "Window"
+"""The menu of what changes the window, and in the key help the group of whatever has none of its own."""
+
 ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("new_session", "New session", "Ctrl+N"),
     ActionEntry("open_session", "Open session…", "Ctrl+O"),
@@ -40,9 +43,9 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("import_results", "Import results…", "Ctrl+Shift+I"),
     ActionEntry("write_report", "Write report…", "Ctrl+Shift+R"),
     None,
-    ActionEntry("open_events", "Open events…", "Ctrl+E"),
-    ActionEntry("open_video", "Open video…", "Ctrl+Shift+E"),
-    ActionEntry("open_sequence", "Open sequence…", "Ctrl+Shift+O"),
+    ActionEntry("open_events", "Open events…", "Ctrl+E", below="Open input"),
+    ActionEntry("open_video", "Open video…", "Ctrl+Shift+E", below="Open input"),
+    ActionEntry("open_sequence", "Open sequence…", "Ctrl+Shift+O", below="Open input"),
     ActionEntry("settings", "Settings…", "Ctrl+,"),
     ActionEntry("run", "Run", "Ctrl+R"),
     ActionEntry("stop", "Stop", "Ctrl+."),
@@ -85,22 +88,22 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("confidence", "Underline how sure the model was", "C", below="Text"),
     ActionEntry("fold_rejected", "Fold rejected tokens", "X", below="Text"),
     ActionEntry("mark_differences", "Mark what the answers of A and B say otherwise", "Z", below="Text"),
-    ActionEntry("distributions", "Distributions…", "Ctrl+D"),
-    ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A"),
-    ActionEntry("training", "Training curves…", "Ctrl+Shift+T"),
-    ActionEntry("compare", "Compare…", "Ctrl+K"),
-    ActionEntry("torch_trace", "Torch trace…", "Ctrl+Alt+T"),
+    ActionEntry("distributions", "Distributions…", "Ctrl+D", below="Analysis"),
+    ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A", below="Analysis"),
+    ActionEntry("training", "Training curves…", "Ctrl+Shift+T", below="Analysis"),
+    ActionEntry("compare", "Compare…", "Ctrl+K", below="Analysis"),
+    ActionEntry("torch_trace", "Torch trace…", "Ctrl+Alt+T", below="Analysis"),
     ActionEntry("align_start", "Align at the start", "Alt+1", below="Runs A and B"),
     ActionEntry("align_first_token", "Align at the first token", "Alt+2", below="Runs A and B"),
     ActionEntry("align_span", "Align at the selected span", "Alt+3", below="Runs A and B"),
     ActionEntry("align_by", "Type an offset…", "Alt+4", below="Runs A and B"),
-    ActionEntry("queue", "Queue…", "Ctrl+J"),
+    ActionEntry("queue", "Queue…", "Ctrl+J", below="Long work"),
     *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
-    ActionEntry("link", "Link windows", "Ctrl+Alt+L"),
-    ActionEntry("theme", "Light or dark", "Ctrl+Shift+L"),
-    ActionEntry("larger", "Larger", "Ctrl++", below="Size of everything"),
-    ActionEntry("smaller", "Smaller", "Ctrl+-", below="Size of everything"),
-    ActionEntry("usual_size", "As usual (100 %)", "Ctrl+0", below="Size of everything"),
+    ActionEntry("link", "Link windows", "Ctrl+Alt+L", below=WINDOW),
+    ActionEntry("theme", "Light or dark", "Ctrl+Shift+L", below=WINDOW),
+    ActionEntry("larger", "Everything larger", "Ctrl++", below=WINDOW),
+    ActionEntry("smaller", "Everything smaller", "Ctrl+-", below=WINDOW),
+    ActionEntry("usual_size", "Everything as usual (100 %)", "Ctrl+0", below=WINDOW),
     ActionEntry("palette", "Find an action…", "Ctrl+Shift+P"),
     ActionEntry("find", "Find in the runs…", "/"),
     None,
@@ -181,9 +184,9 @@ class WindowActions(QObject):
 
     def gestures(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Every key and gesture in groups, for the key help."""
-        groups: dict[str, list[tuple[str, str]]] = {TIMELINE: [], "Window": []}
+        groups: dict[str, list[tuple[str, str]]] = {TIMELINE: [], WINDOW: []}
         for entry in ENTRIES:
             if entry is not None and entry.keys:
-                head = entry.below if entry.below in groups else "Window"
+                head = entry.below if entry.below in groups else WINDOW
                 groups[head].append((entry.keys, entry.text.rstrip("…")))
-        return [(TIMELINE, groups[TIMELINE]), ("Mouse", list(MOUSE)), ("Window", groups["Window"])]
+        return [(TIMELINE, groups[TIMELINE]), ("Mouse", list(MOUSE)), (WINDOW, groups[WINDOW])]

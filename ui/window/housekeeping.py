@@ -17,8 +17,9 @@ from ui.state.run_controller import RunController
 
 YOUNG_INTERVAL_MS = 500
 OLD_INTERVAL_MS = 30_000
-SWITCH_INTERVAL_S = 0.001
-"""How long the pump and the session writer may go on while the window waits for its turn (Python's own: 5 ms)."""
+SWITCH_INTERVAL_S = 0.0003
+"""How long the pump and the session writer may go on while the window waits for its turn (Python's own: 5 ms). A
+picture gives its turn away at every call of Qt's."""
 
 IMPORT_INTERVAL_MS = 40
 """Between two modules: people move the window meanwhile."""
@@ -35,6 +36,9 @@ MODULES = (
     "evprof.metrics.comparison.figures",
     "evprof.metrics.costs.two_clocks",
     "evprof.metrics.run_summary",
+    "ui.runs.range_details",
+    "ui.runs.run_summary",
+    "ui.runs.token_details",
     "concurrent.futures.thread",
     "evprof.loaders.content",
     "numpy.ma",

@@ -17,6 +17,7 @@ from evprof.core.run_info import FAILED
 from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
+from evprof.run.processes.giving_way import WINDOW
 from evprof.session.marks import MARKS, Mark
 from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
@@ -45,6 +46,7 @@ from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
+from ui.widgets.pace import Pace
 from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
@@ -58,6 +60,9 @@ from ui.work.requests import Requests, is_of_demo
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
+
+SOON_MS = 10
+"""After the first picture of a run on the timeline, all else follows."""
 
 
 class MainWindow(LateParts):
@@ -165,10 +170,8 @@ class MainWindow(LateParts):
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(1)
-        self._soon.timeout.connect(self._show_pair)
+        self._soon = Pace(SOON_MS, self._show_pair, self)
+        self._figures_soon = Pace(SOON_MS, self._show_figures, self)
         self.selection.runs_changed.connect(self._show_pair_soon)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.later("dialogs.offer_training"))
@@ -205,11 +208,12 @@ class MainWindow(LateParts):
     # Views.
 
     def _show_pair_soon(self, *_: object) -> None:
-        """When a run has just begun, the timeline changes now and all else in another turn of the event loop: one
-        picture of everything would hold the window up."""
+        """When a run has just begun, the timeline changes now and all else a moment later: one picture of everything
+        would hold the window up."""
         runs = [self.controller.run(run_id) for run_id in self.selection.runs]
         if self.controller.is_busy and any(run is not None and not run.info.is_over for run in runs):
-            self._soon.start()
+            self._soon.begin()
+            self._soon.note()
         else:
             self._show_pair()
 
@@ -219,7 +223,11 @@ class MainWindow(LateParts):
         self.pair.show_columns(a, b)
         if (shown := b or a) is not None:
             self._follow_sample(shown.run.info.sample)
-        self._show_figures()
+        if WINDOW.is_sparing:
+            self._figures_soon.begin()
+            self._figures_soon.note()
+        else:
+            self._show_figures()
 
     def _follow_sample(self, sample: Sample) -> None:
         """What a shown run looked at is what runs next, as far as it is listed; the question stays as it was typed."""
@@ -229,6 +237,7 @@ class MainWindow(LateParts):
 
     def _show_figures(self) -> None:
         """What the runs in the columns stand for, and what they are weighed against, may grow with every run's end."""
+        self._figures_soon.stop()
         runs = self.controller.runs
         a, b = columns_of(runs, self.selection.runs)
         of_cell = self.selection.of_cells

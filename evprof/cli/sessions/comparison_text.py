@@ -137,11 +137,16 @@ def signed_text(value: float | None, unit: str) -> str:
     return f"{'+' if value > 0 else '-'}{figure_text(abs(value), unit)}" if value else "0"
 
 
+_ROUNDED = 1e-9
+
+
 def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
     """`1.23x [1.20, 1.26]`; with more digits where two hide a small ratio or a narrow interval."""
     if ratio is None:
         return "n/a"
-    told = min((part for part in (abs(ratio), interval[1] - interval[0] if interval else 0) if part), default=1)
+    width = interval[1] - interval[0] if interval else 0.0
+    # Counts that are the same in every run have an interval as wide as a rounding error, which no digit can tell.
+    told = min((part for part in (abs(ratio), width) if part > _ROUNDED * abs(ratio)), default=1)
     digits = min(5, max(2, -math.floor(math.log10(told))))
     shown = f"{ratio:.{digits}f}x"
     return f"{shown} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else shown
@@ -155,21 +160,27 @@ def _print_rows(document: Document, labels: Sequence[str], out: Console) -> None
         return _lines(document, labels, chosen)
 
     for chosen in _fitting([index for index in range(len(labels)) if index != base], lines, out.width):
-        out.table(lines(chosen))
+        table = lines(chosen)
+        # A difference can be reckoned from its two values; a line that breaks in two cannot be read.
+        out.table(table if total_width(table) <= out.width else _lines(document, labels, chosen, has_differences=False))
         out.line()
     for note in dict.fromkeys(note for row in document["rows"] for note in row["notes"]):
         out.line(fill(f"note: {note}", out.width))
     out.line(fill(_MEANING, out.width))
 
 
-def _lines(document: Document, labels: Sequence[str], others: Sequence[int]) -> list[Cells]:
+def _lines(
+    document: Document, labels: Sequence[str], others: Sequence[int], *, has_differences: bool = True
+) -> list[Cells]:
     """A table of the baseline and some of the other columns; with `differences_only` of what differs in these."""
+    gap: Cells = [("", "")] * has_differences
     base, rows = _baseline(document), document["rows"]
     counts = [max(row["counts"][index] for row in rows) for index in range(len(labels))]
     head: list[Cells] = [[("", ""), (labels[base], "bold")], [("n", ""), (str(counts[base]), "")]]
     for index in others:
-        head[0] += [(labels[index], "bold"), ("difference", ""), ("ratio", ""), ("", "")]
-        head[1] += [(str(counts[index]), ""), ("", ""), ("", ""), ("", "")]
+        told: Cells = [("difference", "")] * has_differences
+        head[0] += [(labels[index], "bold"), *told, ("ratio", ""), ("", "")]
+        head[1] += [(str(counts[index]), ""), *gap, ("", ""), ("", "")]
     rows = [row for row in rows if any(row["counts"][index] for index in (base, *others))]
     if document["differences_only"]:
         rows = [row for row in rows if any(row["differs"][index] for index in others)]
@@ -177,26 +188,26 @@ def _lines(document: Document, labels: Sequence[str], others: Sequence[int]) -> 
         [
             (row["metric"], ""),
             _value(row, base, counts),
-            *(cell for index in others for cell in _cells(row, index, counts)),
+            *(cell for index in others for cell in _cells(row, index, counts, has_differences)),
         ]
         for row in rows
     ]
 
 
-def _cells(row: Document, index: int, counts: Sequence[int]) -> Cells:
-    """Value, difference, ratio and judgement of a column that is not the baseline."""
+def _cells(row: Document, index: int, counts: Sequence[int], has_differences: bool) -> Cells:
+    """Value, difference, ratio and judgement of a column that is not the baseline; the arrow ends the first of the two
+    in the middle."""
     word, style = _judgement(row, index)
     arrow = "" if not row["differs"][index] else MORE if row["delta"][index] > 0 else LESS
     interval = row["ci95"][index] if row["ci95"] else None
     paired = row["paired_counts"][index]
     # Where one of both lacks samples, the ratio is over fewer than the value.
     few = f" over {paired}" if paired is not None and paired < row["counts"][index] else ""
-    return [
-        _value(row, index, counts),
-        (f"{signed_text(row['delta'][index], row['unit'])} {arrow or ' '}", style),
-        (ratio_text(row["ratio"][index], interval) + few, style),
-        (word, style),
-    ]
+    ratio = ratio_text(row["ratio"][index], interval) + few
+    signed = signed_text(row["delta"][index], row["unit"])
+    change = (signed, ratio) if has_differences else (ratio,)
+    texts = (f"{change[0]} {arrow or ' '}", *change[1:], word)
+    return [_value(row, index, counts), *((text, style) for text in texts)]
 
 
 def _value(row: Document, index: int, counts: Sequence[int]) -> Piece:
@@ -248,7 +259,7 @@ def _answer_lines(diff: Document, base: str, label: str) -> list[str]:
     common = diff["common_words"]
     lines = []
     if diff["parting"] is not None:
-        after = f"after {common} word{'' if common == 1 else 's'} that both say"
+        after = f"after {common} word{'' if common == 1 else 's'} that both say" if common else "at the first word"
         lines.append(
             f"answers part {after}: {base} {_told(diff['parting']['a'])}, {label} {_told(diff['parting']['b'])}"
         )

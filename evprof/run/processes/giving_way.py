@@ -31,6 +31,8 @@ class GivingWay:
         self._starter: ThreadPoolExecutor | None = None
         self.is_lowered = False
         """Whether other threads go first; stays once it cannot be undone."""
+        self.is_sparing = False
+        """Whether the thread is to do less as well: what is measured needs the few cores there are."""
 
     def begin(self) -> None:
         """From now on others go first."""

@@ -307,7 +307,7 @@ class KeptOfRun(Mapping[str, Any]):
 _FETCHING = threading.RLock()
 
 
-_OF_ROWS = frozenset(RunLog(RunInfo(0, 0, 0, "", "")).__dict__) - {"info", "version"}
+_OF_ROWS = frozenset(RunLog(RunInfo(0, 0, 0, "", "")).__dict__) - {"info", "version", "_draining"}
 """What a run has only with its rows."""
 
 
@@ -367,8 +367,8 @@ class StoredRun(RunLog):
         for stream in recording.streams.values():
             for _, block in blocks_by_run(stream, 0, len(stream)):
                 loaded.take(*block)
-        for name, value in loaded.__dict__.items():
-            self.__dict__.setdefault(name, value)
+        for name in _OF_ROWS:
+            self.__dict__.setdefault(name, loaded.__dict__[name])
         self._runs.note_fetched(self)
         for sentence in problems:
             from evprof.session.reading import spoil  # it brings SQLite, which lists without stored runs need not

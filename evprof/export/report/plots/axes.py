@@ -12,13 +12,15 @@ _LARGE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 @dataclass(frozen=True)
 class Axis:
-    """Values `low`…`high` laid over `start`…`end` px (which may run backwards)."""
+    """Values `low`…`high` laid over `start`…`end` px (which may run backwards). `is_whole`: between whole numbers there
+    is nothing, such as between places in a draft."""
 
     low: float
     high: float
     start: float
     end: float
     is_log: bool = False
+    is_whole: bool = False
 
     def at(self, value: float) -> float:
         """Position of a value. What a logarithm does not know lies at the start."""
@@ -34,6 +36,9 @@ class Axis:
         """Round values at least about `spacing_px` apart, within the axis."""
         most = max(2, int(abs(self.end - self.start) / spacing_px))
         found = _log_ticks(self.low, self.high, most) if self.is_log else linear_ticks(self.low, self.high, most)
+        whole = [value for value in found if value == int(value)]
+        if self.is_whole and len(whole) > 1:
+            found = whole
         slack = 1e-9 * (self.high - self.low)
         return [value for value in found if self.low - slack <= value <= self.high + slack]
 
@@ -55,7 +60,8 @@ def fitted_axis(
     if from_zero and low >= 0:
         low = 0.0
     room = 0.06 * (high - low) or abs(high) * 0.1 or 1.0
-    return Axis(low if low == 0 else low - room, high + room, start, end)
+    is_whole = all(value == int(value) for value in known)
+    return Axis(low if low == 0 else low - room, high + room, start, end, is_whole=is_whole)
 
 
 def linear_ticks(low: float, high: float, most: int) -> list[float]:
