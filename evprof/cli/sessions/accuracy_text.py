@@ -66,6 +66,7 @@ def mcnemar_line(found: Document, base: str, label: str) -> str:
     """What McNemar's test says of a column and the baseline."""
     said = (
         f"right answers in {count_text(found['pairs'], 'pair')}: both {found['both']}, only {base} "
-        f"{found['only_baseline']}, only {label} {found['only_other']}, neither {found['neither']}; McNemar's exact p = {found['exact_p']:.3g}"
+        f"{found['only_baseline']}, only {label} {found['only_other']}, neither {found['neither']}; McNemar's exact "
+        f"p = {found['exact_p']:.3g}"
     )
     return said + (f", χ² = {found['chi2']:.3g}, p = {found['chi2_p']:.3g}" if found["chi2"] is not None else "")
