@@ -128,7 +128,7 @@ def why_no_manifest(path: str | Path) -> str:
     form = text_format(head)
     first = None if form is None else first_row(head, form)
     if first is None:
-        return "is an empty list of samples; give it rows" if form == JSON and not head.strip(b"[] \r\n\t") else ""
+        return "is an empty list of samples; give it rows." if form == JSON and not head.strip(b"[] \r\n\t") else ""
     guesses = (nearest(column_name(key), HALVES) for key in first)
     guess = next((name for name in guesses if name), None)
     if guess is None and not known_columns(first):
