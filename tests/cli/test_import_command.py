@@ -101,3 +101,18 @@ def test_a_report_over_nothing_but_errors_is_refused_with_them(
     assert "none of 2 runs" in outcome.errors
     assert "CUDA out of memory" in outcome.errors
     assert not (tmp_path / "report.md").exists()
+
+
+def test_answers_that_a_file_does_not_tell_part_nowhere(evprof: Evprof, tmp_path: Path) -> None:
+    told: dict[str, Any] = {
+        **{"model_id": "m", "completed": 1, "request_throughput": 1.0, "duration": 1.0, "errors": [""]},
+        **{"input_lens": [10], "output_lens": [3], "ttfts": [0.1], "itls": [[0.01, 0.01]], "latencies": [0.12]},
+    }
+    told |= {"total_input_tokens": 10, "total_output_tokens": 3}
+    (tmp_path / "a.json").write_text(json.dumps(told | {"generated_texts": ["one two three"]}))
+    (tmp_path / "b.json").write_text(json.dumps(told | {"generated_texts": [""]}))
+    session = tmp_path / "s.evprof"
+    assert evprof("import", tmp_path / "a.json", tmp_path / "b.json", "-o", session).code == 0
+    document = evprof("compare", session, "--json").document
+    assert document["text_diff"] is None
+    assert "answers part" not in evprof("compare", session).output
