@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
@@ -41,6 +40,10 @@ class Inspector(QWidget):
         self._themes = themes
         self._sections: list[DetailSection] = []
         self._later = Pace(INTERVAL_MS, self._fill, self)
+        self._sight = QTimer(self)  # once it is laid out: in a low window it stands below everything else
+        self._sight.setSingleShot(True)
+        self._sight.setInterval(0)
+        self._sight.timeout.connect(self._come_into_sight)
         self._is_range = False
         self._known: dict[tuple[int, str], Track] = {}
         self.tracks: Callable[[], Sequence[Track]] = self._own_tracks
@@ -89,8 +92,10 @@ class Inspector(QWidget):
         else:
             self._fill()
         if chosen is not None:
-            # Once it is laid out: in a low window it stands below everything else.
-            QTimer.singleShot(0, self, partial(bring_into_sight, self))
+            self._sight.start()
+
+    def _come_into_sight(self) -> None:
+        bring_into_sight(self)
 
     def _show_runs(self, *_: object) -> None:
         """Other runs; while one goes on the figures follow a moment later, for everything else changes now."""
