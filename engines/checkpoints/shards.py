@@ -162,7 +162,9 @@ def _stored(name: str, path: Path, entry: dict[str, Any], data_start: int) -> St
         raise ValueError(name)
     if kind not in _TORCH_OF:
         raise UserError(f"{path}: the tensor '{name}' is of type {kind[:20]}, which evprof cannot read.")
-    start, stop = (int(offset) for offset in entry["data_offsets"])
+    start, stop = entry["data_offsets"]
+    if type(start) is not int or type(stop) is not int:
+        raise ValueError(name)
     dtype = _TORCH_OF[kind]
     tensor = StoredTensor(name, path, shape, str(dtype).removeprefix("torch."), stop - start, data_start + start)
     if tensor.count * dtype.itemsize != tensor.nbytes:

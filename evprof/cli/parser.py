@@ -20,6 +20,10 @@ class CommandExample:
     sentence: str
 
 
+_MUST_BE: dict[Any, str] = {int: "a whole number", float: "a number"}
+"""What a word must be that is read as a number."""
+
+
 class CommandParser(argparse.ArgumentParser):
     """argparse, except that wrong usage is one sentence with the nearest name and the way to the help."""
 
@@ -44,6 +48,14 @@ class CommandParser(argparse.ArgumentParser):
     def option_names(self) -> list[str]:
         """Every option that may be typed."""
         return [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in _MUST_BE:
+                raise
+            raise argparse.ArgumentError(action, f"must be {_MUST_BE[action.type]}, not '{arg_string}'") from None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:

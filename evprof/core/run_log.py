@@ -6,6 +6,7 @@ The window, the metrics and the exports all read it; it knows no toolkit, file o
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
@@ -70,7 +71,8 @@ class RunLog:
         self.version = 0
         self._draining = threading.RLock()
         self._blocks: dict[str, list[RowBlock]] = {}
-        self._counts: dict[str, int] = {}
+        self._ends: dict[str, list[int]] = {}
+        """How many rows each block ends after: runs that go on side by side have very many."""
         self._own: dict[str, Stream] = {}
         """Rows that were handed over one by one."""
         self._taken: dict[str, int] = {}
@@ -185,12 +187,12 @@ class RunLog:
 
     def blocks(self, stream: str, since: int = 0) -> list[RowBlock]:
         """Where the rows of a stream lie, from the row `since` of this run on."""
-        found = []
+        since = max(since, 0)
         with self._draining:
-            for block in self._blocks.get(stream, ()):
-                if since < block.size:
-                    found.append(block.after(max(since, 0)))
-                since -= block.size
+            blocks, ends = self._blocks.get(stream, []), self._ends.get(stream, [])
+            found = blocks[bisect_right(ends, since) :]
+            if found:
+                found[0] = found[0].after(since - (ends[-len(found)] - found[0].size))
         return found
 
     def answer_column(self, name: str) -> Ints:
@@ -216,7 +218,8 @@ class RunLog:
 
     def count(self, stream: str) -> int:
         """How many rows of a stream this run has."""
-        return self._counts.get(stream, 0)
+        ends = self._ends.get(stream)
+        return ends[-1] if ends else 0
 
     def has_spans(self) -> bool:
         """Whether anything was measured yet."""
@@ -312,12 +315,13 @@ class RunLog:
     def take(self, stream: Stream, start: int, stop: int) -> None:
         """Takes rows start…stop-1 of a stream in, all of this run."""
         with self._draining:
-            blocks = self._blocks.setdefault(stream.name, [])
+            blocks, ends = self._blocks.setdefault(stream.name, []), self._ends.setdefault(stream.name, [])
+            count = self.count(stream.name) + stop - start
             if blocks and blocks[-1].stream is stream and blocks[-1].stop == start:
-                blocks[-1] = RowBlock(stream, blocks[-1].start, stop)
+                blocks[-1], ends[-1] = RowBlock(stream, blocks[-1].start, stop), count
             else:
                 blocks.append(RowBlock(stream, start, stop))
-            self._counts[stream.name] = self._counts.get(stream.name, 0) + stop - start
+                ends.append(count)
             self.version += stop - start
 
     def _drain(self, name: str) -> None:

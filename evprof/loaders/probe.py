@@ -11,7 +11,7 @@ from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of, format_titles
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.legacy.family import is_legacy
-from evprof.loaders.manifests.manifest import is_manifest
+from evprof.loaders.manifests.manifest import is_manifest, why_no_manifest
 from evprof.loaders.paths import first_bytes, opened_file
 from evprof.loaders.pictures.drawn import is_event_frame
 from evprof.loaders.pictures.frame_folder import frame_paths, is_frame_set
@@ -35,6 +35,9 @@ def accepted() -> str:
 
 
 _VIDEO_SUFFIXES = frozenset({".avi", ".h264", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv"})
+
+_LIST_SUFFIXES = frozenset({".csv", ".jsonl", ".tsv"})
+"""Names of which a complaint about columns is of more use than a list of everything that is accepted."""
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
@@ -77,6 +80,8 @@ def _video_kind(path: Path) -> str:
             raise
         if path.suffix.lower() in (".npy", ".npz"):
             read_events(path)
+        if path.suffix.lower() in _LIST_SUFFIXES and (why := why_no_manifest(path)):
+            raise UserError(f"{path}: {why}") from None
         raise UserError(f"{path}: is of no known kind; accepted are {accepted()}.") from None
 
 

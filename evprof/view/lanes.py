@@ -38,8 +38,6 @@ RUNNING, PROVISIONAL, SETTLED = span_columns.RUNNING, span_columns.ENDED, span_c
 ORIGINS = (ORIGIN_TARGET, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT)
 """Origin names by the code used in token tables."""
 
-_NO_ROWS: Ints = np.empty(0, dtype=np.int64)
-
 _MOST_LISTS = 32
 """Lists of rows that wait to be measured; more become one."""
 
@@ -75,7 +73,7 @@ class SpanTable:
         self.names: list[str] = []
         """Names of spans and stages by code; grows."""
 
-        self._running: Ints = _NO_ROWS
+        self._running: Ints = np.empty(0, dtype=np.int64)
         self._news: list[Ints] = []
         """Rows that are not yet shown as they are."""
 

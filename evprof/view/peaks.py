@@ -19,7 +19,6 @@ Floats: TypeAlias = "npt.NDArray[np.float64]"
 _Steps: TypeAlias = "npt.NDArray[np.int8]"
 
 _BLOCK = 16
-_NO_BLOCKS: Ints = np.empty(0, dtype=np.int64)
 
 _NEAR, _MOST_STRETCHES = 8, 16
 """Changed blocks with fewer others between them are taken together, and all of them where there are many stretches."""
@@ -42,7 +41,7 @@ class Peaks:
     def update(self, values: Floats, changed: Ints | None = None) -> Peaks:
         """Takes in a column that may be longer than before; of its old rows only `changed` ones, in order, differ."""
         before, self.values = len(self.values), values
-        blocks = np.arange(before // _BLOCK, -(-len(values) // _BLOCK)) if len(values) > before else _NO_BLOCKS
+        blocks = np.arange(before // _BLOCK, -(-len(values) // _BLOCK) if len(values) > before else 0)
         if changed is not None and len(changed):
             blocks = together([distinct(changed // _BLOCK).values, blocks])
         if len(blocks):
@@ -103,8 +102,11 @@ class Peaks:
             left = np.where(is_long, self._runs.take(at), head)
             right = np.where(is_long, self._runs.take(at + whole - (1 << level), mode="clip"), head)
         # In order of their rows: of equal values the first counts.
-        found = np.stack([head, left, right, tail])
-        best = found[np.argmax(self.values[found], axis=0), np.arange(len(firsts))]
+        best, value = head, self.values[head]
+        for other in (left, right, tail) if left is not head else (tail,):
+            found = self.values[other]
+            best = np.where(found > value, other, best)
+            value = np.maximum(value, found)
         if (is_short := whole < 0).any():
             best = np.where(is_short, np.where(head <= lasts, head, tail), best)
             rest = np.flatnonzero((head > lasts) & (tail < firsts))

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,11 @@ def suite(scripted: None, inputs: tuple[Path, Path], tmp_path: Path) -> Suite:
         return path
 
     return make
+
+
+def test_one_sample_is_no_plural(suite: Suite, evprof: Any) -> None:
+    found = evprof("compare", suite("one.evprof", samples=1, repeats=2))
+    assert "(mean of 1 sample that both measured)" in found.output
 
 
 def digest(path: Path) -> str:

@@ -161,7 +161,7 @@ def test_settings_are_the_commands_own() -> None:
         ({"output_file": "x"}, TypeError, "no setting"),
         ({"gamma": 0}, evprof.UserError, "--gamma must be at least 1, not 0"),
         ({"mode": "speculativ"}, evprof.UserError, "did you mean speculative"),
-        ({"max_new_tokens": "many"}, evprof.UserError, "invalid int value"),
+        ({"max_new_tokens": "many"}, evprof.UserError, "must be a whole number, not 'many'"),
         ({"nvtx": 1}, evprof.UserError, "nvtx is True or False, not 1"),
         ({"events": "missing.npy"}, evprof.UserError, "there is no file or folder"),
         ({"draft": "evprof-tiny-evntgpt"}, evprof.UserError, "did you mean evprof-tiny-eventgpt"),

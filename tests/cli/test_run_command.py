@@ -187,7 +187,7 @@ REFUSED = [
     (["--video", "VIDEO", "--mode", "side-by-side"], "needs an event recording"),
     (["--mode", "parallel-prefill", "--hidden-tokens=-1"], "--hidden-tokens must be 0 or more"),
     (["--draft-quant", "int3"], "--draft-quant: 'int3' is none of"),
-    (["--max-new-tokens", "0"], "--max-new-tokens must be at least 1"),
+    (["--max-new-tokens", "0"], "--max-new-tokens must lie from 1 to"),
     (["--temperature", "-1"], "--temperature"),
     (["--top-p", "0"], "--top-p"),
     (["--gamma", "0"], "--gamma"),

@@ -73,6 +73,10 @@ def slips(room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     Path("bad.toml").write_text("axes = [")
     Path("grid.toml").write_text("[axes]\nframes = [1]\n")
     Path("typo.json").write_text('{"axes": {"framse": [1]}}')
+    Path("empty.csv").touch()
+    Path("empty.json").write_text("[]\n")
+    Path("columns.csv").write_text("name,evnts,vido\na,a.npy,a.mp4\n")
+    Path("halves.csv").write_text("name,prompt\na,What?\n")
     Path("text.csv").write_text("some text\nwith lines\n")
     Path("list.csv").write_text("events,prompt\na.npy,What?\n")
 
@@ -264,6 +268,10 @@ def test_a_suite_keeps_its_order_when_it_is_resumed(evprof: Evprof, room: FakeRo
         (["bad.toml", "-o", "out"], 1, "cannot be read as TOML"),
         (["grid.toml", "-o", "out", "--suite", "stages"], 2, "is a suite itself"),
         (["text.csv", "-o", "out"], 2, "neither a suite"),
+        (["empty.csv", "-o", "out"], 1, "the file is empty"),
+        (["empty.json", "-o", "out"], 1, "is an empty list of samples"),
+        (["columns.csv", "-o", "out"], 1, "among name, evnts, vido; did you mean events?"),
+        (["halves.csv", "-o", "out"], 1, "among name, prompt; a list of samples needs one of them."),
         (["list.csv", "-o", "out", "--suite", "stage"], 2, "--suite must be one of"),
         (["typo.json", "-o", "out"], 2, "did you mean frames"),
     ],

@@ -114,6 +114,12 @@ def test_what_is_no_trace_is_a_sentence(evprof: Any, trace: Path, content: bytes
     assert found.errors.count("\n") == 1
 
 
+def test_a_file_of_another_kind_is_not_called_damaged(evprof: Any, trace: Path) -> None:
+    trace.write_bytes(b"name,events,video\n")
+    found = evprof("trace", trace)
+    assert found.errors == f"evprof: {trace}: is no JSON, so it is no torch trace; name a *.pt.trace.json[.gz] file.\n"
+
+
 def test_slips(evprof: Any, trace: Path) -> None:
     assert evprof("trace", trace, "--rows", "0").code == 2
     assert evprof("trace", trace.parent / "none.json").code == 1

@@ -202,3 +202,25 @@ def test_a_log_that_is_read_through_does_not_hold_up_another_one() -> None:
     assert not is_held_up
     assert windows.count("tokens") == 2
     assert [token.piece for token in writers.tokens] == [" a"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 2), st.integers(1, 4)), max_size=20), st.integers(-1, 30))
+def test_rows_from_any_on_are_found_among_those_of_runs_that_take_turns(
+    pieces: list[tuple[int, int]], since: int
+) -> None:
+    recording = RecordLog()
+    for run_id in (1, 2):
+        recording.post(RunStarted(run_id, info(run_id)))
+    book = RunBook(recording)
+    told: dict[int, list[int]] = {1: [], 2: []}
+    for place, (run_id, count) in enumerate(pieces):
+        told[run_id] += [100 * place + number for number in range(count)]
+        recording.extend("kv", [(run_id, TARGET, 100 * place + number, 0, 0) for number in range(count)])
+        if place % 3 == 0:
+            book.update()
+    book.update()
+    for run_id, moments in told.items():
+        run = book.runs[run_id]
+        assert run.count("kv") == len(moments)
+        found = [t_ns for block in run.blocks("kv", since) for t_ns in block.column("t_ns").tolist()]
+        assert found == moments[max(since, 0) :]

@@ -224,6 +224,11 @@ HEADERS: dict[str, tuple[bytes, str]] = {
     "long name": (with_header({"a" * 5000: entry(0, 8, [2])}), "too long to be a weight's"),
     "a truth as size": (with_header({"a": entry(0, 8, [True, 2])}), "unreadable"),
     "part of a size": (with_header({"a": entry(0, 8, [2.5])}), "unreadable"),
+    "endless offset": (
+        with_header(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,1e999]}}'),
+        "unreadable",
+    ),
+    "half an offset": (with_header({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0.5, 8.5]}}), "unreadable"),
     "unknown type": (with_header({"a": entry(0, 8, [2], "F4")}), "type F4"),
 }
 

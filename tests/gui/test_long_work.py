@@ -168,7 +168,7 @@ def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
     assert "draft proposes" in gamma.help
     words = suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "2"})
     assert check(words) == ""
-    assert "invalid int value" in check(suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "two"}))
+    assert "must be a whole number" in check(suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "two"}))
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])

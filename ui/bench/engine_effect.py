@@ -40,7 +40,8 @@ GRACE_S = 120.0
 """How long a request may take, and the engine's start."""
 
 TURN_S = 0.2
-"""How long the window works or sleeps: two looks at the recording where it looks most seldom."""
+"""How long the window works or sleeps: in both together even a window that looks most seldom is due for a look, so that
+each turn of work begins with one."""
 
 _MOST_ANSWERS = 100
 _UNANSWERED = "the window's effect on the engine was not measured: the engine does not answer here"

@@ -81,10 +81,8 @@ class Theme:
         return QColor(_readable(color.name(), ground.name(), self.text.name()))
 
     def alpha(self, color: QColor, opacity: float) -> QColor:
-        """The same colour, see-through: `opacity` 0…1."""
-        softened = QColor(color)
-        softened.setAlphaF(opacity)
-        return softened
+        """The same colour, see-through: `opacity` 0…1. Made once and shared: it is not to be changed."""
+        return _softened(color.rgba(), opacity)
 
     def font(self, size_px: float = BASE_PX, weight: int = 400) -> QFont:
         """The window's sans with tabular figures, at a size in logical px."""
@@ -207,6 +205,13 @@ def _line(size_px: float, weight: int) -> tuple[QFont, float]:
 @lru_cache(maxsize=2_000)
 def _text_width(text: str, size_px: float, weight: int) -> float:
     return QFontMetricsF(_font(size_px, weight)).horizontalAdvance(text)
+
+
+@lru_cache(maxsize=500)
+def _softened(rgba: int, opacity: float) -> QColor:
+    softened = QColor.fromRgba(rgba)
+    softened.setAlphaF(opacity)
+    return softened
 
 
 _ink = lru_cache(maxsize=100)(colors.ink_on)

@@ -49,6 +49,34 @@ def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: floa
     return upper, lower
 
 
+def pixel_edges(line: tuple[Floats, Floats], end: float, columns: int, per_px: float, width_px: float) -> Edges | None:
+    """`line_edges` of a line (x, y) with two points on each whole px, whose last height holds until `end`; None where
+    it has others, or none on some px, or pixels are no whole part of a px."""
+    x, y = line
+    parts = round(per_px)
+    if parts != per_px or len(x) % 2:
+        return None
+    left = 2 * int(x[::2].searchsorted(0.0))
+    at, first, second = x[left::2], y[left::2], y[left + 1 :: 2]
+    if not len(at) or (left and at[0] != 0) or at[-1] - at[0] != len(at) - 1:
+        return None
+    after = np.concatenate([first[1:], second[-1:]])
+    edges = np.empty((2, columns))
+    begin, stop = min(int(at[0]) * parts, columns), min(int(at[0] + len(at)) * parts, columns)
+    for part in range(parts):
+        here = second + (after - second) * (part / parts) if part else second
+        there = after if part + 1 == parts else second + (after - second) * ((part + 1) / parts)
+        held = edges[:, begin + part : stop : parts]
+        for extreme, found in zip((np.minimum, np.maximum), held, strict=True):
+            lines = extreme(here, there)
+            found[:] = (lines if part else extreme(lines, first))[: len(found)]
+    edges[:, stop:] = second[-1]
+    edges[0] -= width_px / 2
+    edges[1] += width_px / 2
+    edges[:, :begin] = edges[:, max(0, int(np.ceil(max(end, float(at[-1])) * per_px))) :] = np.nan
+    return edges[0], edges[1]
+
+
 def stem_edges(x: Floats, tops: Floats, floor: float, columns: int, per_px: float) -> Edges:
     """Stems of 1 px from `floor` up, their left edges at `x`."""
     upper = np.full(columns, np.nan)
@@ -75,7 +103,8 @@ def paint_columns(
         return
     # Only the rows between the highest and the lowest end are different from column to column.
     begin, end = int(seen[0]), int(seen[-1]) + 1
-    low, high = max(0, int(first[seen].min())), min(int(last[seen].max()) + 1, height)
+    lowest = last if len(seen) == len(last) else last[seen]
+    low, high = max(0, int(first.min())), min(int(lowest.max()) + 1, height)
     depth = floor * per_px
     if ground and end - begin == len(seen):
         _paint_ground(painter, (begin, end), (max(high, 0), min(depth, height)), per_px, (color, ground))
@@ -84,7 +113,9 @@ def paint_columns(
     if high <= low:
         return
     rows, shades = np.arange(low, high, dtype=np.int16)[:, None], _shades(color.rgba())
-    pixels, below, is_line, is_after = _ROOM.arrays(len(rows), len(first))
+    # One row more on both sides takes what ends beyond the picture.
+    room = _ROOM.arrays(len(rows) + 2, len(first))
+    pixels, below, is_line, is_after = (kept[1:-1] for kept in room)
     np.greater_equal(rows, last, out=is_after)
     np.bitwise_xor(np.greater(rows, first, out=is_line), is_after, out=is_line)
     np.multiply(is_line, shades[255], out=pixels)
@@ -98,9 +129,9 @@ def paint_columns(
     if ground:
         beneath = np.maximum(np.minimum(cut + 1, np.float32(depth)) - np.maximum(cut, lower), 0)
         share += (1 - share) * beneath * np.float32(ground)
-    for at, told in zip((first, last), shades[(share * 255 + 0.5).astype(np.uint8)], strict=True):
-        places = ((at >= low) & (at < high)).nonzero()[0]
-        pixels[at[places] - low, places] = told[places]
+    at = np.clip(cut, low - 1, high, dtype=np.float64) - (low - 1)
+    places = (at * len(first) + np.arange(len(first))).astype(np.intp)
+    room[0].reshape(-1)[places] = shades[(share * 255 + 0.5).astype(np.uint8)]
     image = QImage(pixels.data, len(first), len(rows), pixels.strides[0], QImage.Format.Format_ARGB32_Premultiplied)
     image.setDevicePixelRatio(per_px)
     painter.drawImage(QPointF(0, low / per_px), image)
@@ -158,9 +189,11 @@ def paint_bars(
     left, wide = np.zeros(len(x0) + 1), np.zeros(len(x0) + 1)
     left[1:], wide[1:] = x0, widths
     np.minimum(wide[1:-1], x0[1:] - x0[:-1], out=wide[1:-1])
-    paints = np.zeros((4, len(left)))
-    for color, own in looks:
-        paints[:, 1:][:, own] = np.array([color.blueF(), color.greenF(), color.redF(), 1.0])[:, None]
+    palette, look_of = np.zeros((4, len(looks) + 1)), np.zeros(len(left), dtype=np.intp)
+    for place, (color, own) in enumerate(looks, start=1):
+        palette[:, place] = color.blueF(), color.greenF(), color.redF(), 1.0
+        look_of[1:][own] = place
+    paints = palette.take(look_of, axis=1)
     borders = room.left() + np.arange(int(np.ceil(room.width() * per_px)) + 1) / per_px
     at = x0.searchsorted(borders, side="right")
     # How much of each colour lies left of a border: that of all bars up to its own, less what of that is right of it.

@@ -102,6 +102,7 @@ class DeltaLane(Lane):
         """A row for each stage."""
         if not self._deltas:
             self.paint_hint(painter, "Stages that both runs have ended are compared here.")
+        painter.setFont(self.scene.theme.font(_LABEL_PX, 500))
         for place, delta in enumerate(self._deltas):
             bars = self._bars(delta)
             if bars is not None:
@@ -123,7 +124,6 @@ class DeltaLane(Lane):
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(color, 1))
             painter.drawRect(piece.adjusted(0, 0.5, -1, -0.5))
-        painter.setFont(theme.font(_LABEL_PX, 500))
         width_of = partial(theme.text_width, size_px=_LABEL_PX, weight=500)
         right = self.canvas_width - 8
         text = widest_that_fits(self._wordings[delta.stage], max(right - longer - 8, left - 16), width_of)

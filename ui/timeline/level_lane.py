@@ -17,7 +17,7 @@ from evprof.view.lanes import News
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
-from ui.timeline.column_picture import line_edges, paint_columns, pixels_per_px
+from ui.timeline.column_picture import line_edges, paint_columns, pixel_edges, pixels_per_px
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
@@ -135,12 +135,16 @@ class LevelLane(Lane):
         if not len(x):
             return
         floor = self.height() - _BOTTOM
-        end = min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px)
-        x, levels = _longer(x, max(end, float(x[-1]))), _longer(levels, levels[-1])
-        x, y = thinned(x, floor - levels / top * (floor - self.top_px))
-        if not one.is_dashed and len(x) > _FEW_POINTS:
-            per_px = pixels_per_px(painter)
-            edges = line_edges(x, y, int(np.ceil(self.canvas_width * per_px)), per_px, _LINE_PX)
+        y = floor - levels / top * (floor - self.top_px)
+        end = max(min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px), float(x[-1]))
+        per_px = pixels_per_px(painter)
+        columns = int(np.ceil(self.canvas_width * per_px))
+        edges = None if one.is_dashed else pixel_edges((x, y), end, columns, per_px, _LINE_PX)
+        if edges is None:
+            x, y = thinned(_longer(x, end), _longer(y, y[-1]))
+        if edges is None and not one.is_dashed and len(x) > _FEW_POINTS:
+            edges = line_edges(x, y, columns, per_px, _LINE_PX)
+        if edges is not None:
             paint_columns(painter, edges, self.height(), one.color, ground=one.ground, floor=floor)
             return
         if not one.is_dashed:

@@ -37,8 +37,8 @@ def collect(options: argparse.Namespace, console: Console) -> int:
         end = _carry_out(samples, settings, options, cluster=cluster, progress=progress, stop=stop)
     if not console.is_json:
         console.print(
-            f"{end.examples:,} examples ({end.tokens:,} answer tokens) in {count_text(end.shards, 'shard')}, "
-            f"{end.bytes / 2**20:.1f} MiB: {options.output}"
+            f"{count_text(end.examples, 'example')} ({count_text(end.tokens, 'answer token')}) in "
+            f"{count_text(end.shards, 'shard')}, {end.bytes / 2**20:.1f} MiB: {options.output}"
         )
         if end.repeated:
             console.note(f"{end.repeated} rows have the content and the question of another and were left out.")

@@ -17,6 +17,7 @@ from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import CANCELLED, Cancelled, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.sample import Sample
+from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import option_words
 from evprof.run.demo import BUNDLED_DRAFT
@@ -212,8 +213,8 @@ def tell_figures(evaluated: Evaluated, console: Console) -> None:
 
     adapter, found = evaluated.adapter, evaluated.figures
     console.print(
-        f"{adapter.name} ({adapter.kind}) on {found['samples']} held-out samples, {found['repeat']} pairs of runs "
-        f"each, {found['device']}, {found['dtype']}"
+        f"{adapter.name} ({adapter.kind}) on {count_text(found['samples'], 'held-out sample')}, "
+        f"{count_text(found['repeat'], 'pair')} of runs each, {found['device']}, {found['dtype']}"
     )
     console.table([("", "value"), *((name, text) for name, text in evaluation_rows(found) if text is not None)])
     if pair := pair_evaluation(adapter.target, adapter.draft):

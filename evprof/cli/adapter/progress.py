@@ -37,7 +37,8 @@ class TrainProgress(Progress):
     def begin(self, kind: str, curves: Any, parameters: int) -> None:
         """Training begins."""
         sizes = f"{parameters:,} parameters" if parameters else "counted, nothing to train"
-        self.say(f"training {kind}: {curves.examples:,} examples, {curves.validation_examples:,} held back, {sizes}")
+        examples = f"{count_text(curves.examples, 'example')}, {curves.validation_examples:,} held back"
+        self.say(f"training {kind}: {examples}, {sizes}")
         self.start(0)
 
     def step(self, step: int, steps: int, loss: float) -> None:

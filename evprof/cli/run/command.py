@@ -66,7 +66,7 @@ class RunCommand(Command):
         """Carries the request out; the exit code follows the status of its runs."""
         from evprof.cli.preflight import request as preflight
         from evprof.cli.run.batches import batch_sizes, measure_batches
-        from evprof.cli.run.options import request_of
+        from evprof.cli.run.options import idle_sentences, request_of
         from evprof.cli.run.recorded_session import (
             RecordedSession,
             check_place,
@@ -81,6 +81,8 @@ class RunCommand(Command):
         if options.output is not None:
             check_place(options.output)
         preflight.check_request(request)
+        for sentence in idle_sentences(options, request):
+            console.warn(sentence)
         if options.output is None:
             tidy_autosaved(console)
         path = options.output or default_session_path()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evprof.cli.command import add_sessions_option, add_timeout_option
 from evprof.cli.sample_options import add_part_options, check_least, existing, option_of, us_of
-from evprof.cli.setting_options import add_pair_options, add_setting, choice_of, settings_of
+from evprof.cli.setting_options import add_pair_options, add_setting, choice_of, given_settings, settings_of
 from evprof.core.errors import USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import OF_MEASURING, RunRequest, TraceSettings
@@ -16,6 +16,8 @@ from evprof.core.sample import Sample, clip_name
 from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES, SIDE_BY_SIDE, SPECULATIVE, mode_of
+from evprof.core.vocabulary.setting import Situation
+from evprof.core.vocabulary.settings import SETTINGS, counts
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
 
@@ -181,6 +183,13 @@ def request_of(options: argparse.Namespace) -> RunRequest:
 
         check_gpu(request)
     return request
+
+
+def idle_sentences(options: argparse.Namespace, request: RunRequest) -> list[str]:
+    """Of every setting that was typed and changes nothing in this run: its option, and why."""
+    here = Situation(request.mode, request.settings.flat(), keeps_roles=True)
+    told = {SETTINGS[key].flag: counts(key, here) for key in given_settings(options)}
+    return [f"{flag} changes nothing here: {why}" for flag, why in told.items() if why]
 
 
 def _model(options: argparse.Namespace, role: str) -> ModelChoice:

@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from evprof.cli.terminal.console import Console
+from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import SCORING_RULES
 
@@ -64,7 +65,8 @@ def rate_text(found: Document | None) -> str:
 def mcnemar_line(found: Document, base: str, label: str) -> str:
     """What McNemar's test says of a column and the baseline."""
     said = (
-        f"right answers in {found['pairs']} pairs: both {found['both']}, only {base} {found['only_baseline']}, only "
-        f"{label} {found['only_other']}, neither {found['neither']}; McNemar's exact p = {found['exact_p']:.3g}"
+        f"right answers in {count_text(found['pairs'], 'pair')}: both {found['both']}, only {base} "
+        f"{found['only_baseline']}, only {label} {found['only_other']}, neither {found['neither']}; McNemar's exact "
+        f"p = {found['exact_p']:.3g}"
     )
     return said + (f", χ² = {found['chi2']:.3g}, p = {found['chi2_p']:.3g}" if found["chi2"] is not None else "")

@@ -10,7 +10,7 @@ from typing import Any
 
 from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
 from evprof.cli.terminal.console import Console, Piece, total_width
-from evprof.core.units import amount_text, bytes_text, ms_text
+from evprof.core.units import amount_text, bytes_text, count_text, ms_text
 
 BAR = 24
 """Letters of the longest bar."""
@@ -233,7 +233,9 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
     parts = sorted(pair["contributions"], key=lambda part: -abs(part["delta_ms"]))
     if parts:
         out.line()
-        how = "" if pair["samples"] is None else f" (mean of {pair['samples']} samples that both measured)"
+        how = (
+            "" if pair["samples"] is None else f" (mean of {count_text(pair['samples'], 'sample')} that both measured)"
+        )
         out.line(f"where the difference of {label} from {base} comes from{how}:")
         out.table(_bars(parts))
     found = pair["generation"]

@@ -13,6 +13,7 @@ from evprof.cli.sessions.export import run_numbers
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
 from evprof.core.errors import USAGE, UserError
+from evprof.core.units import count_text
 
 if TYPE_CHECKING:
     from evprof.core.run_info import RunInfo
@@ -72,7 +73,7 @@ class FilmCommand(Command):
                 progress.reach(done)
 
             count = write_film(columns, options.output, seconds=options.seconds, reached=reached, stop=stop)
-        console.note(f"saved {options.output} ({count} pictures)")
+        console.note(f"saved {options.output} ({count_text(count, 'picture')})")
         return 0
 
 

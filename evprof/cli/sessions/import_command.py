@@ -10,7 +10,7 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.units import ms_text
+from evprof.core.units import count_text, ms_text
 
 if TYPE_CHECKING:
     from evprof.run.legacy_import import ImportedFile
@@ -74,12 +74,12 @@ class ImportCommand(Command):
 
 
 def _print_file(file: ImportedFile, console: Console) -> None:
-    counts = [f"{file.rows} rows", f"{file.runs} runs"] if file.runs else ["statistics and no runs"]
+    counts = [count_text(file.rows, "row"), count_text(file.runs, "run")] if file.runs else ["statistics and no runs"]
     counts += [f"{file.failed} failed"] if file.failed else []
     counts += [f"{file.warmups} warm-up"] if file.warmups else []
     console.print(f"{file.path}: {file.family}, {', '.join(counts)}, {ms_text(file.duration_ms)}")
     for label, count in file.cells.items():
-        console.print(f"  {label}: {count} run{'' if count == 1 else 's'}")
+        console.print(f"  {label}: {count_text(count, 'run')}")
     console.print(f"  problems: {len(file.problems) or 'none'}")
     for problem in file.problems:
         console.print(f"  - {problem}")

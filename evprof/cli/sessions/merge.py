@@ -10,6 +10,7 @@ from evprof.cli.parser import CommandExample
 from evprof.cli.sessions.rewriting import check_new, rewritten
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED
+from evprof.core.units import count_text
 
 
 class MergeCommand(Command):
@@ -51,6 +52,8 @@ class MergeCommand(Command):
             console.document({"schema_version": 1, "session": str(options.output), "runs": runs, "sources": listed})
             return 0
         for source in sources:
-            console.print(f"{source.path}: {source.runs} runs, now {source.first_run} to {source.last_run}")
+            console.print(
+                f"{source.path}: {count_text(source.runs, 'run')}, now {source.first_run} to {source.last_run}"
+            )
         console.note(f"session saved: {options.output}")
         return 0

@@ -11,7 +11,7 @@ from evprof.cli.sessions.export import run_numbers
 from evprof.cli.sessions.rewriting import check_new, rewritten
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, USAGE, UserError
-from evprof.core.units import bytes_text
+from evprof.core.units import bytes_text, count_text
 
 
 class PruneCommand(Command):
@@ -62,8 +62,8 @@ class PruneCommand(Command):
             console.document({"schema_version": 1, **done.to_json()})
             return 0
         console.print(
-            f"{done.runs} runs: {done.without_logs} without a log, {done.without_frames} without pictures; "
-            f"{done.removed} deleted runs gone"
+            f"{count_text(done.runs, 'run')}: {done.without_logs} without a log, {done.without_frames} "
+            f"without pictures; {count_text(done.removed, 'deleted run')} gone"
         )
         console.print(f"{bytes_text(done.bytes_before)} before, {bytes_text(done.bytes_after)} now")
         console.note(f"session saved: {done.path}")

@@ -41,6 +41,7 @@ class GenerationSettings(Plain):
         head=SAMPLING,
         follows="ignore_eos",
         least=1,
+        most=1_000_000,
         has_control=False,
         axis=_counted("token"),
     )

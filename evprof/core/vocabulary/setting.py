@@ -208,7 +208,9 @@ class Setting:
         if self.most is None:
             named = f" ({self.low})" if self.low and not self.has_none else ""
             return f"be at least {self.least:g}" if self.least else f"be 0{named} or more"
-        return f"lie {'above' if self.is_above else 'from'} {self.least:g} {'and up ' * self.is_above}to {self.most:,g}"
+        return (
+            f"lie {'above' if self.is_above else 'from'} {self.least:g} {'and up ' * self.is_above}to {self.most:,.12g}"
+        )
 
 
 def said(words: Words, value: Any, values: Mapping[str, Any]) -> str:

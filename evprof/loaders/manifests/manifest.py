@@ -13,6 +13,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
+from evprof.core.suggestions import nearest
 from evprof.loaders.manifests.choices import Choices, EventsFrom, Questions, VideoFrom
 from evprof.loaders.manifests.columns import HALVES, ListedSamples, Names, SampleTexts, column_name, known_columns
 from evprof.loaders.manifests.counterparts import Counterparts
@@ -26,6 +27,9 @@ MAX_SAMPLES = 500_000
 
 MAX_ROWS_READ = 20
 """Rows that are read for each sample of a limit: a window cannot wait for a list without any."""
+
+_MOST_SHOWN = 8
+"""Columns that a sentence names."""
 
 _RESULT_KEYS = ("_token_ids", "_time")
 """Ends of keys that only files with results have; they list their samples, too, but are opened for their figures."""
@@ -113,6 +117,25 @@ def is_manifest(path: str | Path) -> bool:
     # One word on the first line of a text does not make it a table.
     halves = known_columns(first) & HALVES or keys & MARKS
     return bool(halves) and (len(keys) > 1 or keys <= HALVES)
+
+
+def why_no_manifest(path: str | Path) -> str:
+    """What keeps a file that looks like a list of samples from being one, as it follows on its name; "" for others.
+
+    Raises UserError for a file that is empty or cannot be read.
+    """
+    head = first_bytes(path, HEAD_BYTES)
+    form = text_format(head)
+    first = None if form is None else first_row(head, form)
+    if first is None:
+        return "is an empty list of samples; give it rows." if form == JSON and not head.strip(b"[] \r\n\t") else ""
+    guesses = (nearest(column_name(key), HALVES) for key in first)
+    guess = next((name for name in guesses if name), None)
+    if guess is None and not known_columns(first):
+        return ""
+    listed = ", ".join(key[:40] for key in list(first)[:_MOST_SHOWN])
+    ending = f"did you mean {guess}?" if guess else "a list of samples needs one of them."
+    return f"has no column {', '.join(sorted(HALVES)[:-1])} or {sorted(HALVES)[-1]} among {listed}; {ending}"
 
 
 class _Reading:

@@ -13,7 +13,7 @@ from evprof.core.rows.trace_columns import TraceColumns
 from evprof.core.units import count_text
 from evprof.loaders.paths import readable_file, unreadable
 from evprof.loaders.traces.gathering import TraceGathering
-from evprof.loaders.traces.scanning import TraceText
+from evprof.loaders.traces.scanning import NO_JSON, TraceText
 from evprof.loaders.traces.source import TraceBytes
 
 _RATIO = 10
@@ -115,6 +115,8 @@ class _Reader:
         """Raises UserError where there is nothing to show."""
         if self.text.has_list and (self.gathering.entries or not self.text.damage):
             return
+        if self.text.damage == NO_JSON:
+            raise UserError(f"{self.path}: is no JSON, so it is no torch trace; name a *.pt.trace.json[.gz] file.")
         if self.text.damage:
             raise UserError(f"{self.path}: the trace is damaged ({self.text.damage}); record it again.")
         raise UserError(f'{self.path}: has no list "traceEvents", so it is no trace; name a *.pt.trace.json[.gz] file.')

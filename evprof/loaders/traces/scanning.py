@@ -20,6 +20,9 @@ PIECE_BYTES = 1 << 20
 LONGEST_ENTRY_BYTES = 4 << 20
 """Of one entry or one value beside them: longer ones are no trace's."""
 
+NO_JSON = "it is no JSON"
+"""The damage of a file that does not even begin like a trace."""
+
 _WINDOWS = (4 << 10, 256 << 10)
 """How far from the end of a piece borders are looked for."""
 
@@ -66,7 +69,7 @@ class TraceText:
             yield from self._list()
             return
         if first != "{":
-            raise _DamagedTextError("it is no JSON")
+            raise _DamagedTextError(NO_JSON)
         self._at += 1
         while (found := self._next(_BETWEEN)) != "}":
             if found != '"':

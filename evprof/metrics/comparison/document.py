@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.metrics.comparison.accuracy import accuracy_document, paired_accuracy
-from evprof.metrics.comparison.answers import diff_of
+from evprof.metrics.comparison.answers import diff_of, said_words
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
@@ -42,6 +42,7 @@ from evprof.metrics.configurations.gathering import (
 from evprof.metrics.figures.stages import BASES, END_TO_END
 
 if TYPE_CHECKING:
+    from evprof.core.run_log import RunLog
     from evprof.metrics.estimates.estimates import ProcessSpread
 
 __all__ = [
@@ -123,7 +124,8 @@ def pair_document(
 ) -> dict[str, Any]:
     """One column against the baseline: an entry of `pairs`. `samples`: how many both measured, None outside cells.
 
-    `text_diff` lays the answers of one request beside each other, of repeats the first; None over many samples.
+    `text_diff` lays the answers of one request beside each other, of repeats the first; None over many samples, and
+    where an imported answer is not known.
     """
     pairs = matched(baseline, other)
     is_counted = (baseline.is_cell or other.is_cell) and pairs.is_paired
@@ -139,8 +141,15 @@ def pair_document(
         "generation": generation_of(pairs),
         "token_match": token_match_of(pairs),
         "mcnemar": None if right is None else right.to_json(),
-        "text_diff": None if is_counted else diff_of(pairs.before[0][0], pairs.after[0][0]).to_json(),
+        "text_diff": None if is_counted else _text_diff(pairs.before[0][0], pairs.after[0][0]),
     }
+
+
+def _text_diff(a: RunLog, b: RunLog) -> dict[str, Any] | None:
+    """None where an imported file does not tell what a model answered: nobody knows where such answers part."""
+    if any(run.info.imported is not None and not said_words(run) for run in (a, b)):
+        return None
+    return diff_of(a, b).to_json()
 
 
 def _column_document(column: Configuration, is_baseline: bool) -> dict[str, Any]:
