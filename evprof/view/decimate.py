@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.rows.distinct import distinct
 from evprof.view.peaks import Peaks
 from evprof.view.timescale import Timescale
 
@@ -268,8 +267,7 @@ def _row_of_largest(values: Floats, groups: Ints, counts: Ints) -> Ints:
         return groups
     largest = np.repeat(np.maximum.reduceat(values, groups), counts)
     places = (values >= largest).nonzero()[0]
-    group_of = np.repeat(np.arange(len(groups)), counts)[places]
-    return np.asarray(places[distinct(group_of).firsts], dtype=np.int64)
+    return np.asarray(places[places.searchsorted(groups)], dtype=np.int64)
 
 
 def nearest_row(times: Ints, t_ns: int) -> int | None:

@@ -16,6 +16,9 @@ from evprof.view.columns import ShownModel
 from evprof.view.labels import short_stage_titles
 from ui.clinic.plots import BreakEvenPlot
 from ui.columns.model_pair import ModelPair
+from ui.costs.kv_panel import KvPanel
+from ui.costs.side_page import PictureAndSide
+from ui.costs.visual_panel import VisualPanel
 from ui.players.frame_pictures import FramePictures
 from ui.players.frame_strip import GAP, FrameStrip
 from ui.players.play_clock import PlayClock
@@ -30,6 +33,9 @@ from ui.widgets.line_list import ListLine, badges_shown, figure_shown
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import say, scrolling, sentence
 from ui.window.actions import WindowActions
+
+NARROWEST_PX = 880 - 176 - 300 - 2
+"""What the least wide window leaves between its side panels, without the lines."""
 
 
 def test_a_panel_that_comes_to_the_front_covers_no_message(themes: ThemeHolder, application: QApplication) -> None:
@@ -74,6 +80,29 @@ def test_parts_that_scroll_never_lie_upon_one_another(
     assert (told.geometry().bottom() < tables[0].geometry().top()) == bool(words)
     area.close()
     area.deleteLater()
+
+
+@pytest.mark.parametrize("kind", [KvPanel, VisualPanel])
+def test_panels_of_picture_and_figures_fit_between_the_side_panels(
+    kind: type[KvPanel | VisualPanel],
+    controller: RunController,
+    selection: Selection,
+    themes: ThemeHolder,
+    application: QApplication,
+) -> None:
+    panel = kind(controller, selection, themes)
+    selection.set_runs(1, 2)
+    panel.resize(900, 420)
+    panel.show()
+    application.processEvents()
+    assert isinstance(panel.body, PictureAndSide)
+    assert panel.minimumSizeHint().width() <= NARROWEST_PX
+    panel.resize(NARROWEST_PX, 420)
+    application.processEvents()
+    assert panel.body.width() <= NARROWEST_PX
+    panel.finish()
+    panel.close()
+    panel.deleteLater()
 
 
 def test_a_ratio_gives_way_to_the_name_it_belongs_to(application: QApplication) -> None:

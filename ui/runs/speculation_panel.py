@@ -17,7 +17,7 @@ from ui.run_facts.judgement import judgement_of
 from ui.runs.baseline_menu import ALONE_REPEATS, TARGET_ALONE
 from ui.runs.payoffs import Payoffs
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.disclosure import Disclosure
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.pace import Pace
@@ -74,7 +74,9 @@ class SpeculationPanel(QWidget):
         self.clinic.clicked.connect(self.clinic_asked)
         column.addWidget(self.head)
         column.addWidget(self.table)
-        column.addLayout(beside(self.against, None))
+        against = beside(self.against, None)
+        column.addLayout(against)
+        put_parts(against)
         column.addWidget(self.verdict)
         column.addWidget(self.why)
         column.addWidget(self.alone, 0, Qt.AlignmentFlag.AlignLeft)

@@ -32,7 +32,7 @@ from ui.settings.model_report import model_report, pending_report
 from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.elided import elided_text, literal
 from ui.widgets.label import Label
@@ -137,7 +137,9 @@ class ModelPopover(QFrame):
         lower.addWidget(self.problem, 0, 0, 1, 2)
         lower.addWidget(self.browse, 1, 0, 1, 2)
         if self._role == DRAFT:
-            lower.addLayout(beside(self.clip, None, self.no_clip, spacing=0), 2, 0, 1, 2)
+            clip = beside(self.clip, None, self.no_clip, spacing=0)
+            lower.addLayout(clip, 2, 0, 1, 2)
+            put_parts(clip)
             self._show_clip()
         else:
             self.clip.hide()

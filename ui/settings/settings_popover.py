@@ -18,7 +18,7 @@ from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
 from ui.settings.request_form import RequestForm
 from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow, SettingMark, SettingRow
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.boxes import Part, beside, in_role, stacked
 from ui.widgets.label import Label
 from ui.widgets.layout import rule
 from ui.widgets.panel_parts import section_head
@@ -47,31 +47,30 @@ class SettingsPopover(QFrame):
         self.form = form
         self._themes = themes
         self.rows: dict[str, SettingRow] = {}
-        across = beside(spacing=2 * GRID)
+        parts: list[Part] = []
         for place, heads in enumerate(columns()):
             if place:
-                line = in_role(QFrame(), "vrule")
-                across.addWidget(line)
-            across.addLayout(self._column(heads))
+                parts.append(in_role(QFrame(), "vrule"))
+            parts.append(self._column(heads))
+        across = beside(*parts, spacing=2 * GRID)
         stacked(across, rule(), self._footer(), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, GRID), spacing=GRID)
         self.refresh()
 
     def _column(self, heads: Sequence[str]) -> QVBoxLayout:
-        column = stacked(spacing=GRID // 2)
+        parts: list[Part] = []
         groups = ((head, [one for one in self.form.controls.values() if one.head == head]) for head in heads)
         for place, (head, group) in enumerate((head, group) for head, group in groups if group):
             if place:
-                column.addSpacing(GRID)
+                parts.append(GRID)
             title = section_head(head)
             title.setContentsMargins(12, 0, 0, GRID // 2)
-            column.addWidget(title)
+            parts.append(title)
             for control in group:
                 row = self._drafter_row(control) if control.key == DRAFTER else SettingRow(control, self._themes)
                 row.changed.connect(self._take)
                 self.rows[control.key] = row
-                column.addWidget(row)
-        column.addStretch(1)
-        return column
+                parts.append(row)
+        return stacked(*parts, None, spacing=GRID // 2)
 
     def _drafter_row(self, control: Setting) -> DrafterRow:
         row = self.drafter = DrafterRow(control, self._themes)
@@ -81,21 +80,17 @@ class SettingsPopover(QFrame):
         return row
 
     def _footer(self) -> QHBoxLayout:
-        row = beside(spacing=0)
+        parts: list[Part] = []
         for state, meaning in _LEGEND:
             mark = SettingMark(self._themes)
             mark.show_state(state)
             label = in_role(Label(meaning), "small")
-            row.addWidget(mark)
-            row.addWidget(label)
-            row.addSpacing(2 * GRID)
+            parts += [mark, label, 2 * GRID]
         self.problem = in_role(Label(), "bad")
         self.problem.setWordWrap(True)
-        row.addWidget(self.problem, 1)
         self.reset = in_role(QPushButton("Reset to defaults"), "link")
         self.reset.clicked.connect(self._reset)
-        row.addWidget(self.reset)
-        return row
+        return beside(*parts, (self.problem, 1), self.reset, spacing=0)
 
     def refresh(self) -> None:
         """Shows the form's settings as they stand, and what of them makes no sense just now."""

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from evprof.core.records import STAGES
 from ui.style.theme import GRID, SMALL_PX
 from ui.timeline.scene import GUTTER_PX, TimelineScene
-from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.elided import elided_text, literal
 from ui.widgets.label import Label
 
@@ -57,7 +57,9 @@ class EmptyTimeline(QWidget):
         column.addStretch(3)
         for widget in (title, words, self.button, hint):
             # Words that are broken into lines need room to be given, or they take the least.
-            column.addLayout(beside((widget, 1)) if widget in (words, hint) else beside(None, widget, None))
+            row = beside((widget, 1)) if widget in (words, hint) else beside(None, widget, None)
+            column.addLayout(row)
+            put_parts(row)
             if widget is words:
                 column.addSpacing(GRID)
         column.addStretch(2)

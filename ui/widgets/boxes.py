@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
 
@@ -30,21 +31,39 @@ def beside(
     return _filled(QHBoxLayout(on) if on is not None else QHBoxLayout(), parts, margins, spacing)
 
 
+_waiting: WeakKeyDictionary[QLayout, tuple[Part, ...]] = WeakKeyDictionary()
+"""Parts of boxes that lie in no widget yet."""
+
+
 def _filled(box: _Box, parts: tuple[Part, ...], margins: Margins, spacing: int | None) -> _Box:
     box.setContentsMargins(*margins)
     if spacing is not None:
         box.setSpacing(spacing)
-    for part in parts:
+    _waiting[box] = parts
+    if box.parentWidget() is not None:
+        put_parts(box)
+    return box
+
+
+def put_parts(box: QLayout) -> None:
+    """Puts the parts into a box that has come to lie in a widget; called for those that another layout took in.
+
+    A box that is full when it is put into another has PySide6 (6.10) make an object of each of its places, and those
+    crashed when they were collected after Qt had deleted the places with their widget.
+    """
+    if not isinstance(box, QBoxLayout):
+        return
+    for place, part in enumerate(_waiting.pop(box, ())):
         inner, share = part if isinstance(part, tuple) else (part, 0)
         if inner is None:
-            box.addStretch(1)
+            box.insertStretch(place, 1)
         elif isinstance(inner, int):
-            box.addSpacing(inner)
+            box.insertSpacing(place, inner)
         elif isinstance(inner, QLayout):
-            box.addLayout(inner, share)
+            box.insertLayout(place, inner, share)
+            put_parts(inner)
         else:
-            box.addWidget(inner, share)
-    return box
+            box.insertWidget(place, inner, share)
 
 
 def in_role(widget: _Widget, role: str) -> _Widget:

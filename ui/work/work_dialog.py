@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDialog, QLabel, QLineEdit, QPushButton, QWidget
 
 from evprof.run.works.work_form import WorkForm
 from ui.style.theme import GRID, ThemeHolder
-from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import ToneLabel, scrolling, section_head
 from ui.work.work_fields import WorkFieldRow
@@ -78,7 +78,9 @@ class WorkDialog(QDialog):
         for row in first:
             column.addWidget(row)
         if len(first) < len(self.rows):
-            column.addLayout(beside(self.more, None, (self.search, 1)))
+            search = beside(self.more, None, (self.search, 1))
+            column.addLayout(search)
+            put_parts(search)
         for row in self.rows.values():
             group = row.field.group
             if group and group not in self._heads:
