@@ -50,7 +50,7 @@ def test_the_document_of_a_manifest(evprof, dataset: Path) -> None:
         "problems": [
             "Row 2: its video 'mp4/drive/000001.mp4' is not there; the sample has only its events.",
             "Row 3: its events 'event_npy/drive/000002.npy' are not there; the sample has only its video.",
-            "Row 4: is left out, because its events 'event_npy/drive/9.npy' are not there and its video "
+            "Row 4 is skipped, because its events 'event_npy/drive/9.npy' are not there and its video "
             "'mp4/drive/9.mp4' is not there.",
             "3 later questions left out; --questions all takes them.",
         ],

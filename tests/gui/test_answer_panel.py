@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import END, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
-from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.run_info import FINISHED, ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.comparison import answers
@@ -84,6 +84,29 @@ def test_it_says_who_was_earlier_and_where_they_part(panel: AnswerPanel, selecti
     assert (
         panel.sheet.as_text() == "The red car\t30.0 ms\tA 60.0 ms earlier\t90.0 ms\tThe red car\nstops.\t50.0 ms\t\t\t"
     )
+
+
+def test_answers_that_an_imported_file_does_not_tell_part_nowhere(
+    application: QApplication, selection: Selection, themes: ThemeHolder
+) -> None:
+    recording = RecordLog()
+    for run_id, text in ((A, None), (B, "The red car.")):
+        imported = ImportedFacts("/data/rows.json", "per_sample_rows", run_id)
+        info = RunInfo(run_id, run_id, 0, TARGET, "target", text=text, imported=imported)
+        recording.post(RunStarted(run_id, info))
+        recording.post(RunEnded(run_id, FINISHED, facts={"text": text}))
+    controller = RunController(recording)
+    controller.pull()
+    panel = AnswerPanel(controller, selection, themes)
+    panel.resize(700, 300)
+    panel.show()
+    selection.set_runs(A, B)
+    assert panel.comparison.diff is None
+    assert panel.said.text() == ""
+    assert panel.note.text() == "The imported file does not tell the answer of A."
+    panel.close()
+    panel.deleteLater()
+    controller.close()
 
 
 def test_it_follows_an_answer_that_goes_on(

@@ -76,7 +76,7 @@ def test_problems_are_one_sentence(window: MainWindow, tmp_path: Path, recording
     wait_until(lambda: not window.opener.is_busy)
     assert window.messages.shown is not None
     assert window.messages.shown.sentence == (
-        "list.csv: Row 2: is left out, because its events 'gone.npy' are not there. "
+        "list.csv: Row 2 is skipped, because its events 'gone.npy' are not there. "
         "1 more to know: evprof inspect tells all."
     )
 

@@ -158,7 +158,7 @@ def test_what_is_missing_is_told_and_the_rest_stays(data: Path) -> None:
         "Row 1: its video 'gone.mp4' is not there; the sample has only its events.",
         "Row 4: its video 'frames' is a folder without pictures; the sample has only its events.",
         "Row 2: its events 'gone.npy' are not there; the sample has only its video.",
-        "Row 3: is left out, because its events 'gone.npy' are not there and its video 'gone.mp4' is not there.",
+        "Row 3 is skipped, because its events 'gone.npy' are not there and its video 'gone.mp4' is not there.",
     )
 
 
@@ -356,7 +356,7 @@ def test_clips_are_cut_in_any_unit_and_told_apart_by_where_they_begin(data: Path
 def test_a_row_whose_clip_cannot_be_is_left_out_and_told(data: Path, cells: dict[str, object], clause: str) -> None:
     found = listed(data, json.dumps([{"events": "a.npy"} | cells, {"events": "b.npy"}]), "l.json")
     assert [sample.name for sample in found.samples] == ["b"]
-    assert found.problems[0].startswith("Row 1: is left out, because")
+    assert found.problems[0].startswith("Row 1 is skipped, because")
     assert clause in found.problems[0]
 
 

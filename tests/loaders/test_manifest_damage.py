@@ -119,10 +119,10 @@ def test_rows_that_are_no_rows(data: Path) -> None:
     kinds = ("a number", "a text", "nothing", "a list")
     assert found.problems == (
         *(
-            f"Row {n}: is left out, because it is {kind} instead of names and values."
+            f"Row {n} is skipped, because it is {kind} instead of names and values."
             for n, kind in enumerate(kinds, 2)
         ),
-        "Row 6: is left out, because it names neither events nor a video.",
+        "Row 6 is skipped, because it names neither events nor a video.",
     )
 
 

@@ -243,9 +243,9 @@ def test_what_is_missing_is_named(tmp_path: Path, reads: Reader) -> None:
     assert found.problems == (
         "Row 2: its video 'mp4/drive/02.mp4' is not there; the sample has only its events.",
         "Row 3: its events 'event_npy/drive/03.npy' are not there; the sample has only its video.",
-        "Row 4: is left out, because its events 'event_npy/drive/04.npy' are not there and its video "
+        "Row 4 is skipped, because its events 'event_npy/drive/04.npy' are not there and its video "
         "'mp4/drive/04.mp4' is not there.",
-        "Row 5: is left out, because it names neither events nor a video.",
+        "Row 5 is skipped, because it names neither events nor a video.",
     )
 
 

@@ -42,6 +42,9 @@ class AnswerComparison(QObject):
         self._selection = selection
         self.runs: tuple[RunLog, RunLog] | None = None
         self.diff: AnswerDiff | None = None
+        self.untold = ""
+        """Whose answer nobody knows: "A", "B" or "A and B"; then there is no diff."""
+
         self._known: object = None
         self.errand = NewestErrand("evprof-answers", self)
         self.errand.done.connect(self._take)
@@ -70,11 +73,13 @@ class AnswerComparison(QObject):
             return
         self._known = known
         self.diff = None
+        self.untold = "" if self.runs is None else _untold(self.runs)
         self.errand.forget()
-        if self.runs is not None and not self._is_long():
-            self.diff = _diff_of(self.runs)
-        elif self.runs is not None and not self._is_too_long_yet():
-            self.errand.ask(partial(_diff_of, self.runs))
+        told = None if self.untold else self.runs
+        if told is not None and not self._is_long():
+            self.diff = _diff_of(told)
+        elif told is not None and not self._is_too_long_yet():
+            self.errand.ask(partial(_diff_of, told))
         self.changed.emit()
 
     def _take(self, diff: AnswerDiff | None) -> None:
@@ -87,6 +92,12 @@ class AnswerComparison(QObject):
     def _is_too_long_yet(self) -> bool:
         """Whether long answers still grow: they would be compared anew all the time."""
         return any(not run.info.is_over for run in self.runs or ()) and self._is_long()
+
+
+def _untold(runs: tuple[RunLog, RunLog]) -> str:
+    from evprof.metrics.comparison.answers import is_answer_told
+
+    return " and ".join(letter for letter, run in zip("AB", runs, strict=True) if not is_answer_told(run))
 
 
 def _diff_of(runs: tuple[RunLog, RunLog]) -> AnswerDiff:

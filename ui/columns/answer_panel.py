@@ -219,6 +219,8 @@ class AnswerPanel(QWidget):
         say(self.keyword, "" if diff is None else keyword_sentence(diff))
         cut = "Only the beginnings of the answers are compared. " if diff is not None and diff.is_cut else ""
         waiting = "" if runs is None else "Long answers are compared when both are over."
+        if untold := self.comparison.untold:
+            waiting = f"The imported file does not tell the answer of {untold}."
         say(self.note, waiting if diff is None else f"{cut}Times count from each run's start.")
         self.sheet.show_diff(diff, (-1, -1) if runs is None else (runs[0].run_id, runs[1].run_id))
 

@@ -158,7 +158,7 @@ def usable(row: int, events: Half, video: Half, problems: ManifestProblems) -> b
     clauses = [half.missing for half in (events, video) if half.missing]
     if events.path is None and video.path is None:
         why = " and ".join(clauses) or "it names neither events nor a video"
-        problems.add(LEFT_OUT, f"Row {row}: is left out, because {why}.")
+        problems.add(LEFT_OUT, f"Row {row} is skipped, because {why}.")
         return False
     if video.missing:
         problems.add(WITHOUT_VIDEO, f"Row {row}: {video.missing}; the sample has only its events.")
@@ -180,7 +180,7 @@ def left_out(row: ManifestRow, problems: ManifestProblems) -> None:
     """Tells a row that is no table of names and values."""
     problems.add(
         LEFT_OUT,
-        f"Row {row.number}: is left out, because it is {type_name(row.values)} instead of names and values.",
+        f"Row {row.number} is skipped, because it is {type_name(row.values)} instead of names and values.",
     )
 
 
@@ -224,7 +224,7 @@ class ListedSamples:
         except UserError as error:
             found, wrong = None, f"because: {error.sentence}"
         if wrong:
-            self._problems.add(LEFT_OUT, f"Row {row.number}: is left out, {wrong}")
+            self._problems.add(LEFT_OUT, f"Row {row.number} is skipped, {wrong}")
         if found is None or wrong:
             return
         prompt = turns[0] if turns else self._texts.text(row.number, cells.get("prompt"), "prompt")

@@ -151,6 +151,11 @@ def said_words(run: RunLog) -> list[SaidWord]:
     return found if run.info.is_over and len(run.tokens) <= _MOST_TOKENS else found[:-1]
 
 
+def is_answer_told(run: RunLog) -> bool:
+    """Whether a run's answer is known: some imported files tell only how long it was."""
+    return run.info.imported is None or bool(said_words(run))
+
+
 def diff_of(a: RunLog, b: RunLog) -> AnswerDiff:
     """The answers of two runs, finished or not."""
     said = said_words(a), said_words(b)

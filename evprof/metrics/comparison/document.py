@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evprof.core.errors import USAGE, UserError
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.metrics.comparison.accuracy import accuracy_document, paired_accuracy
-from evprof.metrics.comparison.answers import diff_of, said_words
+from evprof.metrics.comparison.answers import diff_of, is_answer_told
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import (
     TOKEN_MATCH_DEFINITION,
@@ -146,10 +146,7 @@ def pair_document(
 
 
 def _text_diff(a: RunLog, b: RunLog) -> dict[str, Any] | None:
-    """None where an imported file does not tell what a model answered: nobody knows where such answers part."""
-    if any(run.info.imported is not None and not said_words(run) for run in (a, b)):
-        return None
-    return diff_of(a, b).to_json()
+    return diff_of(a, b).to_json() if is_answer_told(a) and is_answer_told(b) else None
 
 
 def _column_document(column: Configuration, is_baseline: bool) -> dict[str, Any]:
