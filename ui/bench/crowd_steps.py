@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QDeadlineTimer, Qt, QThread
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.clock import monotonic_ns
@@ -29,6 +29,9 @@ _Turn = TypeVar("_Turn")
 
 STEPS, THEIR_STEPS = 240, 12
 """Views that are timed; every twentieth of them in pyqtgraph as well."""
+
+SETTLING_MS, AT_LEAST_MS = 20_000, 1_000
+"""How long the window may take to come to rest after a run, and what it gets at least."""
 
 LIVE_FRAMES, THEIR_LIVE_FRAMES = 60, 6
 LIVE_ROWS = 20_000 // 30
@@ -68,8 +71,7 @@ def measure_crowd(
     live, their_live = _in_turns(range(LIVE_FRAMES), grow, their_growth, THEIR_LIVE_FRAMES)
     note(f"growing by {LIVE_ROWS} records a picture: {_median(live):.1f} ms, pyqtgraph {_median(their_live):.0f} ms")
     recording.post(RunEnded(2, FINISHED, facts={"end_ns": monotonic_ns(), "text": None}))
-    window.controller.pull()
-    application.processEvents()
+    _settle(application, window)
 
     def ours(view: TimeRange) -> None:
         window.selection.set_view_range(view)
@@ -88,6 +90,17 @@ def measure_crowd(
         **_figures("crowd_pan_zoom", pans, their_pans),
         **_figures("crowd_live", live, their_live),
     }
+
+
+def _settle(application: QApplication, window: MainWindow) -> None:
+    """Lets the panels' threads work out the figures of the run that ended: they are no part of a pan."""
+    deadline = QDeadlineTimer(SETTLING_MS)
+    window.controller.pull()
+    while not deadline.hasExpired():
+        application.processEvents()
+        if window.is_at_rest and deadline.remainingTime() < SETTLING_MS - AT_LEAST_MS:
+            return
+        QThread.msleep(5)
 
 
 def _views(extent: tuple[int, int]) -> Iterator[TimeRange]:
