@@ -99,6 +99,10 @@ class RunLog:
             return NotImplemented
         return self is other or self._told() == other._told()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock, which a copy does not share."""
+        return {name: value for name, value in vars(self).items() if name != "_draining"}
+
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
 
     def _told(self) -> tuple[object, ...]:
