@@ -69,6 +69,7 @@ def test_long_work_of_several_is_done_one_upon_the_other_only_where_nothing_is_s
 
 
 def test_where_the_window_spares_it_waits_longer(owner: QObject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WINDOW, "is_sparing", False)
     one = _paced(owner, [], "one", long=False)
     one.follow()
     assert one.wait_ms <= 50
