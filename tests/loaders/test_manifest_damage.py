@@ -118,10 +118,7 @@ def test_rows_that_are_no_rows(data: Path) -> None:
     assert found.rows == 6
     kinds = ("a number", "a text", "nothing", "a list")
     assert found.problems == (
-        *(
-            f"Row {n} is skipped, because it is {kind} instead of names and values."
-            for n, kind in enumerate(kinds, 2)
-        ),
+        *(f"Row {n} is skipped, because it is {kind} instead of names and values." for n, kind in enumerate(kinds, 2)),
         "Row 6 is skipped, because it names neither events nor a video.",
     )
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAccessibleWidget, QWidget
 
 from evprof.core.safe_text import one_line
 from evprof.view.labels import stage_title
-from evprof.view.lanes import RUNNING
+from evprof.view.span_table import RUNNING
 from evprof.view.timescale import time_text
 from ui.state.selection import Chosen, RoundRef, SpanRef
 from ui.timeline.lane import Lane

@@ -15,7 +15,8 @@ from evprof.core.units import bytes_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import Bars, Floats, joined_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
-from evprof.view.lanes import PROVISIONAL, RUNNING, News, SpanRow, SpanTable, Track
+from evprof.view.lanes import News, Track
+from evprof.view.span_table import PROVISIONAL, RUNNING, SpanRow, SpanTable
 from evprof.view.timescale import time_text
 from ui.run_facts.energy import energy_text
 from ui.state.selection import SpanRef, TimeRange

@@ -59,6 +59,7 @@ class GivingWay:
     def close(self) -> None:
         """Lets the thread go that starts processes; one that could not be raised again is still needed."""
         self.end()
+        self.is_sparing = False
         if self._starter is not None and not self.is_lowered:
             self._starter.shutdown()
             self._starter = None
