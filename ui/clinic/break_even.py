@@ -39,7 +39,7 @@ _WITHOUT_ROUNDS = {
 }
 _CAPTION = (
     "Line: decoding, reckoned from the rounds there were; a guess elsewhere. Dots: with the draft's own "
-    "stages counted. Square: measured, with its 95 % interval from three repeats on. Circle: where the sliders stand."
+    "stages counted. Square: measured, with its 95 % interval where it is known. Circle: where the sliders stand."
 )
 _TABLE_PX = 80 * GRID
 _HEADS = ("alone", "rounds", "parallel", "alone *", "parallel *")
