@@ -82,7 +82,7 @@ class TokenText(QAbstractScrollArea):
         self._was_dragged = False
         self._is_following = True
         self._has_caret = False
-        self._rest = Pace(_PAUSE_MS, self.refresh, self)
+        self._rest = Pace(_PAUSE_MS, self.refresh, self, answers=True)
         self._parting: int | None = None
         self._differing: list[tuple[int, int | None]] = []
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

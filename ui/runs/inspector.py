@@ -40,6 +40,7 @@ class Inspector(QWidget):
         self._themes = themes
         self._sections: list[DetailSection] = []
         self._later = Pace(INTERVAL_MS, self._fill, self)
+        self._dragged = Pace(INTERVAL_MS, self._fill, self, answers=True)
         self._sight = QTimer(self)  # once it is laid out: in a low window it stands below everything else
         self._sight.setSingleShot(True)
         self._sight.setInterval(0)
@@ -88,7 +89,7 @@ class Inspector(QWidget):
         """A range is dragged in many small steps: the figures follow a few times a second."""
         was_range, self._is_range = self._is_range, isinstance(chosen, TimeRange)
         if was_range and self._is_range:
-            self._later.follow()
+            self._dragged.follow()
         else:
             self._fill()
         if chosen is not None:
@@ -103,7 +104,7 @@ class Inspector(QWidget):
         if all(run.info.is_over for run in shown):
             self._fill()
         else:
-            self._later.note()
+            self._later.note_other()
 
     def _own_tracks(self) -> list[Track]:
         known = self._known
@@ -146,6 +147,7 @@ class Inspector(QWidget):
 
     def _fill(self, *_: object) -> None:
         self._later.begin()
+        self._dragged.begin()
         sections = [*self._found(), *self.more(self._selection.chosen)]
         if sections == self._sections and self._parts:
             return

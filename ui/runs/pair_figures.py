@@ -97,7 +97,7 @@ class ComparisonPanel(QWidget):
             self._fill()
         else:
             # A run that has just begun: everything else changes now, and there are no figures yet.
-            self._later.note()
+            self._later.note_other()
 
     def _take_basis(self, basis: str) -> None:
         self._asked_basis = basis

@@ -8,6 +8,7 @@ from functools import partial
 from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
+from evprof.core.messages import Message, RunEnded, RunStarted
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
@@ -92,11 +93,17 @@ class RunList(QWidget):
         self.list.deleted.connect(self._delete)
         selection.runs_changed.connect(self._fill)
         controller.session_replaced.connect(self._forget)
+        controller.message.connect(self._take)
         self._fill()
 
     def refresh(self) -> None:
         """Notes that runs have changed; the list follows a few times a second."""
         self._later.follow()
+
+    def _take(self, message: Message) -> None:
+        """A run that begins or ends is seen soon, also while news is followed seldom."""
+        if isinstance(message, RunStarted | RunEnded):
+            self._later.note_other()
 
     def _fill(self, *_: object) -> None:
         self._later.begin()

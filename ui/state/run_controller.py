@@ -5,7 +5,6 @@ It owns no view and reads no clock of the engine's; a slow window makes it pull 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -20,17 +19,8 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.run.processes.giving_way import WINDOW
+from ui.state.look_rate import FEW_CORES, PULL_INTERVAL_MS, LookRate
 from ui.state.mark_book import MarkBook
-
-PULL_INTERVAL_MS = 33
-"""Time between two looks at the recording: 30 Hz."""
-
-SPARING_INTERVAL_MS, FEW_CORES = 100, 4
-"""The same while something is measured on fewer cores than that: the engine needs them."""
-
-SPARING_SHARE, SLOWEST_INTERVAL_MS, MANY_ROWS = 0.05, 250, 500
-"""There the window takes no more of one core than this share, and looks more seldom where a look costs much; but no
-more seldom than that, and not where so many rows come between two looks that all at once would hold it up."""
 
 
 class Host(Protocol):
@@ -92,8 +82,7 @@ class RunController(QObject):
         self._host = host
         self._is_busy = False
         self._is_held = False
-        self._worked_s = 0.0
-        self._row_count = 0
+        self._rate = LookRate()
         self._waiting: list[WaitingRun] = []
         self._batch = 0
         self._last_batch = 0
@@ -108,13 +97,12 @@ class RunController(QObject):
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.setInterval(PULL_INTERVAL_MS)
-        self._timer.timeout.connect(self._take_in)
+        self._timer.timeout.connect(self._look)
         # A timer of its own: what is posted comes before the window's other timers have had their turn.
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
         self._rest.setInterval(1)
         self._rest.timeout.connect(self.ticked)
-        self._timer.timeout.connect(self._rest.start)
 
     @property
     def runs(self) -> Mapping[int, RunLog]:
@@ -169,8 +157,15 @@ class RunController(QObject):
         self._take_in()
         self.ticked.emit()
 
+    def _look(self) -> None:
+        """What the timer does: a look where one is due, or where the engine has begun or ended something."""
+        has_turned = self._host is not None and self._host.is_busy != self._is_busy
+        if has_turned or self._rate.is_due(self.recording.row_count):
+            self._take_in()
+            self._rest.start()
+
     def _take_in(self) -> None:
-        self._spare()
+        self._rate.note(self.recording.row_count)
         # Asked first: an engine that rests now has posted all its runs, and the update below sees every one of them.
         is_busy = self._host is not None and self._host.is_busy
         messages, changed = self.book.update()
@@ -283,20 +278,9 @@ class RunController(QObject):
 
         is_measuring = self._is_busy or self._is_held
         WINDOW.is_sparing = is_measuring and usable_threads() < FEW_CORES
-        self._timer.setInterval(SPARING_INTERVAL_MS if WINDOW.is_sparing else PULL_INTERVAL_MS)
-        self._worked_s = time.thread_time()
+        self._rate.spare(WINDOW.is_sparing)
+        self._timer.setInterval(self._rate.asking_ms)
         (WINDOW.begin if is_measuring else WINDOW.end)()
-
-    def _spare(self) -> None:
-        """Looks the more seldom, the more of the processor the last look and all that it led to took."""
-        if WINDOW.is_sparing:
-            before_s, self._worked_s = self._worked_s, time.thread_time()
-            before, self._row_count = self._row_count, self.recording.row_count
-            is_little = self._row_count - before < MANY_ROWS
-            wanted_ms = 1000 * (self._worked_s - before_s) / SPARING_SHARE if is_little else 0.0
-            # Half of the way: one costly picture is no reason to look away.
-            middle_ms = (self._timer.interval() + wanted_ms) / 2
-            self._timer.setInterval(int(min(max(middle_ms, SPARING_INTERVAL_MS), SLOWEST_INTERVAL_MS)))
 
 
 def _numbered(request: RunRequest, run_id: int, group_id: int) -> RunRequest:

@@ -97,7 +97,7 @@ class TimelineView(QWidget):
         self._changed: set[int] = set()
         self._owed: set[Lane] = set()
         self._due: list[Lane] = []
-        self._next = Pace(BETWEEN_LANES_MS, self._repaint_next, self)
+        self._next = Pace(BETWEEN_LANES_MS, self._repaint_next, self, answers=True)
         self._turn = 0
         self._marked_rows = False
         self._moves_to_chosen = True

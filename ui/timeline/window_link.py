@@ -34,7 +34,7 @@ class WindowLink(QObject):
         self._peers: list[QLocalSocket] = []
         self._told: LinkMessage | None = None
         self._is_closed = False
-        self._pace = Pace(INTERVAL_MS, self._tell, self)
+        self._pace = Pace(INTERVAL_MS, self._tell, self, answers=True)
         timeline.stack.pointer_moved.connect(self._pace.follow)
         timeline.selection.view_range_changed.connect(self._pace.follow)
         self._join()

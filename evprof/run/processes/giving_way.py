@@ -33,6 +33,8 @@ class GivingWay:
         """Whether other threads go first; stays once it cannot be undone."""
         self.is_sparing = False
         """Whether the thread is to do less as well: what is measured needs the few cores there are."""
+        self.stretch = 1.0
+        """How many times as long as usual it waits from one piece of work to the next."""
 
     def begin(self) -> None:
         """From now on others go first."""
@@ -59,7 +61,7 @@ class GivingWay:
     def close(self) -> None:
         """Lets the thread go that starts processes; one that could not be raised again is still needed."""
         self.end()
-        self.is_sparing = False
+        self.is_sparing, self.stretch = False, 1.0
         if self._starter is not None and not self.is_lowered:
             self._starter.shutdown()
             self._starter = None
