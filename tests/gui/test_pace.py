@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
 from evprof.run.processes.giving_way import WINDOW
-from ui.widgets.pace import LONG_MS, SPARING, Pace
+from ui.widgets.pace import ASKING_MS, LONG_MS, Pace
 
 
 @pytest.fixture
@@ -68,10 +68,36 @@ def test_long_work_of_several_is_done_one_upon_the_other_only_where_nothing_is_s
     assert sorted(done) == ["a", "b", "c"]
 
 
-def test_where_the_window_spares_it_waits_longer(owner: QObject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WINDOW, "is_sparing", False)
-    one = _paced(owner, [], "one", long=False)
+def test_where_the_window_spares_it_waits_longer_unless_it_answers_or_something_else_is_shown(
+    owner: QObject, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., object]
+) -> None:
+    done: list[str] = []
+    news = _paced(owner, done, "news", long=False)
+    answer = Pace(50, lambda: None, owner, answers=True)
+    monkeypatch.setattr(WINDOW, "stretch", 1.0)
+    news.follow()
+    answer.begin()
+    assert news.wait_ms <= 50
+    monkeypatch.setattr(WINDOW, "stretch", 1e5)
+    assert answer.wait_ms <= 50
+    assert news.wait_ms > 1e6
+    news.follow()
+    assert done == ["news"]
+    news.note_other()
+    assert news.wait_ms <= 50
+    wait_until(lambda: len(done) == 2)
+    assert news.wait_ms > 1e6
+
+
+def test_a_long_wait_ends_when_the_window_spares_nothing_any_more(
+    owner: QObject, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., object]
+) -> None:
+    done: list[str] = []
+    one = _paced(owner, done, "one", long=False)
     one.follow()
-    assert one.wait_ms <= 50
-    monkeypatch.setattr(WINDOW, "is_sparing", True)
-    assert 50 < one.wait_ms <= 50 * SPARING
+    monkeypatch.setattr(WINDOW, "stretch", 1e5)
+    one.follow()
+    assert one.isActive()
+    assert one.interval() <= ASKING_MS
+    monkeypatch.setattr(WINDOW, "stretch", 1.0)
+    wait_until(lambda: len(done) == 2)

@@ -19,15 +19,15 @@ from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.videos import decoding_plan
 from evprof.run.processes.giving_way import WINDOW
 from scripted_engine import ScriptedEngine
-from ui.state.run_controller import (
+from ui.state.look_rate import (
     FEW_CORES,
     MANY_ROWS,
     PULL_INTERVAL_MS,
-    SLOWEST_INTERVAL_MS,
-    SPARING_INTERVAL_MS,
+    QUICKEST_MS,
+    SLOWEST_MS,
     SPARING_SHARE,
-    RunController,
 )
+from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.window.housekeeping import Housekeeping
 from ui.window.trace_viewer import TraceViewer
@@ -96,7 +96,7 @@ def test_rows_are_in_the_book_before_their_message_is_told(host: Host, busy_cont
     assert seen == [("RunStarted", 1), ("RunEnded", 1), ("RequestEnded", 1)]
 
 
-@pytest.mark.parametrize(("cores", "interval_ms"), [(2, SPARING_INTERVAL_MS), (FEW_CORES, PULL_INTERVAL_MS)])
+@pytest.mark.parametrize(("cores", "interval_ms"), [(2, QUICKEST_MS), (FEW_CORES, PULL_INTERVAL_MS)])
 def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
     cores: int, interval_ms: int, host: Host, busy_controller: RunController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,32 +117,61 @@ def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
     assert (timer.interval(), done[-1]) == (PULL_INTERVAL_MS, "as before")
 
 
-def test_on_few_cores_the_window_looks_the_more_seldom_the_more_a_look_costs_unless_much_comes(
-    host: Host, busy_controller: RunController, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worked_s = [0.0]
+@pytest.fixture
+def worked_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the window's thread has worked, on a machine of two cores."""
+    worked = [0.0]
     monkeypatch.setattr(decoding_plan, "usable_threads", lambda: 2)
     monkeypatch.setattr(WINDOW, "begin", lambda: None)
     monkeypatch.setattr(WINDOW, "end", lambda: None)
-    monkeypatch.setattr(time, "thread_time", lambda: worked_s[0])
-    timer = busy_controller._timer
+    monkeypatch.setattr(time, "thread_time", lambda: worked[0])
+    return worked
 
-    def look(cost_ms: float, rows: int = 1) -> int:
+
+def test_on_few_cores_the_window_looks_the_more_seldom_the_more_a_look_costs(
+    host: Host, busy_controller: RunController, worked_s: list[float]
+) -> None:
+    rate = busy_controller.rate
+
+    def look(cost_ms: float) -> float:
         worked_s[0] += cost_ms / 1000
-        host.recording.extend("kv", [(1, TARGET, 5, 5, 5)] * rows)
         busy_controller.pull()
-        return timer.interval()
+        return rate.interval_ms
 
     busy_controller.submit(_request())
-    assert look(1) == SPARING_INTERVAL_MS
+    assert look(0.5) == QUICKEST_MS
     dearer = [look(9) for _ in range(12)]
     assert dearer == sorted(dearer)
     assert dearer[-1] == pytest.approx(9 / SPARING_SHARE, abs=2)
-    assert [look(500) for _ in range(3)][-1] == SLOWEST_INTERVAL_MS
-    assert [look(500, MANY_ROWS) for _ in range(12)][-1] <= SPARING_INTERVAL_MS + 1
+    assert WINDOW.stretch == pytest.approx(dearer[-1] / PULL_INTERVAL_MS)
+    assert [look(500) for _ in range(12)][-1] == pytest.approx(SLOWEST_MS, abs=2)
+    assert [look(0.5) for _ in range(12)][-1] == pytest.approx(QUICKEST_MS, abs=2)
     host.end()
     busy_controller.pull()
-    assert timer.interval() == PULL_INTERVAL_MS
+    assert (rate.interval_ms, WINDOW.stretch) == (PULL_INTERVAL_MS, 1.0)
+
+
+def test_a_look_that_is_not_due_is_made_where_much_has_come_or_the_engine_has_ended(
+    host: Host, busy_controller: RunController, worked_s: list[float]
+) -> None:
+    seen: list[str] = []
+    busy_controller.submit(_request())
+    for _ in range(12):
+        worked_s[0] += 1.0
+        busy_controller.pull()
+    busy_controller.runs_changed.connect(lambda _: seen.append("rows"))
+    busy_controller.busy_changed.connect(lambda is_busy: seen.append("busy" if is_busy else "over"))
+
+    def ask(rows: int) -> list[str]:
+        host.recording.extend("kv", [(1, TARGET, 5, 5, 5)] * rows)
+        busy_controller._look()
+        return seen
+
+    assert ask(MANY_ROWS - 1) == []
+    assert ask(1) == ["rows"]
+    assert ask(1) == ["rows"]
+    host.end()
+    assert ask(0) == ["rows", "rows", "over"]
 
 
 def test_the_timer_takes_in_first_and_shows_in_another_turn(

@@ -10,7 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from ui.bench.engine_effect import SMALL, WindowTurn, paces
+from ui.bench.engine_effect import WindowTurn, paces
+from ui.bench.window import SIZES
 
 CROWD = ("median_ms", "p99_ms", "cpu_median_ms", "cpu_p99_ms", "pyqtgraph_ms", "vs_pyqtgraph")
 ENDS = ("", "_ci95_low", "_ci95_high")
@@ -56,7 +57,7 @@ def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
     assert all(value > 0 for value in summary.values())
     assert (summary["crowd_spans"], summary["crowd_counters"]) == (100_000, 30_000)
     assert (summary["million_records"], summary["many_runs"]) == (100_000, 444)
-    assert summary["windowed_pairs"] >= SMALL.turns
+    assert summary["windowed_pairs"] >= SIZES.tenth().turns
     ours, theirs = summary["crowd_pan_zoom_median_ms"], summary["crowd_pan_zoom_pyqtgraph_ms"]
     assert summary["crowd_pan_zoom_vs_pyqtgraph"] == pytest.approx(ours / theirs)
     assert summary["million_grown_mb"] < summary["million_rss_mb"]

@@ -2,8 +2,8 @@
 
 One engine process, kept warm, answers; the session is written to a file either way. While the window sleeps its thread
 does nothing at all, as if there were none; what it has missed it takes in when it wakes, so that its work is told
-rather too large than too small. A turn is far shorter than anything that changes the machine's pace. Beside the ratio
-stands that of every other turn of sleep to the rest of them: what equal things differ by.
+rather too large than too small. Turns are as long as the window leaves between two looks: each turn of work holds one.
+Beside the ratio stands that of every other turn of sleep to the rest of them: what equal things differ by.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from evprof.loaders.bundled import bundled_sample
 from evprof.metrics.estimates.estimates import Estimate, Observation, ratio_of
 from evprof.run.demo import BUNDLED_TARGET
 from evprof.run.processes.engine_host import EngineHost
+from ui.state.look_rate import QUICKEST_MS
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
@@ -40,8 +41,7 @@ GRACE_S = 120.0
 """How long a request may take, and the engine's start."""
 
 TURN_S = 0.2
-"""How long the window works or sleeps: in both together even a window that looks most seldom is due for a look, so that
-each turn of work begins with one."""
+"""How long the window works or sleeps at least."""
 
 _MOST_ANSWERS = 100
 _UNANSWERED = "the window's effect on the engine was not measured: the engine does not answer here"
@@ -49,17 +49,15 @@ _UNANSWERED = "the window's effect on the engine was not measured: the engine do
 
 @dataclass(frozen=True)
 class EffectOn:
-    """A model whose tokens are timed, how many an answer has, how many turns of each kind a trial takes at least, and
-    what its figures' names end with."""
+    """A model whose tokens are timed, how many an answer has, and what its figures' names end with."""
 
     model: str
     tokens: int
-    turns: int
     ending: str = ""
 
 
-SMALL = EffectOn(BUNDLED_TARGET, 600, 15)
-LARGE = EffectOn("random:160m-video-llava", 160, 50, "_160m")
+SMALL = EffectOn(BUNDLED_TARGET, 1500)
+LARGE = EffectOn("random:160m-video-llava", 400, "_160m")
 """Tokens of a millisecond, and of some tens of them."""
 
 
@@ -224,7 +222,9 @@ class _Answers:
         is_awake = is_first_awake
         while time.monotonic() < deadline and self._host.is_busy:
             start_ns = monotonic_ns()
-            (self._work if is_awake else time.sleep)(TURN_S)
+            # The next look would come at the very end.
+            look_s = (self._window.controller.rate.interval_ms - QUICKEST_MS) / 1000
+            (self._work if is_awake else time.sleep)(max(TURN_S, look_s))
             turns.append(WindowTurn(is_awake, start_ns, monotonic_ns()))
             is_awake = not is_awake
         while self._host.is_busy or self._window.controller.is_busy:

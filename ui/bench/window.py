@@ -52,18 +52,19 @@ STEPS = 200
 
 class Sizes(NamedTuple):
     """How much there is to see: spans on the timeline, records of the session that is opened, samples of the list of
-    runs."""
+    runs; and for how many turns a trial's window works while an engine answers."""
 
     spans: int
     records: int
     samples: int
+    turns: int
 
     def tenth(self) -> Sizes:
         """A tenth of it all."""
         return Sizes(*(count // 10 for count in self))
 
 
-SIZES = Sizes(SPANS, RECORDS, SAMPLES)
+SIZES = Sizes(SPANS, RECORDS, SAMPLES, 20)
 
 
 def measure_window(
@@ -102,7 +103,7 @@ def measure_window(
         scale |= _million(paint_argv, Path(folder), trials, note, sizes.records)
         effect: dict[str, Any] = {}
         for on in (SMALL, LARGE) if trials > 1 else (SMALL,):
-            effect |= measure_engine_effect(engine_argv, _window, Path(folder), on.turns * trials, note, on=on)
+            effect |= measure_engine_effect(engine_argv, _window, Path(folder), sizes.turns * trials, note, on=on)
     scale |= measure_long_text(ThemeHolder(theme_named("dark"))) | _crowd(application, note, sizes.spans) | effect
     return {"environment": _environment(), "rows": rows, "summary": _summary(rows, scale)}
 

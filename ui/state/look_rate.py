@@ -16,7 +16,7 @@ FEW_CORES = 4
 SPARING_SHARE = 0.008
 """There looks, and everything that follows from them, take no more of one core than this share."""
 
-QUICKEST_MS, SLOWEST_MS = 100, 2_000
+QUICKEST_MS, SLOWEST_MS = 100, 4_000
 """Limits of the time between two looks there. The quickest is also how often it is asked whether one is due."""
 
 MANY_ROWS = 2_000

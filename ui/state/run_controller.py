@@ -82,7 +82,9 @@ class RunController(QObject):
         self._host = host
         self._is_busy = False
         self._is_held = False
-        self._rate = LookRate()
+        self.rate = LookRate()
+        """How often it looks."""
+
         self._waiting: list[WaitingRun] = []
         self._batch = 0
         self._last_batch = 0
@@ -160,12 +162,12 @@ class RunController(QObject):
     def _look(self) -> None:
         """What the timer does: a look where one is due, or where the engine has begun or ended something."""
         has_turned = self._host is not None and self._host.is_busy != self._is_busy
-        if has_turned or self._rate.is_due(self.recording.row_count):
+        if has_turned or self.rate.is_due(self.recording.row_count):
             self._take_in()
             self._rest.start()
 
     def _take_in(self) -> None:
-        self._rate.note(self.recording.row_count)
+        self.rate.note(self.recording.row_count)
         # Asked first: an engine that rests now has posted all its runs, and the update below sees every one of them.
         is_busy = self._host is not None and self._host.is_busy
         messages, changed = self.book.update()
@@ -278,8 +280,8 @@ class RunController(QObject):
 
         is_measuring = self._is_busy or self._is_held
         WINDOW.is_sparing = is_measuring and usable_threads() < FEW_CORES
-        self._rate.spare(WINDOW.is_sparing)
-        self._timer.setInterval(self._rate.asking_ms)
+        self.rate.spare(WINDOW.is_sparing)
+        self._timer.setInterval(self.rate.asking_ms)
         (WINDOW.begin if is_measuring else WINDOW.end)()
 
 

@@ -28,9 +28,7 @@ class Pace(QTimer):
     _last_long_s: ClassVar[float] = 0.0
     """When the last long work of any of them ended."""
 
-    def __init__(
-        self, interval_ms: int, work: Callable[[], object], parent: QObject, *, answers: bool = False
-    ) -> None:
+    def __init__(self, interval_ms: int, work: Callable[[], object], parent: QObject, *, answers: bool = False) -> None:
         super().__init__(parent)
         self._interval_ms = interval_ms
         self._work = work

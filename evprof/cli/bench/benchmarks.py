@@ -117,8 +117,8 @@ def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     return measure_window(*argv, options.trials, options.seconds, console.note, sizes=sizes)
 
 
-_MOST_TURNS = 60
-"""Of a window that works, and of one that sleeps: half a minute."""
+_MOST_TURNS = 20
+"""Of a window that works, and of one that sleeps: about a minute."""
 
 _EFFECT = ("windowed_vs_headless", "windowed_vs_headless_ci95_low", "windowed_vs_headless_ci95_high")
 
