@@ -37,6 +37,7 @@ def paint_once(session: str = "") -> int:
         if session:
             sys.stdout.write(json.dumps(_opened(application, window, session)) + "\n")
             sys.stdout.flush()
+        window.close()
         application.quit()
 
     window.painted.connect(tell)

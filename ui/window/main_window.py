@@ -274,7 +274,7 @@ class MainWindow(LateParts):
         if not run_ids.intersection(self.selection.runs):
             return
         if self._has_missing_column():
-            self._show_pair()
+            self._show_pair_soon()
         self.pair.refresh()
         self.comparison.refresh()
         self.inspector.refresh()
