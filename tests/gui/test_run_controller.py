@@ -18,9 +18,11 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.loaders.videos import decoding_plan
 from evprof.run.processes.giving_way import WINDOW
+from evprof.run.processes.idle_cores import IdleCores
 from scripted_engine import ScriptedEngine
 from ui.state.look_rate import (
     FEW_CORES,
+    HARDLY_IDLE,
     MANY_ROWS,
     PULL_INTERVAL_MS,
     QUICKEST_MS,
@@ -121,6 +123,7 @@ def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
 def worked_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the window's thread has worked, on a machine of two cores."""
     worked = [0.0]
+    monkeypatch.setattr(IdleCores, "since_last", lambda _: 0.0)
     monkeypatch.setattr(decoding_plan, "usable_threads", lambda: 2)
     monkeypatch.setattr(WINDOW, "begin", lambda: None)
     monkeypatch.setattr(WINDOW, "end", lambda: None)
@@ -149,6 +152,23 @@ def test_on_few_cores_the_window_looks_the_more_seldom_the_more_a_look_costs(
     host.end()
     busy_controller.pull()
     assert (rate.interval_ms, WINDOW.stretch) == (PULL_INTERVAL_MS, 1.0)
+
+
+def test_what_the_engine_leaves_idle_is_used(
+    busy_controller: RunController, worked_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy_controller.submit(_request())
+
+    def rests_at(idle: float) -> float:
+        monkeypatch.setattr(IdleCores, "since_last", lambda _: idle)
+        for _ in range(20):
+            worked_s[0] += 0.03
+            busy_controller.pull()
+        return busy_controller.rate.interval_ms
+
+    assert rests_at(HARDLY_IDLE) == pytest.approx(rests_at(0.0), abs=2)
+    assert rests_at(HARDLY_IDLE) > 3_000
+    assert rests_at(1.0) < 200
 
 
 def test_a_look_that_is_not_due_is_made_where_much_has_come_or_the_engine_has_ended(

@@ -47,7 +47,7 @@ _TICK_PX = 4.0
 _SHAPE_Y, _CONFIDENCE_Y = 4.0, 6.5
 """Below the base line: what an origin looks like, and how sure the model was."""
 
-MANY_TOKENS = 100
+MANY_TOKENS = 200
 """Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
 
 _PAUSE_MS = 1

@@ -1,11 +1,12 @@
 """How often the window looks at the recording: 30 times a second, and where something is measured on few cores only as
-often as a hundredth of one core allows."""
+often as what they leave idle allows."""
 
 from __future__ import annotations
 
 import time
 
 from evprof.run.processes.giving_way import WINDOW
+from evprof.run.processes.idle_cores import IdleCores
 
 PULL_INTERVAL_MS = 33
 """Time between two looks: 30 Hz."""
@@ -14,7 +15,12 @@ FEW_CORES = 4
 """On fewer cores than that the engine needs them all while something is measured."""
 
 SPARING_SHARE = 0.008
-"""There looks, and everything that follows from them, take no more of one core than this share."""
+"""There looks, and everything that follows from them, take no more of one core than this share while the engine uses
+all of them."""
+
+IDLE_SHARE, HARDLY_IDLE = 0.25, 0.25
+"""What they take besides of what is idle, and how much of a core is too little to count: an engine that uses all cores
+still waits now and then."""
 
 QUICKEST_MS, SLOWEST_MS = 100, 4_000
 """Limits of the time between two looks there. The quickest is also how often it is asked whether one is due."""
@@ -30,6 +36,7 @@ class LookRate:
     def __init__(self) -> None:
         self.interval_ms: float = PULL_INTERVAL_MS
         """Time from one look to the next."""
+        self._idle = IdleCores()
         self._worked_s = 0.0
         self._looked_s = 0.0
         self._row_count = 0
@@ -42,6 +49,8 @@ class LookRate:
     def spare(self, is_sparing: bool) -> None:
         """Begins or ends to look seldom."""
         self._worked_s = time.thread_time()
+        if is_sparing:
+            self._idle.since_last()
         self._set(QUICKEST_MS if is_sparing else PULL_INTERVAL_MS)
 
     def is_due(self, row_count: int) -> bool:
@@ -56,7 +65,8 @@ class LookRate:
         before_s, self._worked_s = self._worked_s, time.thread_time()
         self._looked_s, self._row_count = time.monotonic(), row_count
         if WINDOW.is_sparing:
-            wanted_ms = 1000 * (self._worked_s - before_s) / SPARING_SHARE
+            share = SPARING_SHARE + IDLE_SHARE * max(0.0, self._idle.since_last() - HARDLY_IDLE)
+            wanted_ms = 1000 * (self._worked_s - before_s) / share
             # Half of the way: one costly picture is no reason to look away.
             middle_ms = (self.interval_ms + min(wanted_ms, SLOWEST_MS)) / 2
             self._set(max(middle_ms, QUICKEST_MS))

@@ -42,6 +42,7 @@ MODULES = (
     "concurrent.futures.thread",
     "evprof.loaders.content",
     "numpy.ma",
+    "psutil",
 )
 """What is asked for from the first row of a run to its end, in parts of some ms: all at once they take as long as
 several pictures."""
