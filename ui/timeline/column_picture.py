@@ -274,7 +274,7 @@ def paint_bars(
     shares = painted[:, 1:] - painted[:, :-1]
     shares *= 255 * per_px
     np.rint(np.minimum(np.maximum(shares, 0, out=shares), 255, out=shares), out=shares)
-    pixels: Pixels = shares.astype(np.uint8).T.copy().view(np.uint32).T
+    pixels: Pixels = shares.astype(np.uint8).T.copy().view(np.uint32).reshape(1, -1)
     rows = room.height() * per_px
     if rows % 1 == 0 and room.top() * per_px % 1 == 0:
         pixels = np.repeat(pixels, int(rows), axis=0)
