@@ -225,6 +225,11 @@ class RunLog:
         ends = self._ends.get(stream)
         return ends[-1] if ends else 0
 
+    def newest(self, stream: str) -> Record | None:
+        """The last row of a stream, without an object for each; None before the first."""
+        last = self.blocks(stream, self.count(stream) - 1) if self.count(stream) else []
+        return last[-1].rows()[-1] if last else None
+
     def has_spans(self) -> bool:
         """Whether anything was measured yet."""
         return bool(self._blocks.get("spans"))

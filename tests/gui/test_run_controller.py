@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -312,6 +313,24 @@ def test_housekeeping_gives_everything_back(busy_controller: RunController) -> N
     assert (gc.isenabled(), sys.getswitchinterval()) != before
     keeper.stop()
     assert (gc.isenabled(), pytest.approx(sys.getswitchinterval())) == before
+
+
+def test_what_is_there_when_all_is_imported_is_not_looked_through_again(
+    busy_controller: RunController, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., Any]
+) -> None:
+    import gc
+
+    monkeypatch.setattr("ui.window.housekeeping.MODULES", ("json",))
+    monkeypatch.setattr(type(busy_controller), "is_busy", False)
+    keeper = Housekeeping(busy_controller)
+    keeper.start()
+    try:
+        wait_until(lambda: gc.get_freeze_count() > 0)
+        kept = len(gc.get_objects())
+    finally:
+        keeper.stop()
+    assert gc.get_freeze_count() == 0
+    assert len(gc.get_objects()) > 2 * kept
 
 
 def test_without_a_trace_tensorboard_is_not_started(busy_controller: RunController) -> None:

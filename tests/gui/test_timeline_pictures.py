@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QRect, QRectF, Qt
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtGui import QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
 from ui.bench.crowd import crowded_recording
@@ -122,3 +122,13 @@ def test_short_texts_are_written_as_qt_lays_them_out(
         return picture
 
     assert drawn(True) == drawn(False)
+
+
+@pytest.mark.parametrize(("size_px", "weight"), [(9.5, 500), (10.5, 400), (10.5, 500), (11.0, 600)])
+@given(value=st.floats(0, 1e6))
+def test_a_text_is_as_wide_as_its_letters_whatever_its_figures(
+    application: QApplication, size_px: float, weight: int, value: float
+) -> None:
+    metrics = QFontMetricsF(dark().font(size_px, weight))
+    for text in (f"Target  {value:.2f} MiB", f"decode  {value:.1f} s · {value:.3g} tok/s", f"x{value:.0f}"):
+        assert dark().text_width(text, size_px, weight) == metrics.horizontalAdvance(text)

@@ -8,6 +8,7 @@ from typing import Any
 from PySide6.QtCore import QObject
 
 from evprof.core.messages import EngineChanged, Message
+from evprof.core.records import MemoryRecord
 from evprof.core.units import bytes_text
 from evprof.run.kept_overhead import ObserverEffect, observer_effect
 from ui.state.newest_errand import NewestErrand
@@ -62,9 +63,10 @@ class MachineNote(QObject):
 
     def _show_memory(self, run_ids: set[int]) -> None:
         run = self._controller.run(max(run_ids))
-        if run is None or run.info.is_over or not run.memory:
+        # The last sample alone: objects of all of them, for a run that was long watched, take a tenth of a second.
+        newest = None if run is None or run.info.is_over else run.newest("memory")
+        if not isinstance(newest, MemoryRecord):
             return  # the memory of a run that was opened is no memory of now
-        newest = run.memory[-1]
         gpu = f" · GPU {bytes_text(newest.gpu_bytes)}" if newest.gpu_bytes >= 0 else ""
         self._status.show_fact("memory", f"{bytes_text(newest.rss_bytes)}{gpu}", _MEMORY_TIP)
 

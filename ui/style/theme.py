@@ -35,6 +35,7 @@ ANSWER_PX = 14.0
 """Size of generated text in logical px."""
 
 _WEIGHTS = ("Regular", "Medium", "SemiBold")
+_FIGURES = str.maketrans("123456789", "000000000")
 _KEPT = 200
 """Letters of the texts whose widths are kept."""
 
@@ -89,8 +90,11 @@ class Theme:
         return QFont(_font(size_px, weight))
 
     def text_width(self, text: str, size_px: float = BASE_PX, weight: int = 400) -> float:
-        """How wide a text is in that font, in logical px; kept, for many are asked for again in every picture."""
-        return (_text_width if len(text) <= _KEPT else _text_width.__wrapped__)(text, size_px, weight)
+        """How wide a text is in that font, in logical px; kept, for many are asked for again in every picture. Figures
+        are as wide as one another, so that a text whose figures change is asked for again, too."""
+        if len(text) > _KEPT:
+            return _text_width.__wrapped__(text, size_px, weight)
+        return _text_width(text.translate(_FIGURES), size_px, weight)
 
     def write(self, painter: QPainter, room: QRectF, text: str, size_px: float = BASE_PX, weight: int = 400) -> None:
         """Writes a short text from a room's left end on, amid its height: the pixels of `drawText` with that room in a

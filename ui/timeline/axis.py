@@ -39,6 +39,7 @@ class AxisHead(QWidget):
         self.scene = scene
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.chip = QPushButton("Fit", self)
         self.chip.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.chip.setProperty("role", "chip")

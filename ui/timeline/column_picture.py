@@ -5,20 +5,29 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from evprof.view.decimate import Floats
+from evprof.view.decimate import Floats, Ints
 
 Bools: TypeAlias = "npt.NDArray[np.bool_]"
 Pixels: TypeAlias = "npt.NDArray[np.uint32]"
 
-Edges = tuple[Floats, Floats]
-"""Upper and lower end (px, downwards) of what is painted in each column of the device's pixels; NaN: nothing is."""
+Places: TypeAlias = "npt.NDArray[np.intp]"
+Singles: TypeAlias = "npt.NDArray[np.float32]"
+
+Edges: TypeAlias = Floats
+"""Upper and lower end (px, downwards) of what is painted in each column of the device's pixels, a row each; NaN:
+nothing is."""
+
+_Rooms: TypeAlias = tuple[Pixels, Pixels, Pixels, Bools, Bools]
+
+_MOST_SHAPES = 64
+"""Sizes of pictures whose room is kept as it was cut."""
 
 
 def pixels_per_px(painter: QPainter) -> float:
@@ -42,11 +51,11 @@ def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: floa
         upper[held] = np.minimum(upper[held], np.minimum.reduceat(seen, starts))
         lower[held] = np.maximum(lower[held], np.maximum.reduceat(seen, starts))
     begin, end = borders[1:].searchsorted(x[0], side="right"), borders[:-1].searchsorted(x[-1])
-    upper -= width_px / 2
-    lower += width_px / 2
-    for edge in (upper, lower):
-        edge[:begin] = edge[end:] = np.nan
-    return upper, lower
+    edges = np.empty((2, columns))
+    np.subtract(upper, width_px / 2, out=edges[0])
+    np.add(lower, width_px / 2, out=edges[1])
+    edges[:, :begin] = edges[:, end:] = np.nan
+    return edges
 
 
 def pixel_edges(line: tuple[Floats, Floats], end: float, columns: int, per_px: float, width_px: float) -> Edges | None:
@@ -74,29 +83,55 @@ def pixel_edges(line: tuple[Floats, Floats], end: float, columns: int, per_px: f
     edges[0] -= width_px / 2
     edges[1] += width_px / 2
     edges[:, :begin] = edges[:, max(0, int(np.ceil(max(end, float(at[-1])) * per_px))) :] = np.nan
-    return edges[0], edges[1]
+    return edges
 
 
 def stem_edges(x: Floats, tops: Floats, floor: float, columns: int, per_px: float) -> Edges:
     """Stems of 1 px from `floor` up, their left edges at `x`."""
-    upper = np.full(columns, np.nan)
+    edges = np.full((2, columns), np.nan)
     thick = max(1, round(per_px))
-    left = np.round(x * per_px).astype(np.int64)
+    left = np.rint(x * per_px).astype(np.intp)
     for beside in range(thick):
-        is_seen = (left + beside >= 0) & (left + beside < columns)
-        upper[left[is_seen] + beside] = tops[is_seen]
-    return upper, np.where(np.isnan(upper), np.nan, floor)
+        at = left + beside
+        is_seen = (at >= 0) & (at < columns)
+        at = at[is_seen]
+        edges[0, at], edges[1, at] = tops[is_seen], floor
+    return edges
+
+
+def wide_stem_edges(
+    stems: tuple[Floats, Floats, float], floor: float, columns: int, per_px: float
+) -> tuple[Edges, Floats]:
+    """Stems from `floor` up: their left edges, upper ends, and how wide they are (px); with how much of each column
+    lies in one. They do not lie in one another."""
+    left, tops, width = stems
+    edges, covered, left = np.full((2, columns), np.nan), np.zeros(columns), left * per_px
+    at = np.floor(left)[:, None] + np.arange(int(np.ceil(width * per_px)) + 1)
+    share = np.minimum(at + 1, (left + width * per_px)[:, None]) - np.maximum(at, left[:, None])
+    is_seen = (share > 0) & (at >= 0) & (at < columns)
+    places = at[is_seen].astype(np.intp)
+    edges[0, places], edges[1, places] = np.broadcast_to(tops[:, None], at.shape)[is_seen], floor
+    covered[places] = share[is_seen]
+    return edges, covered
 
 
 def paint_columns(
-    painter: QPainter, edges: Edges, height_px: float, color: QColor, *, ground: float = 0.0, floor: float = 0.0
+    painter: QPainter,
+    edges: Edges,
+    height_px: float,
+    color: QColor,
+    *,
+    ground: float = 0.0,
+    floor: float = 0.0,
+    covered: Floats | None = None,
 ) -> None:
     """Paints what the columns hold from (0, 0) on, smoothed along y; below it, down to `floor`, the share `ground` of
-    the colour."""
+    the colour. Where there is no ground, `covered` says how much of each column's width is painted."""
     per_px = pixels_per_px(painter)
     height = int(np.ceil(height_px * per_px))
-    ends = np.maximum(np.fmin(np.array(edges) * per_px, height + 1.0), -1.0).astype(np.float32)
-    cut = np.floor(np.minimum(ends, np.float32(height)))
+    ends = np.fmin(edges if per_px == 1 else edges * per_px, height + 1.0, dtype=np.float32)
+    np.maximum(ends, -1.0, out=ends)
+    cut = np.floor(np.minimum(ends, height))
     first, last = cut.astype(np.int16)
     seen = (first < height).nonzero()[0]
     if not len(seen):
@@ -104,7 +139,7 @@ def paint_columns(
     # Only the rows between the highest and the lowest end are different from column to column.
     begin, end = int(seen[0]), int(seen[-1]) + 1
     lowest = last if len(seen) == len(last) else last[seen]
-    low, high = max(0, int(first.min())), min(int(lowest.max()) + 1, height)
+    low, high = max(0, int(np.minimum.reduce(first))), min(int(np.maximum.reduce(lowest)) + 1, height)
     depth = floor * per_px
     if ground and end - begin == len(seen):
         _paint_ground(painter, (begin, end), (max(high, 0), min(depth, height)), per_px, (color, ground))
@@ -113,28 +148,55 @@ def paint_columns(
     if high <= low:
         return
     rows, shades = np.arange(low, high, dtype=np.int16)[:, None], _shades(color.rgba())
-    # One row more on both sides takes what ends beyond the picture.
-    room = _ROOM.arrays(len(rows) + 2, len(first))
-    pixels, below, is_line, is_after = (kept[1:-1] for kept in room)
+    room, pixels, below, is_line, is_after = _ROOM.arrays(len(rows), len(first))
     np.greater_equal(rows, last, out=is_after)
-    np.bitwise_xor(np.greater(rows, first, out=is_line), is_after, out=is_line)
-    np.multiply(is_line, shades[255], out=pixels)
+    np.not_equal(np.greater(rows, first, out=is_line), is_after, out=is_line)
+    whole = 255 if covered is None else (covered * 255 + 0.5).astype(np.uint8)
+    np.multiply(is_line, shades[whole], out=pixels)
     if ground:
-        opacity = np.clip(np.float32(depth) - rows, 0, 1, dtype=np.float32) * np.float32(ground * 255) + 0.5
-        np.multiply(is_after, shades[opacity.astype(np.uint8)], out=below)
+        opacity: Any = ground * 255 + 0.5
+        if depth < high:
+            opacity = np.clip(np.float32(depth) - rows, 0, 1, dtype=np.float32) * np.float32(ground * 255) + 0.5
+        np.multiply(is_after, shades[np.asarray(opacity, dtype=np.uint8)], out=below)
         np.add(pixels, below, out=pixels)
-    # What begins or ends within a pixel's row covers a part of it.
-    upper, lower = ends
-    share = np.maximum(np.minimum(cut + 1, lower) - np.maximum(cut, upper), 0)
-    if ground:
-        beneath = np.maximum(np.minimum(cut + 1, np.float32(depth)) - np.maximum(cut, lower), 0)
-        share += (1 - share) * beneath * np.float32(ground)
-    at = np.clip(cut, low - 1, high, dtype=np.float64) - (low - 1)
-    places = (at * len(first) + np.arange(len(first))).astype(np.intp)
-    room[0].reshape(-1)[places] = shades[(share * 255 + 0.5).astype(np.uint8)]
-    image = QImage(pixels.data, len(first), len(rows), pixels.strides[0], QImage.Format.Format_ARGB32_Premultiplied)
+    shares = _coverage(ends, cut, depth, ground)
+    if covered is not None:
+        shares *= covered.astype(np.float32)
+    room[_places(cut, low, high)] = shades[(shares * 255 + 0.5).astype(np.uint8)]
+    image = _image(pixels)
     image.setDevicePixelRatio(per_px)
     painter.drawImage(QPointF(0, low / per_px), image)
+
+
+def _places(cut: Singles, low: int, high: int) -> Places:
+    """Of the pixels in which columns begin and end, the numbers; those of the row above `low` are the first."""
+    at = np.minimum(cut, high).astype(np.intp)
+    at -= low - 1
+    at *= cut.shape[1]
+    at += _numbers(cut.shape[1])
+    return at
+
+
+def _coverage(ends: Singles, cut: Singles, depth: float, ground: float) -> Singles:
+    """How much of these pixels is covered; the share `ground` below the line, down to `depth`."""
+    (upper, lower), after = ends, cut + 1
+    share = np.empty_like(cut)
+    np.subtract(np.minimum(after[0], lower), upper, out=share[0])
+    np.subtract(lower, np.maximum(cut[1], upper), out=share[1])
+    if ground:
+        np.minimum(after, depth, out=after)
+        after -= lower
+        np.maximum(after, 0, out=after)
+        after *= 1 - share
+        after *= ground
+        share += after
+    return share
+
+
+@lru_cache(maxsize=4)
+def _numbers(count: int) -> Places:
+    """0, 1, 2 …"""
+    return np.arange(count)
 
 
 def _paint_ground(
@@ -158,6 +220,9 @@ def _paint_ground(
 class _Room(threading.local):
     """Memory that pictures are worked out in, used again: as much of it anew for each takes longer than the work."""
 
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], _Rooms] = {}
+
     @cached_property
     def _pixels(self) -> Pixels:
         return np.empty((2, 0), dtype=np.uint32)
@@ -166,44 +231,64 @@ class _Room(threading.local):
     def _truths(self) -> Bools:
         return np.empty((2, 0), dtype=np.bool_)
 
-    def arrays(self, rows: int, columns: int) -> tuple[Pixels, Pixels, Bools, Bools]:
-        """Two arrays of pixels and two of truths, of what was there before."""
-        count = rows * columns
-        if self._pixels.shape[1] < count:
-            self._pixels, self._truths = np.empty((2, count), dtype=np.uint32), np.empty((2, count), dtype=np.bool_)
-        shape = rows, columns
-        (one, other), (here, there) = (kept[:, :count] for kept in (self._pixels, self._truths))
-        return one.reshape(shape), other.reshape(shape), here.reshape(shape), there.reshape(shape)
+    def arrays(self, rows: int, columns: int) -> _Rooms:
+        """Two arrays of pixels and two of truths, of what was there before. The first lies within a longer one, told
+        before it: a row more on both sides takes what ends beyond the picture."""
+        if (rows, columns) not in self._known:
+            count = (rows + 2) * columns
+            if self._pixels.shape[1] < count or len(self._known) == _MOST_SHAPES:
+                self._known.clear()
+            if self._pixels.shape[1] < count:
+                self._pixels, self._truths = np.empty((2, count), dtype=np.uint32), np.empty((2, count), dtype=np.bool_)
+            inner = slice(columns, count - columns)
+            (one, other), (here, there) = self._pixels, self._truths
+            parts = (part[inner].reshape(rows, columns) for part in (one, other, here, there))
+            self._known[rows, columns] = one[:count], *parts
+        return self._known[rows, columns]
 
 
 _ROOM = _Room()
 
 
 def paint_bars(
-    painter: QPainter, x0: Floats, widths: Floats, looks: Sequence[tuple[QColor, Bools]], room: QRectF
+    painter: QPainter, bars: tuple[Floats, Floats], colors: Sequence[QColor], which: Ints, room: QRectF
 ) -> None:
-    """Bars in order of their left edges (px), over the height of `room`, each as far as the next one begins; `looks`
-    are colours with the bars that have them."""
-    per_px = pixels_per_px(painter)
+    """Bars, in order of their left edges, and their widths (px), over the height of `room`, each as far as the next one
+    begins; `which` says of each which of the `colors` it has."""
+    (x0, widths), per_px = bars, pixels_per_px(painter)
     # Before the first bar there is one of no width, so that each border lies in a bar or right of one.
-    left, wide = np.zeros(len(x0) + 1), np.zeros(len(x0) + 1)
-    left[1:], wide[1:] = x0, widths
+    left, wide, look_of = np.zeros(len(x0) + 1), np.zeros(len(x0) + 1), np.zeros(len(x0) + 1, dtype=np.intp)
+    left[1:], wide[1:], look_of[1:] = x0, widths, which
     np.minimum(wide[1:-1], x0[1:] - x0[:-1], out=wide[1:-1])
-    palette, look_of = np.zeros((4, len(looks) + 1)), np.zeros(len(left), dtype=np.intp)
-    for place, (color, own) in enumerate(looks, start=1):
-        palette[:, place] = color.blueF(), color.greenF(), color.redF(), 1.0
-        look_of[1:][own] = place
+    palette = np.array([(color.blueF(), color.greenF(), color.redF(), 1.0) for color in colors]).T
     paints = palette.take(look_of, axis=1)
     borders = room.left() + np.arange(int(np.ceil(room.width() * per_px)) + 1) / per_px
     at = x0.searchsorted(borders, side="right")
     # How much of each colour lies left of a border: that of all bars up to its own, less what of that is right of it.
-    over = wide[at] - np.minimum(borders - left[at], wide[at])
-    painted = np.cumsum(wide * paints, axis=1).take(at, axis=1) - over * paints.take(at, axis=1)
-    shares = np.minimum(np.maximum(painted[:, 1:] - painted[:, :-1], 0) * per_px, 1)
-    pixels = np.empty((len(borders) - 1, 4), dtype=np.uint8)
-    pixels.T[...] = np.rint(shares * 255)
-    image = QImage(pixels.data, len(pixels), 1, pixels.nbytes, QImage.Format.Format_ARGB32_Premultiplied)
-    painter.drawImage(QRectF(room.left(), room.top(), len(pixels) / per_px, room.height()), image)
+    over = wide.take(at)
+    over -= np.minimum(borders - left.take(at), over)
+    painted = np.add.accumulate(paints * wide, axis=1).take(at, axis=1)
+    paints = paints.take(at, axis=1)
+    paints *= over
+    painted -= paints
+    shares = painted[:, 1:] - painted[:, :-1]
+    shares *= 255 * per_px
+    np.rint(np.minimum(np.maximum(shares, 0, out=shares), 255, out=shares), out=shares)
+    pixels: Pixels = shares.astype(np.uint8).T.copy().view(np.uint32).reshape(1, -1)
+    rows = room.height() * per_px
+    if rows % 1 == 0 and room.top() * per_px % 1 == 0:
+        pixels = np.repeat(pixels, int(rows), axis=0)
+        image = _image(pixels)
+        image.setDevicePixelRatio(per_px)
+        painter.drawImage(room.topLeft(), image)
+        return
+    painter.drawImage(QRectF(room.left(), room.top(), pixels.shape[1] / per_px, room.height()), _image(pixels))
+
+
+def _image(pixels: Pixels) -> QImage:
+    """Premultiplied pixels, a row each, as a picture that lives as long as they do."""
+    height, width = pixels.shape
+    return QImage(pixels.data, width, height, pixels.strides[0], QImage.Format.Format_ARGB32_Premultiplied)
 
 
 @lru_cache(maxsize=64)

@@ -127,7 +127,10 @@ class DeltaLane(Lane):
         width_of = partial(theme.text_width, size_px=_LABEL_PX, weight=500)
         right = self.canvas_width - 8
         text = widest_that_fits(self._wordings[delta.stage], max(right - longer - 8, left - 16), width_of)
-        x = longer + 6 if width_of(text) <= right - longer - 8 else left - 6 - width_of(text)
+        width = width_of(text)
+        x = longer + 6 if width <= right - longer - 8 else left - 6 - width
+        if x > self.canvas_width or x + width < 0:
+            return  # what nobody sees takes as long to write
         painter.setPen(theme.readable(color, theme.panel) if delta.judgement else theme.text_dim)
         painter.drawText(QPointF(x, middle + 3.5), text)
 

@@ -24,6 +24,9 @@ FOLD_PX = 14
 
 _NAME_LEFT = 16
 
+_DEEPEST_PX = 4_000
+"""No lane is higher."""
+
 _SMOOTH = QPainter.RenderHint.Antialiasing
 
 
@@ -168,7 +171,7 @@ class Lane(QWidget):
         """Lines on whole pixels: they need no smoothing, and with it take twenty times as long."""
         color = self.scene.theme.alpha(self.scene.theme.line, 0.55)
         painter.setPen(color)
-        lines, left, right = _grid(self.scene.scale, self.height()), clip.left(), clip.right()
+        lines, left, right = _grid(self.scene.scale), clip.left(), clip.right()
         if left > 0 or right < self.canvas_width:
             lines = [line for line in lines if left <= line.x1() <= right]
         painter.drawLines(lines)
@@ -254,10 +257,10 @@ def blended(color: QColor, other: QColor, share: float) -> QColor:
     )
 
 
-@lru_cache(maxsize=16)
-def _grid(scale: Timescale, height: int) -> list[QLineF]:
-    """The grid of every lane of a height: worked out once for a picture."""
-    return [QLineF(x, 0, x, height) for x, _ in ticks_px(scale)]
+@lru_cache(maxsize=4)
+def _grid(scale: Timescale) -> list[QLineF]:
+    """The grid of every lane, worked out once for a picture: what is below a lane is cut off."""
+    return [QLineF(x, 0, x, _DEEPEST_PX) for x, _ in ticks_px(scale)]
 
 
 @lru_cache(maxsize=4)

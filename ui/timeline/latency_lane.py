@@ -15,11 +15,14 @@ from evprof.view.lanes import ORIGINS, News, Track
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
-from ui.timeline.column_picture import paint_columns, pixels_per_px, stem_edges
+from ui.timeline.column_picture import paint_columns, pixels_per_px, stem_edges, wide_stem_edges
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
+
+_FEW_STEMS = 48
+"""Up to so many are shapes of their own."""
 
 
 class LatencyLane(Lane):
@@ -119,12 +122,16 @@ class LatencyLane(Lane):
         sharp = width < 2
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, not sharp)
         painter.setPen(Qt.PenStyle.NoPen)
-        if sharp:
-            per_px = pixels_per_px(painter)
-            edges = stem_edges(x, bottom - high, bottom, int(np.ceil(self.canvas_width * per_px)), per_px)
-            paint_columns(painter, edges, self.height(), theme.stage("decode"))
+        per_px = pixels_per_px(painter)
+        columns = int(np.ceil(self.canvas_width * per_px))
         painter.setBrush(theme.stage("decode"))
-        if not sharp:
+        if sharp:
+            edges = stem_edges(x, bottom - high, bottom, columns, per_px)
+            paint_columns(painter, edges, self.height(), theme.stage("decode"))
+        elif len(x) > _FEW_STEMS:
+            edges, covered = wide_stem_edges((x, bottom - high, width), bottom, columns, per_px)
+            paint_columns(painter, edges, self.height(), theme.stage("decode"), covered=covered)
+        else:
             painter.drawRects(list(map(QRectF, x.tolist(), (bottom - high).tolist(), repeat(width), high.tolist())))
         for code, color in () if sharp else ((1, theme.good), (2, theme.warn), (3, theme.stage("draft"))):
             tipped = np.flatnonzero(origins[rows] == code)

@@ -4,8 +4,10 @@ and its light ground in other lanes. Of two runs it is the window they would hav
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QPainter, QPen
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.units import ms_from_ns, ms_text
@@ -25,7 +27,20 @@ _GROUND = 0.10
 
 def shown_overlap(scene: TimelineScene) -> tuple[Track, Overlap] | None:
     """The window of the run whose answer is shown, with its track; of a draft's and a target's run that both begin at
-    the axis's zero the one they race for."""
+    the axis's zero the one they race for. Several lanes ask for it in every picture: it is kept as long as it holds."""
+    told = scene.tracks, [_told(track, scene.clock_ns) for _, track in scene.shown]
+    if scene.kept_overlap is None or scene.kept_overlap[0] != told:
+        scene.kept_overlap = told, _found_overlap(scene)
+    return scene.kept_overlap[1]
+
+
+def _told(track: Track, clock_ns: int) -> tuple[object, ...]:
+    """All of a track that the window follows from."""
+    info = track.run.info
+    return track.run.version, info.status, info.start_ns, info.sample, track.shift_ns, track.now(clock_ns)
+
+
+def _found_overlap(scene: TimelineScene) -> tuple[Track, Overlap] | None:
     for _, track in reversed(scene.shown):
         if track.is_answer:
             found = overlap_of(track.run, track.now(scene.clock_ns))
@@ -53,6 +68,8 @@ def paint_overlap_ground(painter: QPainter, scene: TimelineScene, height: float)
         return
     track, overlap = found
     x0, x1 = (scene.scale.x(t_ns - track.zero_ns) for t_ns in overlap[:2])
+    if x1 < -1 or x0 > scene.scale.width_px + 1:
+        return
     color = scene.theme.stage("draft")
     painter.fillRect(QRectF(x0, 0, x1 - x0, height), scene.theme.alpha(color, _GROUND))
     painter.setPen(QPen(scene.theme.alpha(color, 0.55), 1, Qt.PenStyle.DashLine))
@@ -122,20 +139,19 @@ class OverlapLane(Lane):
 
     def _write_counts(self, painter: QPainter, bar: QRectF, overlap: Overlap) -> None:
         """Inside the bar where it fits there, else beside it: the counts are what the lane is for."""
-        font = self.scene.theme.font(SMALL_PX, 600)
-        painter.setFont(font)
-        width_of = QFontMetricsF(font).horizontalAdvance
+        theme = self.scene.theme
+        width_of = partial(theme.text_width, size_px=SMALL_PX, weight=600)
         visible = bar.intersected(QRectF(0, bar.top(), self.canvas_width, bar.height()))
         listed = wordings(overlap)
         inside = widest_that_fits(listed[:2], visible.width() - 12, width_of)
-        painter.setPen(self.scene.theme.text)
+        painter.setPen(theme.text)
         if inside:
-            place = visible.adjusted(6, -1, -6, -1)
-            painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, inside)
+            theme.write(painter, visible.adjusted(6, -1, -6, -1), inside, SMALL_PX, 600)
             return
         beside = QRectF(bar.right() + 7, bar.top() - 1, self.canvas_width - bar.right() - 12, bar.height())
         text = widest_that_fits(listed, beside.width(), width_of)
-        painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
+        if beside.left() + width_of(text) > 0:
+            theme.write(painter, beside, text, SMALL_PX, 600)
 
     def hit(self, pos: QPointF) -> Hit | None:
         """The window under the pointer."""

@@ -21,7 +21,7 @@ from evprof.view.timescale import time_text
 from ui.run_facts.energy import energy_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
-from ui.timeline.column_picture import paint_bars
+from ui.timeline.column_picture import paint_bars, paint_columns, pixels_per_px, wide_stem_edges
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
 from ui.timeline.scene import Hit, TimelineScene
@@ -34,6 +34,9 @@ _PART_LABEL_PX = 9.5
 
 _FEW_BARS = 64
 """Up to so many parts are shapes of their own."""
+
+_FEW_TICKS = 48
+"""Up to so many tokens are lines of their own."""
 
 PartLook = tuple[str, QColor, QColor, QColor]
 """Label, edge, ground, and ground when pointed at."""
@@ -157,10 +160,16 @@ class StageLane(Lane):
         low, high = times.searchsorted([scale.start_ns, scale.end_ns]).tolist()
         if high - low < 2 or (high - low) * 4.0 > scale.x(int(times[high - 1])) - scale.x(int(times[low])):
             return
-        painter.setPen(QPen(self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), 1))
         at = (times[low:high] - scale.start_ns) / scale.ns_per_px
         at = at[(rect.left() + 2 < at) & (at < rect.right() - 2)]
-        bottom = rect.bottom()
+        soft, bottom = self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), rect.bottom()
+        if len(at) > _FEW_TICKS:
+            per_px, ends = pixels_per_px(painter), np.array([bottom - 5.5])
+            stems = at - 0.5, np.broadcast_to(ends, len(at)), 1.0
+            edges, covered = wide_stem_edges(stems, bottom + 0.5, int(np.ceil(self.canvas_width * per_px)), per_px)
+            paint_columns(painter, edges, self.height(), soft, covered=covered)
+            return
+        painter.setPen(QPen(soft, 1))
         painter.drawLines([QLineF(x, bottom - 5.0, x, bottom) for x in at.tolist()])
 
     def _paint_label(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], wordings: list[str]) -> None:
@@ -185,12 +194,13 @@ class StageLane(Lane):
         widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
         names = track.parts.names
         kinds = row.names[bars.rows] * len(names) + row.stages[bars.rows]
-        pairs = {kind: divmod(kind, len(names)) for kind in set(kinds.tolist())}
+        found = np.bincount(kinds).nonzero()[0]
+        pairs = {kind: divmod(kind, len(names)) for kind in found.tolist()}
         looks = {kind: self._part_look(names[name], names[stage]) for kind, (name, stage) in pairs.items()}
         painter.setPen(Qt.PenStyle.NoPen)
         if is_dense := len(widths) > _FEW_BARS:
-            colors = [(look[2], kinds == kind) for kind, look in looks.items()]
-            paint_bars(painter, bars.x0, widths, colors, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
+            colors, room = [look[2] for look in looks.values()], QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT)
+            paint_bars(painter, (bars.x0, widths), colors, found.searchsorted(kinds), room)
         for is_edge in (True,) if is_dense else (False, True):
             for kind, (_, edge, ground, _) in looks.items():
                 own = ((kinds == kind) & (widths > 5) if is_edge else kinds == kind).nonzero()[0]

@@ -100,7 +100,8 @@ class SliceLane(Lane):
         looks = {kind: known.look(kind, theme) for kind in np.unique(shown).tolist()}
         room = QRectF(0, top, self.canvas_width, BAR_PX)
         if len(widths) > _FEW_BARS:
-            paint_bars(painter, bars.x0, widths, [(look.ground, shown == kind) for kind, look in looks.items()], room)
+            which = np.searchsorted(list(looks), shown)
+            paint_bars(painter, (bars.x0, widths), [look.ground for look in looks.values()], which, room)
         else:
             for x0, width, kind in zip(bars.x0.tolist(), widths.tolist(), shown.tolist(), strict=True):
                 painter.fillRect(QRectF(x0, top, width, BAR_PX), looks[kind].ground)

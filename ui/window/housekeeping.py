@@ -86,6 +86,7 @@ class Housekeeping(QObject):
             timer.stop()
         self._timers.clear()
         sys.setswitchinterval(self._switch_interval_s)
+        gc.unfreeze()
         if self._was_enabled:
             gc.enable()
 
@@ -99,6 +100,8 @@ class Housekeeping(QObject):
             return
         if not self._to_import:
             self._timers.pop().stop()
+            # What is there by now stays: looking through all of it again would hold up the window for 0.1 s.
+            gc.freeze()
             return
         try:
             importlib.import_module(self._to_import.pop())

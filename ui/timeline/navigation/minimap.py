@@ -43,6 +43,7 @@ class Minimap(QWidget):
         self._later = Pace(_PICTURE_MS, self._redraw, self)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName("Overview of the runs and the part of them in view")
 
     def sizeHint(self) -> QSize:
@@ -84,6 +85,8 @@ class Minimap(QWidget):
         ratio = self.devicePixelRatioF()
         if self._picture is None or self._picture.size() != self.size() * ratio:
             self._picture = self._drawn(ratio)
+        # Of a fraction of a pixel the picture may have lost its part.
+        painter.fillRect(self.rect(), theme.panel)
         painter.drawPixmap(0, 0, self._picture)
         box = self.view_box().translated(GUTTER_PX, 0)
         dim = theme.alpha(theme.window, 0.62)
