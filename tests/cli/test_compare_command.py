@@ -275,15 +275,28 @@ def test_a_comparison_in_a_narrow_terminal_leaves_out_what_can_be_reckoned(evpro
         next(line for line in text.splitlines() if line.startswith("total_ms")).split() for text in texts.values()
     )
     assert len(narrow) < len(wide)
-    assert any(word.endswith("x") for word in narrow), "the ratio stays"
+    assert any(word.endswith("×") for word in narrow), "the ratio stays"
     for count in ("input_sequence_length", "visual_tokens"):
         line = next(line for line in texts[80].splitlines() if line.startswith(count))
-        assert "00000x" not in line, "what is the same in every run needs no digits"
+        assert "00000×" not in line, "what is the same in every run needs no digits"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_of_a_comparison_is_wider_than_the_terminal(evprof, suite, monkeypatch, width: int) -> None:
+    path = suite("suite.evprof")
+    whole = evprof("compare", path).output
+    monkeypatch.setattr(Console, "width", width)
+    text = evprof("compare", path).output
+    assert max(map(len, text.splitlines())) <= width
+    for line in whole.splitlines():
+        if "×" in line and line.split()[0].endswith("_ms"):
+            ratio = next(word for word in line.split() if word.endswith("×"))
+            assert ratio in text, "no ratio is left out"
 
 
 def test_a_ratio_of_counts_has_no_more_digits_than_it_needs() -> None:
     from evprof.cli.sessions.comparison_text import ratio_text
 
-    assert ratio_text(1.6363636, (1.6363636, 1.6363636000000002)) == "1.64x [1.64, 1.64]"
-    assert ratio_text(1.0004, (1.0001, 1.0007)) == "1.0004x [1.0001, 1.0007]"
-    assert ratio_text(0.004, None) == "0.004x"
+    assert ratio_text(1.6363636, (1.6363636, 1.6363636000000002)) == "1.64× [1.64, 1.64]"
+    assert ratio_text(1.0004, (1.0001, 1.0007)) == "1.0004× [1.0001, 1.0007]"
+    assert ratio_text(0.004, None) == "0.004×"

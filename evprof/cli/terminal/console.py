@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from textwrap import fill
@@ -60,11 +61,25 @@ class Console:
     @property
     def width(self) -> int:
         """What a line of the result holds."""
-        return shutil.get_terminal_size((WIDTH, 24)).columns if self.output.isatty() else WIDTH
+        if not self.output.isatty():
+            return WIDTH
+        asked = os.environ.get("COLUMNS", "")
+        if asked.isdecimal() and int(asked):
+            return int(asked)
+        try:  # of this very stream: what `shutil` asks, `sys.__stdout__`, may have been given up for it
+            return os.get_terminal_size(self.output.fileno()).columns or WIDTH
+        except (OSError, ValueError):
+            return WIDTH
 
     def print(self, text: str = "") -> None:
         """One piece of the result, for people. Not for use with --json."""
         print(printable(text), file=self.output)
+
+    def folded(self, text: str) -> None:
+        """A line that may be longer than the terminal is wide: what does not fit goes on below its last column. Who
+        reads without a terminal has it in one line."""
+        for line in text.split("\n"):
+            self.print(folded(line, self.width) if self.output.isatty() else line)
 
     def line(self, *cells: Cell) -> None:
         """One line of the result, with colour on a terminal and without it everywhere else."""
@@ -138,6 +153,16 @@ class Console:
 
 def _piece(cell: Cell) -> Piece:
     return (cell, "") if isinstance(cell, str) else cell
+
+
+def folded(text: str, width: int) -> str:
+    """A line in lines of `width`, all but the first indented to where its last column begins, if that leaves them half
+    of the room."""
+    if len(text) <= width:
+        return text
+    columns = [gap.end() for gap in re.finditer(r"^ +|(?<=\S) {2,}(?=\S)", text) if gap.end() <= width // 2]
+    indent = " " * (columns[-1] if columns else len(GAP))
+    return fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def widths_of(lines: Sequence[Sequence[Cell]]) -> list[int]:
