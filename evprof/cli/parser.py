@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import did_you_mean
+from evprof.core.suggestions import did_you_mean, nearest
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,11 @@ class CommandParser(argparse.ArgumentParser):
             return
         if isinstance(action, argparse._SubParsersAction):
             self.error(f"there is no command '{value}' of {self.prog}{did_you_mean(value, action.choices)}")
-        known = ", ".join(map(str, action.choices))
-        raise argparse.ArgumentError(
-            action, f"'{value}' is none of {known}{did_you_mean(value, map(str, action.choices))}"
-        )
+        known = list(map(str, action.choices))
+        others: Mapping[str, str] = getattr(action.choices, "other_names", {})
+        meant = nearest(value, [*known, *others])
+        guess = f"; did you mean {others.get(meant, meant)}?" if meant else ""
+        raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(known)}{guess}")
 
 
 def add_commands(parser: argparse.ArgumentParser, dest: str, *, metavar: str = "COMMAND", is_required: bool) -> Any:
