@@ -18,6 +18,9 @@ WIDTH = 150
 SENTENCE_WIDTH = 110
 """Letters of a line of a longer text."""
 
+HELP_WIDTH = 80
+"""Letters of a line of a help's lists, as argparse writes the rest."""
+
 Piece = tuple[str, str]
 """A text and its style as rich names it, "" for none."""
 
