@@ -11,7 +11,8 @@ import termios
 
 import pytest
 
-from evprof.cli.terminal.console import WIDTH, Console, folded
+from evprof.cli.terminal.console import WIDTH, Console
+from evprof.cli.terminal.fitting import fitted, folded, piece, total_width
 
 HEAD = "  preprocess              22.3 ms   render 2.14 ms, resize 9.57 ms, normalise 8.94 ms, tokenize 472 µs"
 
@@ -68,3 +69,61 @@ def test_without_a_terminal_lines_stay_whole() -> None:
     console.folded(HEAD * 3)
     assert stream.getvalue() == HEAD * 3 + "\n"
     assert console.width == WIDTH
+
+
+KERNELS = [
+    ("name", "calls", "total", "mean", "min", "max", "blocks/SM", "occupancy", "cores"),
+    (
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_64",
+        "42",
+        "402 µs",
+        "9.6 µs",
+        "5.5 µs",
+        "9 µs",
+        "0.48",
+        "13.0%",
+        "y",
+    ),
+    (
+        "pytorch_flash::flash_fwd_splitkv_kernel<Flash>",
+        "6",
+        "33 µs",
+        "5.5 µs",
+        "5 µs",
+        "6 µs",
+        "1.00",
+        "50.0%",
+        "n",
+    ),
+]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 130, 200])
+def test_a_table_is_no_wider_than_the_terminal_and_loses_no_figure(width: int) -> None:
+    tables = fitted(KERNELS, 1, width)
+    assert all(total_width(table) <= width for table in tables)
+    for number, row in enumerate(KERNELS):
+        assert tuple(cell for table in tables for cell in table[number][1:]) == row[1:]
+    (name,) = {piece(table[1][0])[0] for table in tables}  # each begins with the same names
+    assert name.startswith("sm90_")
+    assert (len(tables) == 1) == (width >= 100)
+
+
+def test_a_name_gives_way_before_a_column_does_but_not_the_one_that_is_called_by() -> None:
+    rows = [
+        ("adapter", "drafts for", "size"),
+        ("evprof-tiny-hidden", "a-name-that-is-rather-long-for-its-column", "4 KiB"),
+    ]
+    (table,) = fitted(rows, 2, 60)
+    assert (table[1][0], table[1][2]) == ("evprof-tiny-hidden", "4 KiB")
+    name, _ = piece(table[1][1])
+    assert name.startswith("a-name-that")
+    assert name.endswith("column")
+    assert "…" in name
+
+
+def test_a_table_without_a_terminal_is_whole() -> None:
+    stream = io.StringIO()
+    Console(stream).table(KERNELS)
+    assert KERNELS[1][0] in stream.getvalue()
+    assert len(stream.getvalue().splitlines()) == len(KERNELS)

@@ -9,7 +9,8 @@ from textwrap import fill, shorten
 from typing import Any
 
 from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
-from evprof.cli.terminal.console import GAP, Cell, Console, Piece, total_width
+from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.fitting import GAP, Cell, Piece, total_width
 from evprof.core.units import amount_text, bytes_text, count_text, ms_text, times_text
 
 BAR = 24

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from textwrap import fill
 from typing import Any, TextIO
 
+from evprof.cli.terminal.fitting import GAP, Cell, fitted, folded, piece, total_width, widths_of
 from evprof.core.safe_text import visible
 
 WIDTH = 150
@@ -20,13 +20,6 @@ SENTENCE_WIDTH = 110
 
 HELP_WIDTH = 80
 """Letters of a line of a help's lists, as argparse writes the rest."""
-
-Piece = tuple[str, str]
-"""A text and its style as rich names it, "" for none."""
-
-Cell = Piece | str
-
-GAP = "  "
 
 
 def printable(text: str) -> str:
@@ -86,7 +79,7 @@ class Console:
 
     def line(self, *cells: Cell) -> None:
         """One line of the result, with colour on a terminal and without it everywhere else."""
-        pieces = [_piece(cell) for cell in cells]
+        pieces = [piece(cell) for cell in cells]
         if not self.output.isatty() or not any(style for _, style in pieces):
             self.print("".join(text for text, _ in pieces).rstrip())
             return
@@ -140,40 +133,25 @@ class Console:
         if is_markdown:
             rule = ["---" if isinstance(left, int) or place in left else "---:" for place in range(len(lines[0]))]
             for row in (lines[0], rule, *lines[1:]):
-                self.print(f"| {' | '.join(_piece(cell)[0] for cell in row)} |")
+                self.print(f"| {' | '.join(piece(cell)[0] for cell in row)} |")
             return
-        flushed = range(left) if isinstance(left, int) else left
+        flushed = set(range(left) if isinstance(left, int) else left)
+        if not self.output.isatty():
+            self._print_table(lines, flushed, is_ruled)
+            return
+        names = next(place for place in range(len(lines[0]) + 1) if place not in flushed)
+        for number, table in enumerate(fitted(lines, names, self.width)):
+            if number:
+                self.print()
+            self._print_table(table, flushed if len(table[0]) == len(lines[0]) else set(range(names)), is_ruled)
+
+    def _print_table(self, lines: Sequence[Sequence[Cell]], flushed: Collection[int], is_ruled: bool) -> None:
         widths = widths_of(lines)
         for number, row in enumerate(lines):
             pieces: list[Cell] = []
             for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-                space = " " * (width - len(_piece(cell)[0]))
+                space = " " * (width - len(piece(cell)[0]))
                 pieces += [cell, space, GAP] if place in flushed else [space, cell, GAP]
             self.line(*pieces[:-1])
             if is_ruled and not number:
                 self.print("─" * total_width(lines))
-
-
-def _piece(cell: Cell) -> Piece:
-    return (cell, "") if isinstance(cell, str) else cell
-
-
-def folded(text: str, width: int) -> str:
-    """A line in lines of `width`, all but the first indented to where its last column begins, if that leaves them half
-    of the room."""
-    if len(text) <= width:
-        return text
-    columns = [gap.end() for gap in re.finditer(r"^ +|(?<=\S) {2,}(?=\S)", text) if gap.end() <= width // 2]
-    indent = " " * (columns[-1] if columns else len(GAP))
-    return fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
-def widths_of(lines: Sequence[Sequence[Cell]]) -> list[int]:
-    """How many letters each column of a table takes."""
-    return [max(len(_piece(line[place])[0]) for line in lines) for place in range(len(lines[0]))]
-
-
-def total_width(lines: Sequence[Sequence[Cell]]) -> int:
-    """How many letters a line of a table takes."""
-    widths = widths_of(lines)
-    return sum(widths) + len(GAP) * (len(widths) - 1)
