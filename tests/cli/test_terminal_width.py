@@ -18,14 +18,26 @@ HEAD = "  preprocess              22.3 ms   render 2.14 ms, resize 9.57 ms, norm
 
 
 def test_a_long_line_goes_on_below_its_last_column() -> None:
+    lines = folded(HEAD, 90).splitlines()
+    assert max(map(len, lines)) <= 90
+    assert " ".join(" ".join(lines).split()) == " ".join(HEAD.split())
+    begins = HEAD.index("render")
+    assert all(line[:begins].strip() == "" and line[begins] != " " for line in lines[1:])
+
+
+def test_a_last_column_without_room_stands_below() -> None:
     lines = folded(HEAD, 60).splitlines()
+    assert lines[0] == HEAD[: HEAD.index("   render")]
+    assert lines[1].startswith("      render 2.14 ms, resize")
     assert max(map(len, lines)) <= 60
     assert " ".join(" ".join(lines).split()) == " ".join(HEAD.split())
-    # The last column begins past half of the room: those below keep to the one before.
-    begins = HEAD.index("22.3 ms")
-    assert all(line[:begins].strip() == "" and line[begins] != " " for line in lines[1:])
-    wide = folded(HEAD, 90).splitlines()
-    assert wide[1].index(wide[1].strip()) == HEAD.index("render")
+
+
+def test_a_sentence_goes_on_somewhat_indented() -> None:
+    lines = folded("  Run the target alone on this sample, then this line says whether it pays.", 40).splitlines()
+    assert len(lines) == 2
+    assert lines[1].startswith("    ")
+    assert lines[1][4] != " "
 
 
 def test_what_fits_stays_as_it_is() -> None:

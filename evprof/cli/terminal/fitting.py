@@ -37,12 +37,19 @@ def _width(widths: Sequence[int]) -> int:
 
 
 def folded(text: str, width: int) -> str:
-    """A line in lines of `width`, all but the first indented to where its last column begins, if that leaves them half
-    of the room."""
+    """A line in lines of `width`: what is too long goes on below where its last column begins, or, if that leaves it
+    less than half of the room, stands below the line as a whole."""
     if len(text) <= width:
         return text
-    columns = [gap.end() for gap in re.finditer(r"^ +|(?<=\S) {2,}(?=\S)", text) if gap.end() <= width // 2]
-    indent = " " * (columns[-1] if columns else len(GAP))
+    lead = len(text) - len(text.lstrip())
+    last = max((gap.end() for gap in re.finditer(r"(?<=\S) {2,}(?=\S)", text)), default=lead + len(GAP))
+    if width // 2 < last and len(head := text[:last].rstrip()) <= width:
+        indent = " " * (lead + 2 * len(GAP))
+        return f"{head}\n{_filled(indent + text[last:], width, indent)}"
+    return _filled(text, width, " " * (last if last <= width // 2 else lead + len(GAP)))
+
+
+def _filled(text: str, width: int, indent: str) -> str:
     return fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
