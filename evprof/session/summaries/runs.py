@@ -282,9 +282,8 @@ class KeptOfRun(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         columns = self._runs.columns
-        if columns.kind(name) == TEXT:
-            return self._runs.text(name, self._place)
-        return columns.value(name, self._place)
+        found = columns.value(name, self._place)
+        return found if found is None or columns.kinds[name] != TEXT else self._runs.text(name, self._place)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The figure of a name: None where the run has none, `default` where the summary does not tell it."""
