@@ -6,6 +6,7 @@ import argparse
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any, NoReturn
 
 from evprof.core.errors import USAGE, UserError
@@ -22,6 +23,21 @@ class CommandExample:
 
 _MUST_BE: dict[Any, str] = {int: "a whole number", float: "a number"}
 """What a word must be that is read as a number."""
+
+
+class CommandHelp(argparse.RawDescriptionHelpFormatter):
+    """Descriptions and examples as they are written, except that paragraphs wider than the terminal are filled anew;
+    what is indented is a list and stays."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = []
+        for paragraph in text.split("\n\n"):
+            lines = paragraph.splitlines()
+            is_list = any(line[:1].isspace() for line in lines)
+            is_wide = max(map(len, lines), default=0) > width
+            filled = fill(" ".join(lines), width, break_on_hyphens=False, break_long_words=False)
+            paragraphs.append(filled if is_wide and not is_list else paragraph)
+        return super()._fill_text("\n\n".join(paragraphs), width, indent)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -84,7 +100,7 @@ def add_command(choices: Any, name: str, text: str, examples: Sequence[CommandEx
         help=description.splitlines()[0].replace("%", "%%"),
         description=description,
         epilog=epilog(examples),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=CommandHelp,
         allow_abbrev=False,
     )
     entry.examples = tuple(examples)

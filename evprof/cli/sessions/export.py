@@ -46,7 +46,7 @@ class ExportCommand(Command):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, which of their runs, format and place."""
         parser.add_argument("sessions", metavar="S.evprof", nargs="+", help="sessions whose runs are written")
-        parser.add_argument("--format", choices=FORMATS, required=True, help="see above")
+        parser.add_argument("--format", metavar="FORMAT", choices=FORMATS, required=True, help="one of those above")
         parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
         parser.add_argument("--runs", metavar="LIST", type=run_numbers, help="only these runs of each session: 1,2,5-8")
         parser.add_argument(

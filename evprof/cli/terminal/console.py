@@ -18,7 +18,7 @@ WIDTH = 150
 SENTENCE_WIDTH = 110
 """Letters of a line of a longer text."""
 
-HELP_WIDTH = 80
+HELP_WIDTH = 78
 """Letters of a line of a help's lists, as argparse writes the rest."""
 
 
