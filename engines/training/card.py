@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import AdapterInfo
 from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
@@ -130,7 +131,7 @@ def _ratio(found: Mapping[str, Any], name: str) -> str | None:
     value, interval = found.get(f"{name}_speedup"), found.get(f"{name}_ci95")
     if value is None:
         return None
-    return f"{value:.2f}x" + (f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
+    return times_text(value) + (f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
 
 
 def _share(value: float | None) -> str | None:

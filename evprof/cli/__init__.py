@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from evprof.cli.parser import CommandExample, CommandParser, add_command, add_commands, epilog
+from evprof.cli.parser import CommandExample, CommandHelp, CommandParser, add_command, add_commands, epilog
 from evprof.cli.terminal.streams import give_up_streams, output_problem, tell
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
 
@@ -199,7 +199,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="evprof",
         description=DESCRIPTION,
         epilog=epilog(EXAMPLES),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=CommandHelp,
         allow_abbrev=False,
     )
     parser.examples = EXAMPLES

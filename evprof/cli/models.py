@@ -55,7 +55,9 @@ class ModelsCommand(Command):
             console.document(document)
             return 0
         console.print("Families")
-        console.table([[f"  {family['name']}", family["description"]] for family in document["families"]], left=2)
+        names = max(len(family["name"]) for family in document["families"])
+        for family in document["families"]:
+            console.folded(f"  {family['name']:<{names}}  {family['description']}")
         blocks: list[Block] = ["\nModels", PrintedTable(_MODELS, document["models"], missing="n/a", left=4)]
         if document["adapters"]:
             blocks += ["\nTrained adapters (--drafter)", PrintedTable(_ADAPTERS, document["adapters"], left=4)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any, NoReturn
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import did_you_mean
+from evprof.core.suggestions import did_you_mean, nearest
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,21 @@ class CommandExample:
 
 _MUST_BE: dict[Any, str] = {int: "a whole number", float: "a number"}
 """What a word must be that is read as a number."""
+
+
+class CommandHelp(argparse.RawDescriptionHelpFormatter):
+    """Descriptions and examples as they are written, except that paragraphs wider than the terminal are filled anew;
+    what is indented is a list and stays."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = []
+        for paragraph in text.split("\n\n"):
+            lines = paragraph.splitlines()
+            is_list = any(line[:1].isspace() for line in lines)
+            is_wide = max(map(len, lines), default=0) > width
+            filled = fill(" ".join(lines), width, break_on_hyphens=False, break_long_words=False)
+            paragraphs.append(filled if is_wide and not is_list else paragraph)
+        return super()._fill_text("\n\n".join(paragraphs), width, indent)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -62,10 +78,11 @@ class CommandParser(argparse.ArgumentParser):
             return
         if isinstance(action, argparse._SubParsersAction):
             self.error(f"there is no command '{value}' of {self.prog}{did_you_mean(value, action.choices)}")
-        known = ", ".join(map(str, action.choices))
-        raise argparse.ArgumentError(
-            action, f"'{value}' is none of {known}{did_you_mean(value, map(str, action.choices))}"
-        )
+        known = list(map(str, action.choices))
+        others: Mapping[str, str] = getattr(action.choices, "other_names", {})
+        meant = nearest(value, [*known, *others])
+        guess = f"; did you mean {others.get(meant, meant)}?" if meant else ""
+        raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(known)}{guess}")
 
 
 def add_commands(parser: argparse.ArgumentParser, dest: str, *, metavar: str = "COMMAND", is_required: bool) -> Any:
@@ -83,7 +100,7 @@ def add_command(choices: Any, name: str, text: str, examples: Sequence[CommandEx
         help=description.splitlines()[0].replace("%", "%%"),
         description=description,
         epilog=epilog(examples),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=CommandHelp,
         allow_abbrev=False,
     )
     entry.examples = tuple(examples)

@@ -51,6 +51,15 @@ def ms_text(duration_ms: float | None) -> str:
     return f"{duration_ms * 1000:.0f} µs"
 
 
+TIMES = "×"
+"""The sign behind a ratio, for people."""
+
+
+def times_text(ratio: float, digits: int = 2) -> str:
+    """A ratio with so many digits after the point: `0.67×`."""
+    return f"{ratio:.{digits}f}{TIMES}"
+
+
 def flops_text(count: float) -> str:
     """Operations with three significant digits: `8.40 TFLOP`, `13.6 GFLOP`, `1.15 MFLOP`."""
     value, unit = (count / 1e12, "T") if count >= 1e12 else (count / 1e9, "G") if count >= 1e9 else (count / 1e6, "M")

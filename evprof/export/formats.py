@@ -103,5 +103,20 @@ _ALL = (
     ),
 )
 
-FORMATS: dict[str, ExportFormat] = {entry.key: entry for entry in _ALL}
+
+class Formats(dict[str, ExportFormat]):
+    """Formats by their key."""
+
+    @property
+    def other_names(self) -> dict[str, str]:
+        """What else somebody may call a format, with its key: how its files end, and the words of its title."""
+        found: dict[str, str] = {}
+        for entry in self.values():
+            endings = [ending.lstrip(".") for ending in entry.endings]
+            for name in (*endings, entry.title.split()[0].casefold()):
+                found.setdefault(name, entry.key)
+        return {name: key for name, key in found.items() if name not in self}
+
+
+FORMATS = Formats((entry.key, entry) for entry in _ALL)
 """Every format by the word of the option."""

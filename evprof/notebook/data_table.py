@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.installation import how_to_add
-from evprof.core.suggestions import guess_among
+from evprof.notebook.names import refuse
 
 if TYPE_CHECKING:
     import pandas
@@ -46,9 +46,9 @@ class DataTable:
         return len(self._values[self.columns[0]])
 
     def __getitem__(self, column: str) -> npt.NDArray[Any]:
-        """A column. Raises KeyError for a name that the table does not have."""
+        """A column. Raises UserError, which tells the nearest name, for one that the table does not have."""
         if column not in self.columns:
-            raise KeyError(f"'{column}' is no column of {self.name}{guess_among(column, self.columns)}")
+            refuse(column, f"column of {self.name}", self.columns)
         if column not in self._arrays:
             self._arrays[column] = _array(self._values[column])
         return self._arrays[column]

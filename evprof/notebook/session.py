@@ -26,6 +26,7 @@ from evprof.metrics.configurations.gathering import sample_key
 from evprof.metrics.document import run_document, session_document
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.notebook.data_table import Column, DataTable
+from evprof.notebook.names import Named
 from evprof.run.kept_repeatability import spread_among
 from evprof.session.batches import read_batches
 from evprof.session.summaries.opened import OpenedSession, open_session
@@ -37,7 +38,7 @@ class _Measured:
     def __init__(self, name: str, logs: Iterable[RunLog]) -> None:
         self._name = name
         self._runs: list[RunLog] | None = list(logs)
-        self._made: dict[str, dict[str, DataTable]] = {}
+        self._made: dict[str, Named[DataTable]] = {}
 
     @property
     def _logs(self) -> list[RunLog]:
@@ -48,12 +49,12 @@ class _Measured:
     @property
     def tables(self) -> Mapping[str, DataTable]:
         """Every table that `evprof export --format csv` writes, by name, less the session's own name."""
-        return self._kept("tables", COLUMNS, _own_columns, self._table)
+        return self._kept("table", COLUMNS, _own_columns, self._table)
 
     @property
     def streams(self) -> Mapping[str, DataTable]:
         """Every stream as it was recorded, by name: the columns of its records."""
-        return self._kept("streams", STREAMS, lambda name: tuple(column_kinds(name)), self._stream)
+        return self._kept("stream", STREAMS, lambda name: tuple(column_kinds(name)), self._stream)
 
     @property
     def stages(self) -> DataTable:
@@ -95,7 +96,8 @@ class _Measured:
         """The tables of a kind, made once. Raises UserError when closed."""
         _ = self._logs
         if kind not in self._made:
-            self._made[kind] = {name: DataTable(name, columns_of(name), partial(read, name)) for name in names}
+            made = {name: DataTable(name, columns_of(name), partial(read, name)) for name in names}
+            self._made[kind] = Named(kind, made)
         return self._made[kind]
 
     def _let_go(self) -> None:
@@ -161,7 +163,7 @@ class Run(_Measured):
     def figures(self) -> Mapping[str, float | None]:
         """Every figure of the model that answers, by its name; None for what was not measured."""
         log = self._log
-        return {key: READERS[key](log, log.info.role, END_TO_END) for key in FIGURES}
+        return Named("figure", {key: READERS[key](log, log.info.role, END_TO_END) for key in FIGURES})
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -213,7 +215,7 @@ class Session(_Measured):
     @property
     def environment(self) -> Mapping[str, Any]:
         """The machine and the software, as the JSON documents have them."""
-        return self._open.environment
+        return Named("part of the environment", dict(self._open.environment))
 
     @property
     def figures(self) -> DataTable:

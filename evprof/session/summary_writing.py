@@ -13,6 +13,7 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.plain import plain_values
@@ -130,10 +131,15 @@ class WordNumbers:
 
 def packed(values: Mapping[str, Any], columns: Mapping[str, str], numbers: WordNumbers) -> tuple[int, bytes]:
     """The number of the layout and the row of a run."""
-    layout = numbers[json.dumps([[name, kind] for name, kind in columns.items()])]
-    return layout, struct.pack(
-        "<" + "".join(columns.values()), *(_number(values.get(name), kind, numbers) for name, kind in columns.items())
-    )
+    layout, shape = _layout_of(tuple(columns.items()))
+    found = (_number(values.get(name), kind, numbers) for name, kind in columns.items())
+    return numbers[layout], shape.pack(*found)
+
+
+@lru_cache(maxsize=16)
+def _layout_of(columns: tuple[tuple[str, str], ...]) -> tuple[str, struct.Struct]:
+    """A layout as the file says it, and how its rows are packed: of thousands of runs the same."""
+    return json.dumps(columns), struct.Struct("<" + "".join(kind for _, kind in columns))
 
 
 def _number(value: Any, kind: str, numbers: WordNumbers) -> float | int:

@@ -22,6 +22,7 @@ from engines.training.evaluating import write_evaluation
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainPlan, train_adapter
 from evprof.core.errors import UserError
+from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LORA, NGRAM
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
@@ -130,7 +131,7 @@ def evaluate_shipped(folder: Path, work: Path, count: int, seed: int, note: Note
     write_evaluation(adapter, found | {"samples_command": made_by})
     rate, speed = found["draft_acceptance_rate"], found["decode_speedup"]
     told = "lossy" if rate is None else f"{rate:.1%} accepted"
-    note(f"{adapter.name}: {told}, decoding {speed:.2f}x" if speed else f"{adapter.name}: {told}")
+    note(f"{adapter.name}: {told}, decoding {times_text(speed)}" if speed else f"{adapter.name}: {told}")
 
 
 def _choice(name: str) -> ModelChoice:

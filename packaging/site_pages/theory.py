@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, EAGLE, KINDS, KV, SELF
 from evprof.metrics.limits.theory import (
     C_002,
@@ -96,9 +97,8 @@ def _drafters() -> Iterator[str]:
         f"- `{EAGLE}` reads one layer and the target's head. Its ceiling is the acceptance that training reaches.\n"
         "- What looks text up costs nothing to draft, and gains what answers repeat: themselves, the question, or "
         "earlier answers.\n"
-        f"- `{KV}` ({KINDS[KV].sentence}) spares the target's own prompt instead: at most {_mapped():.2f}x of an "
-        "answer of 100 tokens, by "
-        "document 002's times.\n"
+        f"- `{KV}` ({KINDS[KV].sentence}) spares the target's own prompt instead: at most {times_text(_mapped())} of "
+        "an answer of 100 tokens, by document 002's times.\n"
     )
 
 
@@ -121,7 +121,7 @@ def _pays_above(cost: float) -> str:
 
 def _speed(found: tuple[int, float]) -> str:
     gamma, speed = found
-    return f"{speed:.2f}x (g {gamma})" if gamma else "no gain"
+    return f"{times_text(speed)} (g {gamma})" if gamma else "no gain"
 
 
 def _mapped() -> float:
@@ -180,7 +180,7 @@ def _inside() -> Iterator[str]:
         f"{DRAFT_002.prefix_ms:.0f} and "
         f"{DRAFT_002.step_ms:.1f} ms) {window} tokens fit. The draft has a device of its own:\n"
     )
-    rows = [(str(tokens), *(f"{inside(tokens, rate):.2f}x" for rate in (*RATES, 1.0))) for tokens in OUTPUT_LENGTHS]
+    rows = [(str(tokens), *(times_text(inside(tokens, rate)) for rate in (*RATES, 1.0))) for tokens in OUTPUT_LENGTHS]
     yield table(("answer", *(f"a = {rate:g}" for rate in (*RATES, 1.0))), rows)
     yield (
         f"By the roofline, answers of 100 tokens, prefill at {_USED:.0%} of the card's peak, without vision. At "
@@ -188,7 +188,7 @@ def _inside() -> Iterator[str]:
         "the draft reads as long as the target, and nothing fits:\n"
     )
     rows = [
-        (card.name, f"{prompt:,}", *(f"{inside_on(card, prompt, 100, rate, used=_USED):.2f}x" for rate in RATES))
+        (card.name, f"{prompt:,}", *(times_text(inside_on(card, prompt, 100, rate, used=_USED)) for rate in RATES))
         for card in CARDS
         for prompt in PROMPTS
     ]
@@ -204,7 +204,7 @@ def _hopes() -> Iterator[str]:
     )
     hopes = [hope(tokens, printed) for tokens, printed in PRINTED_002.items()]
     rows = [
-        (str(one.tokens), f"{one.printed:.3f}x", f"{one.block:.3f}x", f"{one.rounds:.3f}x", _verdict(one))
+        (str(one.tokens), *(times_text(speed, 3) for speed in (one.printed, one.block, one.rounds)), _verdict(one))
         for one in hopes
     ]
     yield table(("answer", "002 expects", "block alone, at most", "with rounds, at most", "so"), rows)

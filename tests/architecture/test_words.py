@@ -24,6 +24,9 @@ ODD = re.compile(
 BY_DEFAULT = re.compile(r"\b(?:off|on|is|are|shown) by (?:itself|themselves)\b", re.IGNORECASE)
 """German for "by default"."""
 
+LETTER_FOR_TIMES = re.compile(r"[.\w][fg]\}+x\b|\b\d+\.\d+x\b")
+"""`0.67x`, as a format or written out: people read `0.67×`, which `times_text` writes."""
+
 WEAK = {"Yes.", "No."}
 """Docstrings that say nothing."""
 
@@ -101,3 +104,19 @@ def test_odd_words_are_seen(text: str) -> None:
 def test_missing_files_are_seen() -> None:
     text = "[here](docs/json.md), [there](docs/nothing.md), `run/suites` and `evprof/nothing.py`, `core/records.py`"
     assert missing(text, ROOT) == ["docs/nothing.md", "evprof/nothing.py"]
+
+
+def test_ratios_have_one_sign() -> None:
+    files = [ROOT / path for path, _ in trees()] + [page for page in PAGES if page.name != "CHANGELOG.md"]
+    found = {
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if LETTER_FOR_TIMES.search(line)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize("text", ['f"{ratio:.2f}x"', '"{ours:.2f}x the time"', "It is 0.67x as fast."])
+def test_ratios_with_a_letter_are_seen(text: str) -> None:
+    assert LETTER_FOR_TIMES.search(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from io import StringIO
@@ -244,8 +245,6 @@ def test_a_terminal_gets_colours_and_everybody_symbols(evprof, suite, monkeypatc
     print_comparison(document, Console(coloured))
     assert "\x1b[" not in plain.getvalue()
     assert "\x1b[" in coloured.getvalue()
-    import re
-
     # The same words; a terminal only keeps the spaces of coloured bars.
     bare = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()).splitlines()]
     assert set(plain.getvalue().split()) == set("\n".join(bare).split())
@@ -275,15 +274,30 @@ def test_a_comparison_in_a_narrow_terminal_leaves_out_what_can_be_reckoned(evpro
         next(line for line in text.splitlines() if line.startswith("total_ms")).split() for text in texts.values()
     )
     assert len(narrow) < len(wide)
-    assert any(word.endswith("x") for word in narrow), "the ratio stays"
+    assert any(word.endswith("×") for word in narrow), "the ratio stays"
     for count in ("input_sequence_length", "visual_tokens"):
         line = next(line for line in texts[80].splitlines() if line.startswith(count))
-        assert "00000x" not in line, "what is the same in every run needs no digits"
+        assert "00000×" not in line, "what is the same in every run needs no digits"
+
+
+@pytest.mark.parametrize("width", [70, 80, 100])
+def test_no_line_of_a_comparison_is_wider_than_the_terminal(evprof, suite, monkeypatch, width: int) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    document = evprof("compare", suite("suite.evprof"), "--json").document
+    whole, narrow = StringIO(), Terminal()
+    print_comparison(document, Console(whole))
+    print_comparison(document, Console(narrow))
+    text = re.sub(r"\x1b\[[0-9;]*m", "", narrow.getvalue())
+    assert [line for line in text.splitlines() if len(line) > width] == []
+    ratios = re.findall(r"[\d.]+×", whole.getvalue())
+    assert len(ratios) > 10
+    assert re.findall(r"[\d.]+×", text) == ratios, "no ratio is left out"
 
 
 def test_a_ratio_of_counts_has_no_more_digits_than_it_needs() -> None:
     from evprof.cli.sessions.comparison_text import ratio_text
 
-    assert ratio_text(1.6363636, (1.6363636, 1.6363636000000002)) == "1.64x [1.64, 1.64]"
-    assert ratio_text(1.0004, (1.0001, 1.0007)) == "1.0004x [1.0001, 1.0007]"
-    assert ratio_text(0.004, None) == "0.004x"
+    assert ratio_text(1.6363636, (1.6363636, 1.6363636000000002)) == "1.64× [1.64, 1.64]"
+    assert ratio_text(1.0004, (1.0001, 1.0007)) == "1.0004× [1.0001, 1.0007]"
+    assert ratio_text(0.004, None) == "0.004×"

@@ -45,6 +45,14 @@ def test_all_that_can_be_typed_has_help(parser) -> None:
             assert action.help, f"{parser.prog} {action.dest}"
 
 
+@pytest.mark.parametrize("parser", list(parsers(build_parser())), ids=lambda parser: parser.prog)
+def test_what_a_command_does_is_told_in_lines_of_a_terminal(parser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = parser.format_help().partition("\n\n")[2]  # behind the usage, whose choices have no blanks
+    prose = [line for line in told.partition("\nexamples:")[0].splitlines() if not line.startswith(" ")]
+    assert [line for line in prose if len(line) > 80] == []
+
+
 def test_every_placeholder_is_a_known_one() -> None:
     """So that the same word means the same in every help, and shells know how to complete it."""
     shown = {

@@ -84,8 +84,28 @@ def test_columns_are_arrays_of_one_kind(session: Any) -> None:
     with pytest.raises(ValueError, match="read-only"):
         tokens["token_id"][0] = 1
     assert len(session.tokens) == sum(len(run.tokens) for run in session.runs) == len(list(session.tokens))
-    with pytest.raises(KeyError, match="did you mean token_id"):
-        tokens["tokenid"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda session: session.tokens["tokenid"], "'tokenid' is no column of tokens; did you mean token_id?"),
+        (lambda session: session.tables["tokns"], "'tokns' is no table; did you mean tokens?"),
+        (lambda session: session.run(3).streams["span"], "'span' is no stream; did you mean spans?"),
+        (
+            lambda session: session.run(3).figures["time_to_first_token"],
+            "'time_to_first_token' is no figure; did you mean time_to_first_token_ms?",
+        ),
+        (lambda session: session.environment["devise"], "'devise' is no part of the environment; did you mean device?"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_told_with_the_nearest(session: Any, ask: Any, told: str) -> None:
+    with pytest.raises(evprof.UserError) as caught:
+        ask(session)
+    assert caught.value.sentence == str(caught.value) == told
+    assert isinstance(caught.value, KeyError), "what is looked up in brackets"
+    assert session.tables.get("tokns") is None
+    assert "tokns" not in session.tables
 
 
 def test_a_table_is_the_same_for_pandas_arrow_polars_and_as_rows(session: Any) -> None:

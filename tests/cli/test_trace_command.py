@@ -38,6 +38,30 @@ def test_what_a_person_sees(evprof: Any, trace: Path) -> None:
     assert max(map(len, found.output.splitlines())) <= 150
 
 
+def test_a_folder_is_its_only_trace(evprof: Any, trace: Path) -> None:
+    """Also one that `--torch-trace` wrote, with a folder for each run."""
+    run = trace.parent / "traces" / "run1"
+    run.mkdir(parents=True)
+    inside = run / "vm_7.pt.trace.json"
+    inside.write_bytes(trace.read_bytes())
+    for folder in (run, run.parent):
+        found = evprof("trace", folder, "--json", "--against", folder)
+        assert (found.code, found.document["path"]) == (0, str(inside))
+
+
+def test_a_folder_of_no_or_several_traces_says_so(evprof: Any, trace: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.pt.trace.json.gz"
+    other.write_bytes(gzip.compress(trace.read_bytes()))
+    (tmp_path / "scene.json").write_text("{}")
+    found = evprof("trace", tmp_path)
+    assert found.code == 1
+    assert found.errors == f"evprof: {tmp_path} holds 2 traces; name one: {trace}, {other}.\n"
+    (tmp_path / "empty").mkdir()
+    found = evprof("trace", tmp_path / "empty")
+    assert found.code == 1
+    assert "holds no *.pt.trace.json[.gz]" in found.errors
+
+
 def test_the_document(evprof: Any, trace: Path) -> None:
     found = evprof("trace", trace, "--json")
     assert found.code == 0

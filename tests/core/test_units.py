@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text
+from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text, times_text
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,11 @@ def test_bytes(count, text):
 )
 def test_durations(duration_ms, text):
     assert ms_text(duration_ms) == text
+
+
+def test_ratios():
+    assert times_text(0.674) == "0.67×"
+    assert times_text(0.6744, 3) == "0.674×"
 
 
 @pytest.mark.parametrize(

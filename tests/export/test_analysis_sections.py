@@ -115,8 +115,8 @@ def test_contributions_of_002(published: ReportData) -> None:
     assert rows["prefill"][4:] == ["n/a", "77.0 %", "87.0 %"]
     assert rows["vision"][6] == "4.1 %"
     assert rows["decode"][6] == "8.9 %"
-    assert any(name.startswith("total, model-only (ratio 4.50x") for name in rows)
-    assert any(name.startswith("total, without-load (ratio 4.87x") for name in rows)
+    assert any(name.startswith("total, model-only (ratio 4.50×") for name in rows)
+    assert any(name.startswith("total, without-load (ratio 4.87×") for name in rows)
     text = said(section)
     assert "most of it for prefill (502.0 ms, 87.0 %)" in text
     assert "No shares end-to-end" in text
@@ -154,7 +154,7 @@ def test_generation_of_003(report_data: MakeData, cell_runs: ModuleType) -> None
     assert lengths["LLaVA-1.5, 8 video frames"][0] == "not told by the file"
     ratios = tables(section)[1].rows[0]
     assert ratios[1].text == "vision+prefill+decode"
-    assert [cell.text[:5] for cell in ratios[2:5]] == ["2.25x", "1.15x", "2.59x"]
+    assert [cell.text[:5] for cell in ratios[2:5]] == ["2.25×", "1.15×", "2.59×"]
     assert "makes up 85.2 % of it" in said(section)
     assert "timed decoding together" in said(section)
 
@@ -196,7 +196,7 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
         == [row[4].text for row in values.rows]
         == ["576", "4608", "9216", "18,432"]
     )
-    assert [row[2].text for row in values.rows] == ["1.00x", "7.60x", "15.14x", "30.22x"]
+    assert [row[2].text for row in values.rows] == ["1.00×", "7.60×", "15.14×", "30.22×"]
     assert {row[4].badge for row in values.rows} == {Badge.THEORETICAL}
     found = rows_of(fits)
     assert found["prompt positions"][0] == "576.0 positions"
@@ -224,13 +224,13 @@ def test_scaling_warns_where_positions_are_not_the_layouts(report_data: MakeData
 
 
 def test_theory_of_002(published: ReportData) -> None:
-    """404,496 against 21,557,449 pairs are 53.3x; with the layers 7.9x; measured 8.59x. Caches are the formula's."""
+    """404,496 against 21,557,449 pairs are 53.3×; with the layers 7.9×; measured 8.59×. Caches are the formula's."""
     section = theory.section(published)
     prefill, cache, work = tables(section)
     rows = rows_of(prefill)
-    assert rows["positions squared"] == ["404,496", "21,557,449", "53.29x"]
-    assert rows["operations of the prefill"][2] == "7.88x"
-    assert rows["measured prefill"][2].startswith("8.59x")
+    assert rows["positions squared"] == ["404,496", "21,557,449", "53.29×"]
+    assert rows["operations of the prefill"][2] == "7.88×"
+    assert rows["measured prefill"][2].startswith("8.59×")
     assert rows["of these linear in the prompt"][1] == "91.4 %"
     assert [cell.badge for cell in prefill.rows[1][1:]] == [Badge.THEORETICAL] * 3
     for found, size in zip(rows_of(cache).values(), ("318.0 MiB", "2321.5 MiB"), strict=True):
@@ -341,7 +341,7 @@ def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell
     speed = tables(section)[1].rows[0]
     # Rounds after the prefill: gamma = 4, tau = 1 + 5 / 2, and 110 / 60 measured, over six samples.
     assert [cell.text for cell in speed][1:3] == ["4.000", "3.500"]
-    assert speed[6].text.startswith("1.83x")
+    assert speed[6].text.startswith("1.83×")
     assert speed[9].text == "6 against runs 101, 102, 103, 104, 105, 106"
 
 
@@ -356,12 +356,12 @@ def test_all_sections_weigh_against_the_same_plain_runs(report_data: MakeData, c
     weighed = tables(break_even.section(data))[0].rows[0]
     speed = tables(acceptance.section(data))[1].rows[0]
     whole = (30 + 500 + 110) / (30 + 500 + 300)
-    assert weighed[7].text.startswith(f"{whole:.2f}x")
-    assert weighed[6].text.startswith("0.37x")
-    assert speed[6].text.startswith("0.37x")
+    assert weighed[7].text.startswith(f"{whole:.2f}×")
+    assert weighed[6].text.startswith("0.37×")
+    assert speed[6].text.startswith("0.37×")
     against = "6 against runs 101, 102, 103, 104, 105, 106"
     assert (weighed[-1].text, speed[-1].text) == (against, against)
-    assert f"{whole:.2f}x" in said(acceptance.section(data))
+    assert f"{whole:.2f}×" in said(acceptance.section(data))
     [pair] = [pair for pair in pairs_of(data) if pair.other.runs[0].info.mode == "speculative"]
     assert pair.base.cell == "8 frames"
 
@@ -369,7 +369,7 @@ def test_all_sections_weigh_against_the_same_plain_runs(report_data: MakeData, c
 def test_a_prediction_comes_from_other_samples(report_data: MakeData, cell_runs: ModuleType) -> None:
     _, target, both = _speculation(cell_runs)
     rows = tables(acceptance.section(report_data(target, both)))[1].rows
-    assert rows[0][7].text.endswith("x")
+    assert rows[0][7].text.endswith("×")
     alone = tables(acceptance.section(report_data(target.with_(samples=1), both.with_(samples=1))))[1].rows
     assert [alone[0][place].text for place in (5, 7)] == ["n/a (one sample)"] * 2
 
@@ -393,8 +393,8 @@ def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs:
     assert found["the file's acceptance_rate"][0].startswith("acceptance: acceptance_rate is 0.5 of word overlap")
     assert found["the file's acceptance_rate"][3] == "33.7 %"
     speed = tables(section)[1].rows[0]
-    assert speed[2].text.startswith("0.62x")
-    assert (speed[3].text, speed[3].badge) == ("0.62x", Badge.IMPORTED)
+    assert speed[2].text.startswith("0.62×")
+    assert (speed[3].text, speed[3].badge) == ("0.62×", Badge.IMPORTED)
 
 
 def test_speculation_in_imported_files_is_that_of_files(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -410,7 +410,7 @@ def test_what_if_of_002(published: ReportData) -> None:
     """1173/2037/3476 at the measured pace, and what the printed expectations would take."""
     section = what_if.section(published)
     amdahl, _, _, hidden, printed = tables(section)
-    assert hidden.rows[3][3].text == "3384 ms (1.03x)"
+    assert hidden.rows[3][3].text == "3384 ms (1.03×)"
     assert hidden.rows[3][3].note == "3.992 of 28 free tokens accepted"
     # 121.95 ms: how exactly Python sums decides the last digit.
     assert rows_of(amdahl)["decode"][2] in ("27.5 % (to 122.0 ms)", "27.5 % (to 121.9 ms)")
@@ -464,7 +464,7 @@ def test_claims_of_002(published: ReportData) -> None:
     rows = {row[1].text: row for row in tables(section)[0].rows}
     refuted = rows["EventGPT's context is ~306 tokens"]
     assert (refuted[2].text, refuted[2].tone, refuted[2].badge) == ("refuted", "bad", Badge.IMPORTED)
-    open_ = rows["Batch inference brings 2-4x"]
+    open_ = rows["Batch inference brings 2-4×"]
     assert open_[2].badge is None
     assert "To be measured: several samples at once" in open_[3].text
 

@@ -50,15 +50,15 @@ def test_the_prompt_has_a_column_of_text(published: ReportData) -> None:
 
 
 def test_both_models_side_by_side(published: ReportData) -> None:
-    """Document 002's results: 7.3x the prompt, 1.55x the decode time, 7.3x the cache, each with its interval."""
+    """Document 002's results: 7.3× the prompt, 1.55× the decode time, 7.3× the cache, each with its interval."""
     (table,) = tables(both_models.section(published))
     rows = rows_of(table)
     said = [block.text for block in both_models.section(published).blocks if isinstance(block, Paragraph)]
     assert said == ["What is told as prefill of LLaVA-1.5, 8 video frames holds the vision pass once more."]
-    assert rows["prompt, positions"][:5] == ["636", "", "4643", "", "7.30x [7.30, 7.30]"]
-    assert rows["decode"][4].startswith("1.55x [")
-    assert rows["KV cache"][4].startswith("7.30x")
-    assert rows["prefill + decode"][4].startswith("4.48x")
+    assert rows["prompt, positions"][:5] == ["636", "", "4643", "", "7.30× [7.30, 7.30]"]
+    assert rows["decode"][4].startswith("1.55× [")
+    assert rows["KV cache"][4].startswith("7.30×")
+    assert rows["prefill + decode"][4].startswith("4.48×")
     assert "6 runs of" in table.caption
 
 
@@ -70,7 +70,7 @@ def test_shares_and_language_model_against_vision(report_data: MakeData, cell_ru
     )
     rows = rows_of(tables(both_models.section(report_data(draft, target)))[0])
     assert rows["prefill + decode"][1] == "98.4 %"
-    assert rows["prefill and decode / vision"][:3:2] == ["135.0x", "110.0x"]
+    assert rows["prefill and decode / vision"][:3:2] == ["135.0×", "110.0×"]
     assert rows["total, end-to-end"][1] == "100 %"
 
 
@@ -95,7 +95,7 @@ def test_architectures_and_compression(published: ReportData) -> None:
     rows = rows_of(table)
     assert rows["hidden"] == ["4096", "4096"]
     assert rows["vision layers"] == ["24", "23"]
-    assert [cell.text for cell in compressed.rows[0][1:]] == ["1", "577", "577", "577", "1.00x"]
+    assert [cell.text for cell in compressed.rows[0][1:]] == ["1", "577", "577", "577", "1.00×"]
 
 
 def test_five_frames_are_compressed_to_582(report_data: MakeData, cell_runs: ModuleType) -> None:
@@ -106,7 +106,7 @@ def test_five_frames_are_compressed_to_582(report_data: MakeData, cell_runs: Mod
         run.info.lengths["draft"] = type(lengths)(641, 0, 59, 582, lengths.per_frame)
     (block,) = models.compression(data)
     assert isinstance(block, Table)
-    assert [cell.text for cell in block.rows[0][1:]] == ["5", "577", "2885", "582", "4.96x"]
+    assert [cell.text for cell in block.rows[0][1:]] == ["5", "577", "2885", "582", "4.96×"]
 
 
 def _with_tensors(data: ReportData) -> ReportData:
@@ -166,7 +166,7 @@ def test_memory_tells_dtypes_apart_only_with_an_interval(report_data: MakeData, 
     assert [row[1].text for row in peaks.rows] == ["bfloat16", "float16"]
     (row,) = dtypes.rows
     total = row[dtypes.heads.index("total, end-to-end")]
-    assert (row[0].text, total.text.startswith("1.00x"), total.tone) == ("float16 / bfloat16", True, "")
+    assert (row[0].text, total.text.startswith("1.00×"), total.tone) == ("float16 / bfloat16", True, "")
     said = " ".join(block.text for block in memory.section(data).blocks if isinstance(block, Paragraph))
     assert "whole process" in said
 
@@ -185,7 +185,7 @@ def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeD
     assert isinstance(layouts, Table)
     assert isinstance(batches, Table)
     assert [cell.text for cell in layouts.rows[0][2:6]] == ["[1, 4, 9, 32]", "[1, 2]", "yes", "1.00 KiB"]
-    assert [row[3].text for row in batches.rows] == ["1.00x", "3.00x"]
+    assert [row[3].text for row in batches.rows] == ["1.00×", "3.00×"]
     assert memory.layouts(report_data(cell_runs.Cell(), facts={"cache_layout": {"a": 1}})) == []
 
 
@@ -228,8 +228,8 @@ def test_totals_by_length_of_the_answer(report_data: MakeData, cell_runs: Module
     (table,) = tables(answer_lengths.section(report_data(*cells)))
     ratio = table.heads.index("alone / drafted")
     assert [(row[0].text, row[ratio].text.split()[0], row[ratio].tone) for row in table.rows] == [
-        ("5", "1.00x", ""),
-        ("50", "1.50x", "good"),
+        ("5", "1.00×", ""),
+        ("50", "1.50×", "good"),
     ]
     assert table.rows[0][-1].text == "6 and 6"
 
@@ -248,7 +248,7 @@ def test_settings_are_compared_one_at_a_time(report_data: MakeData, cell_runs: M
         ["tokens kept: all → 0.5 by attention", "plain", "kept"],
         ["frames: model's own → 3 frames", "plain", "two"],
     ]
-    assert [row[5].text.split()[0] for row in table.rows] == ["0.50x", "1.00x"]
+    assert [row[5].text.split()[0] for row in table.rows] == ["0.50×", "1.00×"]
     assert [row[5].tone for row in table.rows] == ["good", ""]
     assert table.rows[0][-1].text == "6 and 6"
 
@@ -269,7 +269,7 @@ def test_both_models_shown_the_same_input(report_data: MakeData, cell_runs: Modu
     (block,) = switches.same_input(data)
     assert isinstance(block, Table)
     assert [row[0].text.split()[0] for row in block.rows] == ["events"]
-    assert block.rows[0][3].text.startswith("3.00x")
+    assert block.rows[0][3].text.startswith("3.00×")
 
 
 def test_cells_past_the_context_are_told(report_data: MakeData, cell_runs: ModuleType) -> None:

@@ -65,21 +65,21 @@ def row_of(table: Table, start: str) -> list[str]:
 
 def test_the_published_column_has_the_published_digits(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     table = tables(section(gathered(tmp_path, exact(legacy_shapes))))[0]
-    assert row_of(table, "Prefill length")[2:5] == ["636", "4643", "7.3x"]
-    assert row_of(table, "Vision encoding")[2:5] == ["5.93 ± 0.00", "29.48 ± 0.00", "4.97x"]
-    assert row_of(table, "Prefill, ms")[1:5] == ["prefill / vision + prefill", "66.16 ± 0.00", "568.13 ± 0.00", "8.59x"]
-    assert row_of(table, "Decode, ms")[1:5] == ["decode", "92.68 ± 0.00", "143.94 ± 0.00", "1.55x"]
-    assert row_of(table, "Total")[2:5] == ["164.76", "741.56", "4.50x"]
+    assert row_of(table, "Prefill length")[2:5] == ["636", "4643", "7.3×"]
+    assert row_of(table, "Vision encoding")[2:5] == ["5.93 ± 0.00", "29.48 ± 0.00", "4.97×"]
+    assert row_of(table, "Prefill, ms")[1:5] == ["prefill / vision + prefill", "66.16 ± 0.00", "568.13 ± 0.00", "8.59×"]
+    assert row_of(table, "Decode, ms")[1:5] == ["decode", "92.68 ± 0.00", "143.94 ± 0.00", "1.55×"]
+    assert row_of(table, "Total")[2:5] == ["164.76", "741.56", "4.50×"]
     assert row_of(table, "Prefill, tok/s")[2:4] == ["9614", "8172"]
     assert row_of(table, "Decode, tok/s")[2:4] == ["54.0", "34.7"]
-    assert row_of(table, "KV cache")[2:5] == ["318.0", "2321.5", "7.3x"]
+    assert row_of(table, "KV cache")[2:5] == ["318.0", "2321.5", "7.3×"]
     assert row_of(table, "Samples/s")[2:4] == ["6.07", "1.35"]
 
 
 def test_ours_takes_all_measured_stages(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     found = section(gathered(tmp_path, exact(legacy_shapes)))
     total = row_of(tables(found)[0], "Total")
-    assert total[5:8] == ["168.4", "820.2", "4.87x"]
+    assert total[5:8] == ["168.4", "820.2", "4.87×"]
     assert "the published total leaves out preprocess (78.7 ms): 741.56 ms become 820.22 ms." in texts(found)
     assert "loading was not measured" in texts(found)
     assert "covers vision + prefill; vision is a second pass" in texts(found)
@@ -127,7 +127,7 @@ def test_times_of_different_stages_have_no_ratio_of_ours(legacy_shapes: ModuleTy
     found = section(data)
     table = tables(found)[0]
     assert row_of(table, "Prefill, ms")[7] == "n/a"
-    assert row_of(table, "Vision + prefill, ms")[5:8] == ["90.70", "315.00", "3.47x"]
+    assert row_of(table, "Vision + prefill, ms")[5:8] == ["90.70", "315.00", "3.47×"]
     assert row_of(table, "Prefill length")[5:8] == ["637", "n/a", "n/a"]
     assert row_of(tables(found)[1], "vision + prefill")[1] != "n/a"
     (file,) = published_files(data.sources[0].runs, data.sources[0].facts["imports"])

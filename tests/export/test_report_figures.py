@@ -103,8 +103,8 @@ def test_a_ratio_says_better_or_worse_only_where_it_is_told_from_one(
 
 
 def test_ratios_shares_and_intervals_read_as_people_write_them() -> None:
-    assert ratio_cell(8.587, (8.511, 8.662)).text == "8.59x [8.51, 8.66]"
-    assert ratio_cell(0.0123).text == "0.012x"
+    assert ratio_cell(8.587, (8.511, 8.662)).text == "8.59× [8.51, 8.66]"
+    assert ratio_cell(0.0123).text == "0.012×"
     assert ratio_cell(None).text == "n/a"
     assert [share_text(value) for value in (0.842, 0.0043, 0.0, 1.0, 0.99987)] == [
         "84.2 %",

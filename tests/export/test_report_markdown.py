@@ -113,7 +113,7 @@ def test_every_kind_of_block_is_set() -> None:
     )
     blocks = (
         Paragraph("Careful.", "warn"),
-        Paragraph("2.25x", badge=Badge.DERIVED),
+        Paragraph("2.25×", badge=Badge.DERIVED),
         Bullets(("a", "b")),
         Verbatim("evprof run", "sh"),
         stacked,
@@ -122,7 +122,7 @@ def test_every_kind_of_block_is_set() -> None:
     for wanted in (
         "# T",
         "> ⚠ Careful.",
-        "2.25x ᵈ",
+        "2.25× ᵈ",
         "- a\n- b",
         "```sh\nevprof run\n```",
         "## B\n\nNot measured. a GPU.",
@@ -141,7 +141,7 @@ def test_bars_are_as_long_as_their_values() -> None:
     grouped = plot_text(
         ReportPlot(GROUPED, "t", (PlotSeries("r", (), (2.0, None), low=(1.5,), high=(2.5,)),), ("x", "y"), unit="x")
     )
-    assert grouped.splitlines()[0].endswith("2.00x [1.50, 2.50]")
+    assert grouped.splitlines()[0].endswith("2.00× [1.50, 2.50]")
     assert grouped.splitlines()[1].endswith("n/a")
 
 

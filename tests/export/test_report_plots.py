@@ -121,6 +121,22 @@ def test_points_lie_on_the_line_they_are_on(width: float, is_log: bool) -> None:
     check_words(svg, width)
 
 
+def test_points_of_one_model_have_one_shape_here_as_in_the_legend() -> None:
+    """What is drawn first is the legend, then come the points, both in the order of the series."""
+    stages = ("vision", "prefill", "decode")
+    series = [
+        PlotSeries(f"{model}: {stage}", (1.0 + at,), (2.0 + at,), stage, family=model)
+        for model in ("small", "large")
+        for at, stage in enumerate(stages)
+    ]
+    line = PlotSeries("ceiling", (1.0, 4.0), (2.0, 8.0), is_line=True)
+    svg = plot_svg(ReportPlot(POINTS, "t", (line, *series)), 800, "k")
+    marks = [(mark.tag, mark.get("style")) for mark in svg if mark.get("class") == "mark"]
+    legend, drawn = marks[: len(series)], marks[len(series) :]
+    assert legend == drawn
+    assert [tag for tag, _ in legend] == ["circle"] * 3 + ["polygon"] * 3
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", [STACKED, GROUPED, POINTS])
 def test_nothing_to_draw_is_no_error(kind: str, width: float) -> None:

@@ -82,7 +82,7 @@ def test_lengths_stand_beside_the_settings(data_of: Gather) -> None:
     assert rows[0][4].startswith("2.5")
     assert rows[0][5] == "baseline"
     # 13 words against 5.
-    assert rows[1][5].startswith("2.60x")
+    assert rows[1][5].startswith("2.60×")
     assert lengths.rows[1][4].badge is Badge.MEASURED
     assert lengths.rows[1][5].badge is Badge.DERIVED
 

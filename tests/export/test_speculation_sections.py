@@ -84,7 +84,7 @@ def test_break_even_beside_what_was_measured(runs: list[RunLog]) -> None:
     table, expected = tables(section)
     [row] = table.rows
     assert "speculative" in row[0].text
-    assert row[5].text.endswith("x")
+    assert row[5].text.endswith("×")
     assert row[6].text.count("[") == 1  # with its interval
     [plot] = [block for block in section.blocks if isinstance(block, ReportPlot)]
     predicted, measured, even = plot.series

@@ -25,7 +25,9 @@ from ui.state.cells import configuration_counts, configuration_runs, typical_pai
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-from ui.widgets.line_list import LINE, ListLine, _LineDelegate
+from ui.widgets.line_list import ListLine
+from ui.widgets.line_list.drawing import LineDelegate
+from ui.widgets.line_list.line import LINE
 from ui.window.main_window import MainWindow
 
 AddRow = Callable[..., None]
@@ -230,7 +232,7 @@ def test_of_thousands_of_runs_only_what_is_seen_is_painted(
     assert made == []
     painted: list[object] = []
 
-    class Counting(_LineDelegate):
+    class Counting(LineDelegate):
         def paint(self, painter: QPainter, option: Any, index: Any) -> None:
             painted.append(index.row())
             super().paint(painter, option, index)

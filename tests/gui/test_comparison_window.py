@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -258,6 +259,23 @@ def test_bars_begin_at_the_baseline_and_add_up(dialog: ComparisonDialog) -> None
     assert "95 % interval" in found.part.tip
     image = bars.grab().toImage()
     assert image.pixelColor(middle + QPoint(0, 8)).name() == dialog.table._themes.theme.stage("prefill").name()
+
+
+@pytest.mark.parametrize("width", [420, 900, 1600])
+@pytest.mark.parametrize("shift_ms", [-4000.0, 0.0, 4000.0])
+def test_the_note_below_a_bar_stays_off_the_baseline(dialog: ComparisonDialog, width: int, shift_ms: float) -> None:
+    """Wherever the baseline lies: what is added moves it to one side."""
+    bars: ContributionBars = dialog.body.bars
+    (row,) = bars.rows
+    added = (*row.parts, replace(row.parts[0], delta_ms=shift_ms))
+    bars.show_rows((replace(row, parts=added, generation="decoding 2.19× = 0.82× tokens · 2.67× time per token"),))
+    bars.resize(width, bars.height())
+    zero, _ = bars.scale()
+    box = bars.note_box(0)
+    assert box.right() < zero or box.left() > zero
+    assert box.left() >= NAME_PX
+    assert box.right() <= bars.width()
+    assert box.top() >= bars.pieces(0)[0].box.bottom()
 
 
 def test_failures_and_warm_ups_are_told(dialog: ComparisonDialog) -> None:

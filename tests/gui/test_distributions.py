@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QApplication, QToolTip
 from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, TARGET, RoundRecord, TokenRecord
-from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.run_info import FINISHED, ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.units import ms_text
@@ -193,6 +193,23 @@ def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selec
 def test_figures_of_nothing_are_dashes() -> None:
     assert figures([]) == ("0", "–", "–", "–")
     assert figures([0.0, 0.0, 0.0, 1234.0])[:2] == ("4", "0 ms")
+
+
+def test_what_is_said_without_plots_stands_together_at_the_top(
+    application: QApplication, selection: Selection, themes: ThemeHolder
+) -> None:
+    recording = RecordLog()
+    controller = RunController(recording)
+    _start(recording, 1, imported=ImportedFacts("/data/rows.json", "per_sample_rows", 7))
+    controller.pull()
+    selection.set_runs(1, 1)
+    dialog = DistributionsDialog(controller, selection, themes)
+    dialog.show()
+    QApplication.processEvents()
+    assert dialog.times_caption.text() == "The imported file does not tell when each token came."
+    assert dialog.acceptance_caption.geometry().bottom() < dialog.height() / 2
+    dialog.close()
+    controller.close()
 
 
 def test_a_run_that_goes_on_changes_it_once_an_interval(

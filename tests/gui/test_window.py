@@ -458,6 +458,21 @@ def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, app
     assert window.layouts.names == []
 
 
+@pytest.mark.parametrize("show", ["show_comparison", "show_clinic"])
+@pytest.mark.parametrize("room", [QRect(0, 0, 1280, 690), QRect(0, 0, 960, 520)])
+def test_windows_beside_the_main_one_are_no_higher_than_the_screen(
+    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, show: str, room: QRect
+) -> None:
+    """1280x720 at 100 %, and 1920x1080 at 200 %, less what a desktop takes."""
+    monkeypatch.setattr("ui.style.screen_fit.room_on_screen", lambda _: room)
+    window.open_paths([str(session_file)], waits=True)
+    fit_to_screen(window, room)
+    getattr(window.dialogs, show)()
+    (dialog,) = [found for found in window.findChildren(QDialog) if found.isVisible()]
+    assert room.size().boundedTo(dialog.size()) == dialog.size()
+    dialog.close()
+
+
 def test_a_window_on_a_small_screen_at_200_percent_is_no_larger_than_the_screen(
     window: MainWindow, session_file: Path
 ) -> None:

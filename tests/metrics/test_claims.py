@@ -59,7 +59,7 @@ def test_document_002_against_its_own_rows(evidence: Callable[..., Evidence], pa
     assert {text[:24]: verdict for text, verdict in found.items() if verdict != NOT_MEASURED} == {
         "Feature caching saves 10": REFUTED,
         "EventGPT's context is ~3": REFUTED,
-        "The prefill ratio (8.59x": REFUTED,
+        "The prefill ratio (8.59×": REFUTED,
         '"13.7 % acceptance equiv': REFUTED,
         "Parallel prefill makes i": REFUTED,
         "Vision makes up ~15 % of": REFUTED,
@@ -320,8 +320,8 @@ def test_drafting_inside_the_prefill_as_measured(evidence: Callable[..., Evidenc
     plain = _plain(pair[1])
     slow = _speculative(pair[1], 1100.0, (5, 1, 1))
     fast = slow.with_(stages={"prefill": 400.0, "decode": 100.0})
-    _verdict(speculation.parallel_prefill_doubles(evidence(plain, slow)), REFUTED, "1.09x")
-    _verdict(speculation.parallel_prefill_doubles(evidence(plain, fast)), CONFIRMED, "2.40x")
+    _verdict(speculation.parallel_prefill_doubles(evidence(plain, slow)), REFUTED, "1.09×")
+    _verdict(speculation.parallel_prefill_doubles(evidence(plain, fast)), CONFIRMED, "2.40×")
 
 
 def test_parallel_prefill_as_bounded_by_the_paces(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -339,7 +339,7 @@ def test_an_adapter_that_drafts_says_nothing_of_one_on_the_cache(
 ) -> None:
     plain, through = _adapter(pair[1], total, 0)
     finding = speculation.adapter_speedup(evidence(plain, through))
-    _verdict(finding, NOT_MEASURED, f"{1037.9 / total:.2f}x", measured_on="an adapter that drafts")
+    _verdict(finding, NOT_MEASURED, f"{1037.9 / total:.2f}×", measured_on="an adapter that drafts")
 
 
 @pytest.mark.parametrize(("accepted", "verdict"), [(0.0, REFUTED), (2.0, REFUTED), (4.5, CONFIRMED)])
@@ -389,7 +389,7 @@ def test_adapters_measured_here_are_weighed(evidence: Callable[..., Evidence], p
     kv_facts = SpeculationFacts("map", "kv", adapter="m", is_lossless=False)
     adapted = plain.with_(name="kv", mode="kv-adapted", stages={"decode": 400.0}, speculation=kv_facts)
     _verdict(
-        speculation.adapter_speedup(evidence(plain, drafts, adapted)), CONFIRMED, "2.99x", "kv (", "not the target's"
+        speculation.adapter_speedup(evidence(plain, drafts, adapted)), CONFIRMED, "2.99×", "kv (", "not the target's"
     )
 
 
@@ -405,9 +405,9 @@ def test_twice_as_fast_is_said_of_the_draft_model_and_others_are_told_apart(
         name="naive", stages={"decode": 1500.0}
     )
     finding = speculation.speculation_doubles(evidence(plain, own, naive))
-    _verdict(finding, REFUTED, "0.80x", "naive (drafter model, chain)", "drafter self, chain 2.40x")
+    _verdict(finding, REFUTED, "0.80×", "naive (drafter model, chain)", "drafter self, chain 2.40×")
     alone = speculation.speculation_doubles(evidence(plain, own))
-    _verdict(alone, NOT_MEASURED, "not run on the same samples", "drafter self, chain 2.40x")
+    _verdict(alone, NOT_MEASURED, "not run on the same samples", "drafter self, chain 2.40×")
 
 
 def test_the_baseline_of_a_speed_has_the_same_frames(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -421,7 +421,7 @@ def test_the_baseline_of_a_speed_has_the_same_frames(evidence: Callable[..., Evi
     (speed_of,) = speculation.speeds(asked)
     assert speed_of.ratio == pytest.approx(1197.6 / 1600, rel=1e-6)
     assert [run.run_id for run in speed_of.base.runs] == [run.run_id for run in asked.columns[1].runs]
-    _verdict(speculation.naive_is_slower(asked), CONFIRMED, "0.75x", "against runs 101, 102")
+    _verdict(speculation.naive_is_slower(asked), CONFIRMED, "0.75×", "against runs 101, 102")
     assert speculation.speeds(evidence(one, drafted)) == []
 
 
@@ -429,7 +429,7 @@ def test_two_runs_a_side_make_no_claim(evidence: Callable[..., Evidence], pair: 
     cells = [_plain(pair[1]), _speculative(pair[1], 597.7).with_(stages={"decode": 3000.0})]
     few = [cell.with_(samples=2) for cell in cells]
     for judge in (speculation.naive_is_slower, speculation.speculation_doubles):
-        _verdict(judge(evidence(*few)), NOT_MEASURED, "0.40x", "Fewer than three runs a side", "--repeat")
+        _verdict(judge(evidence(*few)), NOT_MEASURED, "0.40×", "Fewer than three runs a side", "--repeat")
         assert judge(evidence(*cells)).verdict != NOT_MEASURED
 
 
@@ -450,7 +450,7 @@ def test_claims_are_judged_on_their_own_models_alone(
     assert speculation.naive_is_slower(evidence(*cells)).verdict == CONFIRMED
     theirs = [cell.with_(model=other) for cell in cells]
     name = other.get("name", "llava-1.5-7b")
-    _verdict(speculation.naive_is_slower(evidence(*theirs)), NOT_MEASURED, "0.40x", "is not about", measured_on=name)
+    _verdict(speculation.naive_is_slower(evidence(*theirs)), NOT_MEASURED, "0.40×", "is not about", measured_on=name)
 
 
 def test_only_imported_speculation_can_be_asked_for(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:

@@ -153,7 +153,7 @@ def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
 def test_the_sentence(runs: list[RunLog]) -> None:
     said = speculation_sentence(runs[-1], runs)
     assert said.startswith(
-        "1.09x [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
+        "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
         "4 of 6 hidden tokens were accepted; beside the draft the prefill took 10.0 ms longer; it pays"
     )
 

@@ -130,7 +130,7 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
     runs = [*plain, *drafted]
     # Plain walls of 180 ms, speculative ones of 165.
     assert speculation_sentence(drafted[-1], runs) == (
-        "1.09x [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
+        "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
         "50% of 12 drafted tokens were accepted; it pays at any acceptance."
     )
     assert "alone" in speculation_sentence(drafted[0], drafted)
@@ -140,7 +140,7 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
 def test_few_runs_make_no_claim(script, plain_writer, speculative_writer) -> None:
     runs = [*answers(script, plain_writer, (1,)), *answers(script, speculative_writer, (2, 3), mode="speculative")]
     said = speculation_sentence(runs[-1], runs)
-    assert said.startswith("1.09x in 2 runs against plain run 1; too few to call it faster or slower")
+    assert said.startswith("1.09× in 2 runs against plain run 1; too few to call it faster or slower")
     assert "--repeat 3" in said
     assert not {"saves", "costs", "pays"} & set(said.replace(".", " ").split())
 

@@ -124,7 +124,7 @@ def test_the_first_accepted_token_is_the_prefills_own() -> None:
 
 
 def test_models_of_one_size_cannot_win_in_turns() -> None:
-    """decoding.md: with c = 1 no acceptance pays; with 0.25 at most 1.69x at 80 %, 0.05 gives 3.09x."""
+    """decoding.md: with c = 1 no acceptance pays; with 0.25 at most 1.69× at 80 %, 0.05 gives 3.09×."""
     for rate in (0.1, 0.5, 0.8, 0.9):
         assert best_sequential(rate, 1.0) == (0, 1.0)
     assert best_sequential(0.8, 0.25)[1] == pytest.approx(1.69, abs=0.005)

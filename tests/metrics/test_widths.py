@@ -62,7 +62,7 @@ def test_a_width_is_told_by_its_own_rounds(script: Callable, runs: list[RunLog])
     top = fastest(found)
     assert top is not None
     assert top.gamma == 4
-    assert width_sentence(found).startswith("1.11x [")
+    assert width_sentence(found).startswith("1.11× [")
     assert "at 4 drafted a round, over 60 rounds: the fastest measured." in width_sentence(found)
     document = speculation_document(four[0], [*runs, *four, *eight])
     assert document is not None
@@ -70,7 +70,7 @@ def test_a_width_is_told_by_its_own_rounds(script: Callable, runs: list[RunLog])
 
 
 def test_a_curve_promises_nothing_where_rounds_were_slower(script: Callable, runs: list[RunLog]) -> None:
-    """Two tokens for 26 ms: 0.77x, whatever a curve through these costs says of other widths."""
+    """Two tokens for 26 ms: 0.77×, whatever a curve through these costs says of other widths."""
     slow = [drafted(script, number, round_ms=26.0) for number in range(11, 16)]
     found = measured_widths(slow[0], [*runs, *slow])
     assert [round(width.speed.value, 2) for width in found] == [0.77]

@@ -12,7 +12,7 @@ import pyqtgraph as pg
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QWidget
 
-from evprof.core.units import count_text
+from evprof.core.units import TIMES, count_text
 from evprof.metrics.speculation.break_even import GAMMAS
 from evprof.metrics.speculation.clinic import PlaceAcceptance
 from evprof.metrics.speculation.payoff import MeasuredSpeedup
@@ -135,7 +135,7 @@ class BreakEvenPlot(PlotView):
         self.bottom.setTicks([[(float(gamma), str(gamma)) for gamma in GAMMAS]])
         step = next(step for step in (0.25, 0.5, 1, 2, 5, 10, 50, 1e9) if top / step <= 6)
         marks = np.arange(0, top, step)
-        self.left.setTicks([[(float(mark), f"{mark:g}×") for mark in marks]])
+        self.left.setTicks([[(float(mark), f"{mark:g}{TIMES}") for mark in marks]])
         ends = np.array([GAMMAS[0] - 0.5, GAMMAS[-1] + 0.5])
         self._line(ends, np.ones(2), theme.text_dim, 1, is_dotted=True)
         for points, color, is_dotted in ((self.whole, "draft", True), (self.decode, "decode", False)):

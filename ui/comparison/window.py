@@ -38,6 +38,7 @@ from ui.state.newest_errand import NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
+from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
@@ -80,7 +81,7 @@ class ComparisonDialog(QDialog):
         self.setMinimumSize(720, 480)
 
         self._make_views(themes)
-        self.resize(1280, 800)
+        resize_in_room(self, 1280, 800)
         self._connect()
         self._follow()
 

@@ -201,7 +201,7 @@ def slope_rows(ribbon: Ribbon) -> list[TableRow]:
         verdict, line = slope.verdict, slope.line
         is_single = has_single_runs(line)
         basis = f"{line.places} sizes, {'1 run each' if is_single else f'{line.count} runs'}"
-        cells = (slope_text(line), ends_text(line) or "–", basis, verdict)
+        cells = (slope_text(line).replace("-", "−"), ends_text(line).replace("-", "−") or "–", basis, verdict)
         tone = "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else ""
         roles = ("", "dim", "warn" if is_single else "dim", tone)
         stage = slope.stage.partition(" ")[0]

@@ -38,6 +38,11 @@ class Pool:
         """Changes when anything in it does."""
         return tuple((id(run), run.version, len(run.tokens)) for run in self.runs)
 
+    @property
+    def is_imported(self) -> bool:
+        """Whether its runs were imported, and hold no more than their file tells."""
+        return all(run.info.imported is not None for run in self.runs)
+
     def gaps_ms(self) -> list[float]:
         """Times between consecutive tokens in ms, none across two runs; see `token_gaps_ms`."""
         return [gap for run in self.runs for gap in token_gaps_ms(run)]

@@ -20,6 +20,7 @@ _TOGETHER = (
     "0 ms has no place on this axis, so the curve begins at their share."
 )
 _NO_TIMES = "The curve begins with a run's second token."
+_NOT_IN_FILE = "The imported file does not tell when each token came."
 _POSITIONS = "accepted / drafted at each position over all rounds; none is accepted after a round's first rejection."
 _NOT_SPECULATIVE = (
     "Which share of the tokens drafted at each position was accepted. A speculative run fills this: run or choose one."
@@ -46,6 +47,7 @@ class DistributionsDialog(FollowingDialog):
         self.times_caption = sentence("small")
         self.acceptance = AcceptancePlot(themes)
         self.acceptance_caption = sentence("small")
+        self.rest = QWidget()  # keeps together at the top what is said in place of both plots
         self.body = QWidget()
         stacked(
             section_head("Time per token"),
@@ -56,6 +58,7 @@ class DistributionsDialog(FollowingDialog):
             section_head("Accepted drafts by position"),
             (self.acceptance, 2),
             self.acceptance_caption,
+            (self.rest, 1),
             on=self.body,
             spacing=GRID // 2,
         )
@@ -73,6 +76,7 @@ class DistributionsDialog(FollowingDialog):
         self.body.setVisible(bool(found))
         self._show_times(found)
         self._show_positions(speculative(found))
+        self.rest.setVisible(self.times.isHidden() and self.acceptance.isHidden())
 
     def _show_times(self, found: list[Pool]) -> None:
         gaps = [pool.gaps_ms() for pool in found]
@@ -88,7 +92,8 @@ class DistributionsDialog(FollowingDialog):
         )
         self.times.setVisible(any(gaps))
         caption = f"{_TIMES} {_TOGETHER}" if speculative(found) else _TIMES
-        say(self.times_caption, caption if any(gaps) else _NO_TIMES)
+        without = _NOT_IN_FILE if found and all(pool.is_imported for pool in found) else _NO_TIMES
+        say(self.times_caption, caption if any(gaps) else without)
 
     def _show_positions(self, pool: Pool | None) -> None:
         positions = [] if pool is None else pool.positions()

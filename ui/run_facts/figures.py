@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
-from evprof.core.units import MIB
+from evprof.core.units import MIB, TIMES, times_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
@@ -208,10 +208,10 @@ def ratio_text(ratio: float | None) -> str:
     if ratio is None:
         return ""
     if ratio >= 100:
-        return f"{ratio:,.0f}×"
+        return f"{ratio:,.0f}{TIMES}"
     if 0 < ratio < 0.095:
-        return f"{ratio:.2g}×" if ratio >= 1e-4 else "<0.0001×"
-    return f"{ratio:.1f}×" if ratio >= 10 else f"{ratio:.2f}×"
+        return f"{ratio:.2g}{TIMES}" if ratio >= 1e-4 else f"<0.0001{TIMES}"
+    return times_text(ratio, 1 if ratio >= 10 else 2)
 
 
 def figure_text(value: float | None, unit: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from evprof.core.run_info import CANCELLED, FAILED, RUNNING
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text
+from evprof.core.units import ms_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from ui.run_facts.expected import verdicts_of
 from ui.run_facts.figures import MOST_NUMBERS, spread_text
@@ -105,7 +105,7 @@ def speed_of(payoff: Payoff) -> tuple[str, str, str]:
     if found is None:
         return "", "", ""
     role = ("good" if found.speedup > 1 else "bad") if payoff.is_clear else ""
-    return f"{found.speedup:.2f}×", role, percent_of(found.speedup, found.interval)
+    return times_text(found.speedup), role, percent_of(found.speedup, found.interval)
 
 
 def percent_of(value: float, ends: Sequence[float] | None) -> str:

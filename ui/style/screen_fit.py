@@ -21,3 +21,12 @@ def room_on_screen(window: QWidget) -> QRect:
     bar = window.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight)
     room = window.screen().availableGeometry().adjusted(0, bar, 0, 0)
     return QRect(room.topLeft(), room.size().expandedTo(QSize(1, 1)))
+
+
+def resize_in_room(dialog: QWidget, width: int, height: int) -> None:
+    """Gives a window beside the main one its usual size, or what there is room for: on its screen, or where the main
+    window is larger than that, over that one."""
+    window, room = dialog.parentWidget(), room_on_screen(dialog).size()
+    if window is not None:
+        room = room.expandedTo(window.window().size())
+    dialog.resize(QSize(width, height).boundedTo(room))

@@ -74,6 +74,8 @@ QMenu { background: $raised; border: 1px solid $line; padding: 4px; }
 QMenu::item { padding: 5px 24px 5px 12px; border-radius: 4px; }
 QMenu::item:selected { background: $selection; color: $text; }
 QMenu::item:disabled { color: $text_dim; }
+QMenu::indicator { width: 6px; height: 6px; left: 5px; border-radius: 3px; }
+QMenu::indicator:checked { background: $accent; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }
 QMenuBar { background: $panel; border-bottom: 1px solid $line; }
 QMenuBar::item { padding: 4px 8px; background: transparent; }

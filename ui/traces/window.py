@@ -21,6 +21,7 @@ from evprof.core.units import bytes_text, memory_text
 from evprof.loaders.traces.reading import TraceSize
 from evprof.metrics.traces.difference import trace_difference
 from evprof.metrics.traces.overview import TraceOverview
+from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.traces.columns import (
     DIFFERENCES,
@@ -59,7 +60,7 @@ class TraceDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
         self.setMinimumSize(760, 480)
-        self.resize(1280, 800)
+        resize_in_room(self, 1280, 800)
         self.reading, self.reading_other = TraceReading(self), TraceReading(self)
         self.messages = MessageBar(themes)
         self._make_pages(themes)

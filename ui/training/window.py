@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QWidget
 
 from ui.state.window_session import WindowSession
+from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.training.curves import TrainingCurve, training_curves
 from ui.training.plot import TrainingPlot
@@ -32,7 +33,7 @@ class TrainingDialog(QDialog):
         self.setWindowTitle("Training curves")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(480, 380)
-        self.resize(760, 520)
+        resize_in_room(self, 760, 520)
         self.empty = EmptyState("No training in this session", _EMPTY, "Train an adapter…", does="train_adapter")
         self.choice = ChoiceBox(themes)
         self.choice.setAccessibleName("Adapter")

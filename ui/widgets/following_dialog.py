@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QDialog, QWidget
 
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
+from ui.style.screen_fit import resize_in_room
 from ui.style.theme import ThemeHolder
 from ui.widgets.pace import Pace
 
@@ -33,7 +34,7 @@ class FollowingDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.heading)
         self.setMinimumSize(*self.least_px)
-        self.resize(*self.first_px)
+        resize_in_room(self, *self.first_px)
         self.make_views(themes)
         self._selection.runs_changed.connect(self._fill)
         self._controller.runs_changed.connect(self._later.note)

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QDialog, QListWidget, QPlainTextEdit, QSplitter, QWidget
 
+from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.label import Label
@@ -23,7 +24,7 @@ class LicencesDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Licences of what is inside")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.resize(880, 560)
+        resize_in_room(self, 880, 560)
         self._folder = folder
         self._parts = parts_in(folder)
         line = in_role(Label(_SENTENCE), "dim")

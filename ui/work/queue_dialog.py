@@ -141,7 +141,7 @@ class QueueDialog(QDialog):
         title = " · ".join(part for part in (mode_name(request.mode), request.sample.name) if part)
         actions: list[tuple[str, Callable[[], object]]] = [("Remove", lambda: controller.remove_waiting(run))]
         if controller.waiting[0] is not run:
-            actions.insert(0, ("Next", lambda: controller.put_first(run)))
+            actions.insert(0, ("Do next", lambda: controller.put_first(run)))
         return _Entry(title, actions)
 
     def _entry(self, item: WorkItem) -> _Entry:
@@ -149,7 +149,7 @@ class QueueDialog(QDialog):
         if item.state == WAITING:
             actions: list[tuple[str, Callable[[], object]]] = [("Remove", lambda: queue.remove(item))]
             if next(other for other in queue.items if other.state == WAITING) is not item:
-                actions.insert(0, ("Next", lambda: queue.put_first(item)))
+                actions.insert(0, ("Do next", lambda: queue.put_first(item)))
         elif not item.is_over:
             actions = [("End it now" if item.state == STOPPING else "Stop", queue.stop)]
         else:

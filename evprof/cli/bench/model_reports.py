@@ -14,7 +14,7 @@ _ENGINE: tuple[Column, ...] = (
     ("time", lambda row: filled("{ms:ms} / token" if row["phase"] == "decode" else "{ms:ms}", row)),
     ("middle half", "{ms_low:ms} … {ms_high:ms}"),
     ("tok/s", "{tok_s:.1f}"),
-    ("vs hf_eager", "{vs_hf_eager:.2f}x"),
+    ("vs hf_eager", "{vs_hf_eager:times}"),
     ("same tokens", "{agreement:.0%}"),
     ("MBU", "{mbu:.0%}"),
     ("MFU", "{mfu:.0%}"),
@@ -40,10 +40,10 @@ _DRAFTERS: tuple[Column, ...] = (
     ("a round", "{mean_acceptance_length:.2f}"),
     ("c", "{draft_cost:.2f}"),
     ("v", "{verify_cost:.2f}"),
-    ("by the formula", "{predicted:.2f}x"),
-    ("decoding", "{decode_speedup:.2f}x"),
+    ("by the formula", "{predicted:times}"),
+    ("decoding", "{decode_speedup:times}"),
     ("95 %", _range),
-    ("end to end", "{end_to_end_speedup:.2f}x"),
+    ("end to end", "{end_to_end_speedup:times}"),
     ("same", _same),
     ("n", "{scenes} scenes, {runs} pairs"),
 )
@@ -108,7 +108,7 @@ def _sweep(rows: Sequence[Row]) -> PrintedTable:
 
 def _swept(gamma: int, row: Row) -> str:
     found = row["by_gamma"].get(gamma)
-    return " / ".join(filled(f"{{{key}:.2f}}x", found) for key in ("predicted", "measured")) if found else ""
+    return " / ".join(filled(f"{{{key}:times}}", found) for key in ("predicted", "measured")) if found else ""
 
 
 def _drafters_in_words(summary: Row, rows: Sequence[Row]) -> Iterator[str]:

@@ -24,8 +24,8 @@ _EVENTS: tuple[Column, ...] = (
     ("best", "{ours_best_mev_s:.3g}"),
     ("beside", "{library}"),
     ("Mev/s", "{library_mev_s:.3g}"),
-    ("ratio", "{ratio:.2f}x"),
-    ("CPU", "{cpu_ratio:.2f}x"),
+    ("ratio", "{ratio:times}"),
+    ("CPU", "{cpu_ratio:times}"),
     ("MB", "{ours_peak_mb:.0f}"),
     ("its MB", "{library_peak_mb:.0f}"),
     ("right", _right),
@@ -34,7 +34,7 @@ _VIDEO: tuple[Column, ...] = (
     ("", "{reader}"),
     ("median", "{median_ms:ms}"),
     ("best", "{best_ms:ms}"),
-    ("ours takes", "{ours_vs_this:.2f}x"),
+    ("ours takes", "{ours_vs_this:times}"),
     ("right frames", lambda row: "yes" if row["exact"] else "no"),
 )
 _PARTS: tuple[Column, ...] = (
@@ -80,7 +80,7 @@ def events_blocks(document: Row) -> Iterator[Block]:
     for reason, formats in reasons.items():
         yield f"{', '.join(formats)}: {reason}"
     if values["slowest_vs_library"] is not None:
-        yield filled("Slowest beside its library: {slowest_format}, {slowest_vs_library:.2f}x.", values)
+        yield filled("Slowest beside its library: {slowest_format}, {slowest_vs_library:times}.", values)
     if values["window_100ms_ms"] is not None:
         peak = filled("{window_peak_mb:.0f}", values, "?")
         yield filled(
@@ -91,7 +91,7 @@ def events_blocks(document: Row) -> Iterator[Block]:
         )
     same = "the same pixels" if values["render_is_identical"] else "OTHER PIXELS"
     yield filled(
-        f"EventGPT's picture of {{render_events:,}} events: {{render_vs_loop:.0f}}x a loop over them, {same}.", values
+        f"EventGPT's picture of {{render_events:,}} events: {{render_vs_loop:.0f}}× a loop over them, {same}.", values
     )
 
 
@@ -112,7 +112,7 @@ def video_blocks(document: Row) -> Iterator[Block]:
         if row["reason"]
     )
     yield filled(
-        "evprof takes at most {worst_vs_best_strategy:.2f}x the time of the best fixed strategy ({worst_clip}).",
+        "evprof takes at most {worst_vs_best_strategy:times} the time of the best fixed strategy ({worst_clip}).",
         summary,
     )
     if summary["short_gop_vs_full_decode"] is not None:

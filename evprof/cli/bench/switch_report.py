@@ -7,14 +7,14 @@ from functools import partial
 from textwrap import fill
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import TIMES, bytes_text, ms_text
 
 WIDTH = 120
 
 _STAGE_NAMES = {("prefill", "decode"): "LLM", ("vision", "prefill", "decode"): "model"}
 
 _MEANING = """\
-run: wall without load; stage x: the stages aimed at; off / on, above 1 is faster; ± half the median's 95 % interval.
+run: wall without load; stage ×: the stages aimed at; off / on, above 1 is faster; ± half the median's 95 % interval.
 agrees: tokens with the same id at the same position, @ the first that differs. 004: what document 004 expects."""
 
 
@@ -62,7 +62,7 @@ def _columns(*, is_wide: bool) -> tuple[Column, ...]:
 
     told: tuple[Column, ...] = (
         ("run", partial(_ratio, "run", is_wide)),
-        ("stage x", partial(_ratio, "stage", is_wide)),
+        ("stage ×", partial(_ratio, "stage", is_wide)),
         *((name, partial(_bytes, name.lower(), is_wide)) for name in ("weights", "KV", "peak")),
         ("agrees", partial(_agreement, is_wide)),
     )
@@ -70,8 +70,13 @@ def _columns(*, is_wide: bool) -> tuple[Column, ...]:
         ("model", "{role}"),
         ("stage", lambda row: _STAGE_NAMES.get(tuple(row["stages"]), "+".join(row["stages"]))),
         *map(of_measured, told),
-        ("004", "{expected}"),
+        ("004", _expected),
     )
+
+
+def _expected(row: Row) -> str:
+    """What was hoped for, `2-3×`; JSON writes the letter x."""
+    return str(row["expected"] or "-").replace("x", TIMES)
 
 
 def _is_told(row: Row) -> bool:

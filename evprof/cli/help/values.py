@@ -34,6 +34,7 @@ VALUES: dict[str, ValueKind] = {
     "NAME=N": ValueKind("a name and its whole number"),
     "TEXT": ValueKind("words; quote them where they hold spaces"),
     "NAME": ValueKind("a name"),
+    "FORMAT": ValueKind("a name of a format"),
     "NAMES": ValueKind("names with commas between them"),
     "LIST": ValueKind("numbers of runs, as 1,2,5-8"),
     "RUN": ValueKind("the number of a run, or the name of a configuration"),

@@ -73,26 +73,26 @@ def print_run(
     processes: ProcessSpread | None = None,
 ) -> None:
     """One run."""
-    console.print(heading(run))
+    console.folded(heading(run))
     for line in _remarks(run):
-        console.print(f"  {line}")
+        console.folded(f"  {line}")
     sample = run.info.sample
     if sample.is_clip:
-        console.print(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
+        console.folded(f"  clip: {sample.clip_text} of {sample.whole_name or 'the sample'}")
     if label := run_label([run]):
-        console.print(f"  {label}")
+        console.folded(f"  {label}")
     if run.info.is_over and not shape_of(run).blocks:
         return  # nothing was measured
     for line in _stage_lines(run):
-        console.print(f"  {line}")
+        console.folded(f"  {line}")
     for name, value in _figures(run):
-        console.print(f"  {name:<22}{value}")
+        console.folded(f"  {name:<22}{value}")
     for line in clinic_lines(run, known, processes):
-        console.print(f"  {line}")
+        console.folded(f"  {line}")
     if has_rounds:
         for line in round_lines(run):
-            console.print(f"  {line}")
-    console.print(f'  "{decoding.answer_text(run).strip()}"')
+            console.folded(f"  {line}")
+    console.folded(f'  "{decoding.answer_text(run).strip()}"')
 
 
 def _remarks(run: RunLog) -> Iterator[str]:

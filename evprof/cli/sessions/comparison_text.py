@@ -9,8 +9,9 @@ from textwrap import fill, shorten
 from typing import Any
 
 from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
-from evprof.cli.terminal.console import Console, Piece, total_width
-from evprof.core.units import amount_text, bytes_text, count_text, ms_text
+from evprof.cli.terminal.console import Console
+from evprof.cli.terminal.fitting import GAP, Cell, Piece, total_width
+from evprof.core.units import amount_text, bytes_text, count_text, ms_text, times_text
 
 BAR = 24
 """Letters of the longest bar."""
@@ -22,7 +23,7 @@ _GOOD, _BAD, _NEITHER = "green", "red", "cyan"
 _STRONG = 2.0
 """A ratio from which a difference is shown bold."""
 
-_LONGEST_TOLD = 60
+_LONGEST_TOLD, _LEAST_TOLD = 60, 12
 
 _MEANING = (
     f"{MORE} more, {LESS} less than the baseline, where the 95 % interval of the ratio [in brackets] leaves 1 out; "
@@ -30,7 +31,7 @@ _MEANING = (
 )
 
 Document = Mapping[str, Any]
-Cells = list[Piece]
+Cells = list[Cell]
 
 
 def print_comparison(document: Document, out: Console) -> None:
@@ -38,11 +39,15 @@ def print_comparison(document: Document, out: Console) -> None:
     labels = labels_of(document)
     listed = list(zip(labels, document["columns"], strict=True))
     for label, column in listed:
-        out.line((label, "bold"), f": {_column_text(column, _is_of_many(document))}")
+        told = f": {_column_text(column, _is_of_many(document))}"
+        if len(label + told) > out.width:
+            out.folded(label + told)
+        else:
+            out.line((label, "bold"), told)
     _print_settings(document, labels, out)
     out.line()
     if said := document["comparability"]["sentence"]:
-        out.line((said, "yellow"))
+        out.line((fill(said, out.width), "yellow"))
     if document["rows"]:
         _print_rows(document, labels, out)
     else:
@@ -91,15 +96,20 @@ def _print_settings(document: Document, labels: Sequence[str], out: Console) -> 
     ]
     if not rows:
         return
+    room = max(_LEAST_TOLD, out.width - max(len(name) for name, _ in rows) - len(GAP))
     out.line()
     out.line("set differently:")
 
     def lines(chosen: Sequence[int]) -> list[Cells]:
-        head: Cells = [("", ""), *((labels[index], "bold") for index in chosen)]
-        return [head, *([(name, ""), *((values[index], "") for index in chosen)] for name, values in rows)]
+        head: Cells = ["", *((labels[index], "bold") for index in chosen)]
+        return [head, *([name, *(_cut(values[index], room) for index in chosen)] for name, values in rows)]
 
     for chosen in _fitting(range(len(labels)), lines, out.width):
         out.table(lines(chosen), left=1 + len(chosen))
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def _fitting(indices: Sequence[int], lines: Callable[[Sequence[int]], list[Cells]], width: int) -> Iterator[list[int]]:
@@ -141,14 +151,14 @@ _ROUNDED = 1e-9
 
 
 def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
-    """`1.23x [1.20, 1.26]`; with more digits where two hide a small ratio or a narrow interval."""
+    """`1.23× [1.20, 1.26]`; with more digits where two hide a small ratio or a narrow interval."""
     if ratio is None:
         return "n/a"
     width = interval[1] - interval[0] if interval else 0.0
     # Counts that are the same in every run have an interval as wide as a rounding error, which no digit can tell.
     told = min((part for part in (abs(ratio), width) if part > _ROUNDED * abs(ratio)), default=1)
     digits = min(5, max(2, -math.floor(math.log10(told))))
-    shown = f"{ratio:.{digits}f}x"
+    shown = times_text(ratio, digits)
     return f"{shown} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else shown
 
 
@@ -160,43 +170,56 @@ def _print_rows(document: Document, labels: Sequence[str], out: Console) -> None
         return _lines(document, labels, chosen)
 
     for chosen in _fitting([index for index in range(len(labels)) if index != base], lines, out.width):
-        table = lines(chosen)
-        # A difference can be reckoned from its two values; a line that breaks in two cannot be read.
-        out.table(table if total_width(table) <= out.width else _lines(document, labels, chosen, has_differences=False))
+        out.table(_widest(document, labels, chosen, out.width))
         out.line()
     for note in dict.fromkeys(note for row in document["rows"] for note in row["notes"]):
         out.line(fill(f"note: {note}", out.width))
     out.line(fill(_MEANING, out.width))
 
 
-def _lines(
-    document: Document, labels: Sequence[str], others: Sequence[int], *, has_differences: bool = True
-) -> list[Cells]:
+FULL, WITHOUT_DIFFERENCES, IN_TWO_LINES = range(3)
+"""What a row tells, by the room there is: a difference can be reckoned from its two values, and no line may break."""
+
+_TITLES = {FULL: ("difference", "ratio", ""), WITHOUT_DIFFERENCES: ("ratio", ""), IN_TWO_LINES: ()}
+"""What stands above what is told behind a value."""
+
+
+def _widest(document: Document, labels: Sequence[str], chosen: Sequence[int], width: int) -> list[Cells]:
+    """The table that tells most of those that `width` holds."""
+    told: list[Cells] = []
+    for layout in (FULL, WITHOUT_DIFFERENCES, IN_TWO_LINES):
+        told = _lines(document, labels, chosen, layout)
+        if total_width(told) <= width:
+            break
+    return told
+
+
+def _lines(document: Document, labels: Sequence[str], others: Sequence[int], layout: int = FULL) -> list[Cells]:
     """A table of the baseline and some of the other columns; with `differences_only` of what differs in these."""
-    gap: Cells = [("", "")] * has_differences
     base, rows = _baseline(document), document["rows"]
     counts = [max(row["counts"][index] for row in rows) for index in range(len(labels))]
-    head: list[Cells] = [[("", ""), (labels[base], "bold")], [("n", ""), (str(counts[base]), "")]]
+    titles = _TITLES[layout]
+    head: list[Cells] = [["", (labels[base], "bold")], ["n", str(counts[base])]]
     for index in others:
-        told: Cells = [("difference", "")] * has_differences
-        head[0] += [(labels[index], "bold"), *told, ("ratio", ""), ("", "")]
-        head[1] += [(str(counts[index]), ""), *gap, ("", ""), ("", "")]
+        head[0] += [(labels[index], "bold"), *titles]
+        head[1] += [str(counts[index]), *[""] * len(titles)]
     rows = [row for row in rows if any(row["counts"][index] for index in (base, *others))]
     if document["differences_only"]:
         rows = [row for row in rows if any(row["differs"][index] for index in others)]
-    return head + [
-        [
-            (row["metric"], ""),
-            _value(row, base, counts),
-            *(cell for index in others for cell in _cells(row, index, counts, has_differences)),
-        ]
-        for row in rows
-    ]
+    told: list[Cells] = []
+    for row in rows:
+        line: Cells = [row["metric"], _value(row, base, counts, layout)]
+        below: Cells = ["", ""]
+        for index in others:
+            change = _change(row, index, layout)
+            line += [_value(row, index, counts, layout), *(change if layout != IN_TWO_LINES else [])]
+            below += change
+        told += [line, below] if layout == IN_TWO_LINES else [line]
+    return head + told
 
 
-def _cells(row: Document, index: int, counts: Sequence[int], has_differences: bool) -> Cells:
-    """Value, difference, ratio and judgement of a column that is not the baseline; the arrow ends the first of the two
-    in the middle."""
+def _change(row: Document, index: int, layout: int) -> Cells:
+    """Difference, ratio and judgement of a column that is not the baseline; the arrow ends the first of them."""
     word, style = _judgement(row, index)
     arrow = "" if not row["differs"][index] else MORE if row["delta"][index] > 0 else LESS
     interval = row["ci95"][index] if row["ci95"] else None
@@ -204,15 +227,20 @@ def _cells(row: Document, index: int, counts: Sequence[int], has_differences: bo
     # Where one of both lacks samples, the ratio is over fewer than the value.
     few = f" over {paired}" if paired is not None and paired < row["counts"][index] else ""
     ratio = ratio_text(row["ratio"][index], interval) + few
-    signed = signed_text(row["delta"][index], row["unit"])
-    change = (signed, ratio) if has_differences else (ratio,)
-    texts = (f"{change[0]} {arrow or ' '}", *change[1:], word)
-    return [_value(row, index, counts), *((text, style) for text in texts)]
+    if layout == FULL:
+        texts = [f"{signed_text(row['delta'][index], row['unit'])} {arrow or ' '}", ratio, word]
+    elif layout == WITHOUT_DIFFERENCES:
+        texts = [ratio, word or arrow]
+    else:
+        texts = [" ".join(filter(None, (ratio, arrow, word)))]
+    return [(text, style) for text in texts]
 
 
-def _value(row: Document, index: int, counts: Sequence[int]) -> Piece:
+def _value(row: Document, index: int, counts: Sequence[int], layout: int) -> Piece:
     count = row["counts"][index]
     text = figure_text(row["values"][index], row["unit"])
+    if layout != FULL and row["metric"].endswith(row["unit"].replace("/", "_")) and "/" in row["unit"]:
+        text = text.removesuffix(f" {row['unit']}")  # the name says it
     return (f"{text} (n = {count})" if 0 < count < counts[index] else text), ""
 
 
@@ -236,22 +264,22 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
         how = (
             "" if pair["samples"] is None else f" (mean of {count_text(pair['samples'], 'sample')} that both measured)"
         )
-        out.line(f"where the difference of {label} from {base} comes from{how}:")
-        out.table(_bars(parts))
+        out.folded(f"where the difference of {label} from {base} comes from{how}:")
+        out.table(_bars(parts, out.width))
     found = pair["generation"]
     if found["product"] is not None:
         out.line(
-            f"generation: {found['token_count_ratio']:.2f}x tokens · "
-            f"{found['time_per_token_ratio']:.2f}x time per token = {found['product']:.2f}x"
+            f"generation: {times_text(found['token_count_ratio'])} tokens · "
+            f"{times_text(found['time_per_token_ratio'])} time per token = {times_text(found['product'])}"
         )
     match = pair["token_match"]
     if match["rate"] is not None:
         out.line(f"same token at the same position: {match['matched']} of {match['compared']} ({match['rate']:.0%})")
     if pair["mcnemar"] is not None:
-        out.line(mcnemar_line(pair["mcnemar"], base, label))
+        out.folded(mcnemar_line(pair["mcnemar"], base, label))
     if pair["text_diff"] is not None:
         for text in _answer_lines(pair["text_diff"], base, label):
-            out.line(text)
+            out.folded(text)
 
 
 def _answer_lines(diff: Document, base: str, label: str) -> list[str]:
@@ -285,18 +313,19 @@ def _keyword(found: Document | None) -> str:
     return f"“{found['word']}”" + ("" if found["ms"] is None else f" at {ms_text(found['ms'])}")
 
 
-def _bars(parts: Sequence[Document]) -> list[Cells]:
+def _bars(parts: Sequence[Document], width: int) -> list[Cells]:
     """Parts of a difference as bars, the longest first: full ones took longer, light ones shorter."""
     longest = max(abs(part["delta_ms"]) for part in parts)
-    lines = []
+    lines: list[Cells] = []
     for part in parts:
-        delta, interval = part["delta_ms"], part["ci95"]
-        length = round(BAR * abs(delta) / longest) if longest else 0
-        style = "" if not length else _BAD if delta > 0 else _GOOD
+        interval = part["ci95"]
         spread = f"[{signed_text(interval[0], 'ms')}, {signed_text(interval[1], 'ms')}]" if interval else ""
         share = "" if part["share"] is None else f"{part['share']:.0%}"
-        bar = (_LONGER_BAR if delta > 0 else _SHORTER_BAR) * length
-        lines.append(
-            [(part["stage"], ""), (signed_text(delta, "ms"), ""), (spread, ""), (share, ""), (bar.ljust(BAR), style)]
-        )
+        lines.append([part["stage"], signed_text(part["delta_ms"], "ms"), spread, share])
+    room = min(BAR, max(1, width - total_width(lines) - len(GAP)))
+    for part, line in zip(parts, lines, strict=True):
+        delta = part["delta_ms"]
+        length = round(room * abs(delta) / longest) if longest else 0
+        style = "" if not length else _BAD if delta > 0 else _GOOD
+        line.append((((_LONGER_BAR if delta > 0 else _SHORTER_BAR) * length).ljust(room), style))
     return lines

@@ -23,9 +23,9 @@ def print_costs(
     noted, ceilings = read_models([facts.get("models")]), read_ceilings([facts.get("ceilings")])
     for run in runs:
         for role, model in run.info.models.items():
-            console.print(f"run {run.run_id} · {model.name} ({role})")
+            console.folded(f"run {run.run_id} · {model.name} ({role})")
             for line in _cache_lines(run, role):
-                console.print(f"  {line}")
+                console.folded(f"  {line}")
             rows = list(_frame_rows(run, role, noted))
             if rows:
                 console.table(rows)
@@ -33,14 +33,14 @@ def print_costs(
                 console.print(f"  {'of the ceilings':<22}{roof}")
             console.print()
     for line in _second_lines(runs):
-        console.print(line)
+        console.folded(line)
     ribbons = ribbons_of(runs, noted, ceilings, processes)
     for ribbon in ribbons:
         for line in _ribbon_lines(ribbon):
-            console.print(line)
+            console.folded(line)
         console.print()
     if not ribbons:
-        console.print(
+        console.folded(
             "No runs of one model differ only in frames or in the length of their clip: no growth to tell of."
         )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command
 from evprof.cli.parser import CommandExample
-from evprof.cli.terminal.console import SENTENCE_WIDTH, Console
+from evprof.cli.terminal.console import HELP_WIDTH, Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import guess_among
 from evprof.export.formats import FORMATS
@@ -38,13 +38,15 @@ class ExportCommand(Command):
     @classmethod
     def description(cls) -> str:
         """The formats, each with what is written."""
-        listed = "\n".join(fill(f"{entry.key}: {entry.help}", SENTENCE_WIDTH) for entry in FORMATS.values())
+        listed = "\n".join(
+            fill(f"{entry.key}: {entry.help}", HELP_WIDTH, subsequent_indent="  ") for entry in FORMATS.values()
+        )
         return f"{cls.summary()}\n\n{listed}"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Sessions, which of their runs, format and place."""
         parser.add_argument("sessions", metavar="S.evprof", nargs="+", help="sessions whose runs are written")
-        parser.add_argument("--format", choices=FORMATS, required=True, help="see above")
+        parser.add_argument("--format", metavar="FORMAT", choices=FORMATS, required=True, help="one of those above")
         parser.add_argument("-o", "--output", metavar="PATH", type=Path, required=True, help="file or folder to write")
         parser.add_argument("--runs", metavar="LIST", type=run_numbers, help="only these runs of each session: 1,2,5-8")
         parser.add_argument(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from textwrap import fill
 from typing import Any, TextIO
 
+from evprof.cli.terminal.fitting import GAP, Cell, fitted, folded, piece, total_width, widths_of
 from evprof.core.safe_text import visible
 
 WIDTH = 150
@@ -17,12 +18,8 @@ WIDTH = 150
 SENTENCE_WIDTH = 110
 """Letters of a line of a longer text."""
 
-Piece = tuple[str, str]
-"""A text and its style as rich names it, "" for none."""
-
-Cell = Piece | str
-
-GAP = "  "
+HELP_WIDTH = 78
+"""Letters of a line of a help's lists, as argparse writes the rest."""
 
 
 def printable(text: str) -> str:
@@ -60,15 +57,29 @@ class Console:
     @property
     def width(self) -> int:
         """What a line of the result holds."""
-        return shutil.get_terminal_size((WIDTH, 24)).columns if self.output.isatty() else WIDTH
+        if not self.output.isatty():
+            return WIDTH
+        asked = os.environ.get("COLUMNS", "")
+        if asked.isdecimal() and int(asked):
+            return int(asked)
+        try:  # of this very stream: what `shutil` asks, `sys.__stdout__`, may have been given up for it
+            return os.get_terminal_size(self.output.fileno()).columns or WIDTH
+        except (OSError, ValueError):
+            return WIDTH
 
     def print(self, text: str = "") -> None:
         """One piece of the result, for people. Not for use with --json."""
         print(printable(text), file=self.output)
 
+    def folded(self, text: str) -> None:
+        """A line that may be longer than the terminal is wide: what does not fit goes on below its last column. Who
+        reads without a terminal has it in one line."""
+        for line in text.split("\n"):
+            self.print(folded(line, self.width) if self.output.isatty() else line)
+
     def line(self, *cells: Cell) -> None:
         """One line of the result, with colour on a terminal and without it everywhere else."""
-        pieces = [_piece(cell) for cell in cells]
+        pieces = [piece(cell) for cell in cells]
         if not self.output.isatty() or not any(style for _, style in pieces):
             self.print("".join(text for text, _ in pieces).rstrip())
             return
@@ -122,30 +133,25 @@ class Console:
         if is_markdown:
             rule = ["---" if isinstance(left, int) or place in left else "---:" for place in range(len(lines[0]))]
             for row in (lines[0], rule, *lines[1:]):
-                self.print(f"| {' | '.join(_piece(cell)[0] for cell in row)} |")
+                self.print(f"| {' | '.join(piece(cell)[0] for cell in row)} |")
             return
-        flushed = range(left) if isinstance(left, int) else left
+        flushed = set(range(left) if isinstance(left, int) else left)
+        if not self.output.isatty():
+            self._print_table(lines, flushed, is_ruled)
+            return
+        names = next(place for place in range(len(lines[0]) + 1) if place not in flushed)
+        for number, table in enumerate(fitted(lines, names, self.width)):
+            if number:
+                self.print()
+            self._print_table(table, flushed if len(table[0]) == len(lines[0]) else set(range(names)), is_ruled)
+
+    def _print_table(self, lines: Sequence[Sequence[Cell]], flushed: Collection[int], is_ruled: bool) -> None:
         widths = widths_of(lines)
         for number, row in enumerate(lines):
             pieces: list[Cell] = []
             for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-                space = " " * (width - len(_piece(cell)[0]))
+                space = " " * (width - len(piece(cell)[0]))
                 pieces += [cell, space, GAP] if place in flushed else [space, cell, GAP]
             self.line(*pieces[:-1])
             if is_ruled and not number:
                 self.print("─" * total_width(lines))
-
-
-def _piece(cell: Cell) -> Piece:
-    return (cell, "") if isinstance(cell, str) else cell
-
-
-def widths_of(lines: Sequence[Sequence[Cell]]) -> list[int]:
-    """How many letters each column of a table takes."""
-    return [max(len(_piece(line[place])[0]) for line in lines) for place in range(len(lines[0]))]
-
-
-def total_width(lines: Sequence[Sequence[Cell]]) -> int:
-    """How many letters a line of a table takes."""
-    widths = widths_of(lines)
-    return sum(widths) + len(GAP) * (len(widths) - 1)

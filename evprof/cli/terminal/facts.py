@@ -13,6 +13,8 @@ def _shown(value: Any) -> str:
         return "n/a"
     if value in ([], {}):
         return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return number_text(value) if isinstance(value, float) else str(value)
 
 

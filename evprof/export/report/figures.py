@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evprof.core.units import bytes_text
+from evprof.core.units import bytes_text, times_text
 from evprof.core.vocabulary.figures import judge
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
 
@@ -101,7 +101,7 @@ def ratio_cell(
     badge: Badge = Badge.DERIVED,
     note: str = "",
 ) -> Cell:
-    """A ratio to a baseline, `8.59x [8.51, 8.66]`, with its 95 % interval where there is one.
+    """A ratio to a baseline, `8.59× [8.51, 8.66]`, with its 95 % interval where there is one.
 
     Says good or bad only when `lower_is_better` tells which and the interval leaves 1 out.
     """
@@ -162,10 +162,10 @@ def share_text(value: float) -> str:
 
 
 def ratio_text(value: float) -> str:
-    """`8.59x`; below 0.1 two significant digits."""
+    """`8.59×`; below 0.1 two significant digits."""
     if not math.isfinite(value):
         return number_text(value)
-    return f"{value:.{2 if abs(value) >= 0.1 or value == 0 else 1 - math.floor(math.log10(abs(value)))}f}x"
+    return times_text(value, 2 if abs(value) >= 0.1 or value == 0 else 1 - math.floor(math.log10(abs(value))))
 
 
 def interval_text(interval: Sequence[float] | None, unit: str = "") -> str:

@@ -106,6 +106,7 @@ class PlotSeries:
 
     `color` names a stage ("prefill"), a role ("draft", "target") or "" (the next free one). `low` and `high` are ends
     of intervals, `is_line`: points are joined (a fit, a formula), otherwise drawn as points or bars.
+    Points of one `family`, as the stages of one model, have one shape; without one each series has its own.
     """
 
     name: str
@@ -116,6 +117,7 @@ class PlotSeries:
     high: tuple[float | None, ...] = ()
     is_line: bool = False
     badge: Badge | None = None
+    family: str = ""
 
 
 STACKED, GROUPED, POINTS = "stacked", "grouped", "points"

@@ -124,19 +124,15 @@ def _whitened(columns: Values, rhos: Values) -> Values:
 
 
 def _mixture_ends(centres: Values, errors: Values, weights: Values, freedom: int) -> Interval:
-    """The 2.5th and 97.5th percentile of a mixture of t distributions, by bisection."""
+    """The 2.5th and 97.5th percentile of a mixture of t distributions, by bisection of both at once."""
     reach = 2 * student_scores(freedom)[0][-1] * errors.max()
-    ends = []
-    for share in (0.025, 0.975):
-        low, high = float(centres.min() - reach), float(centres.max() + reach)
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            if float(weights @ student_share((middle - centres) / errors, freedom)) < share:
-                low = middle
-            else:
-                high = middle
-        ends.append((low + high) / 2)
-    return ends[0], ends[1]
+    shares = np.array((0.025, 0.975))
+    low, high = np.full(2, centres.min() - reach), np.full(2, centres.max() + reach)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        is_below = student_share((middle[:, None] - centres) / errors, freedom) @ weights < shares
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    return float((low[0] + high[0]) / 2), float((low[1] + high[1]) / 2)
 
 
 def student_share(scores: Values, freedom: int) -> Values:

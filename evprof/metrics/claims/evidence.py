@@ -56,9 +56,13 @@ class Evidence:
     def twins(self, key: str) -> Iterator[tuple[Configuration, Configuration]]:
         """Every two configurations that differ in one setting and nothing else, the earlier first."""
         for place, one in enumerate(self.columns):
-            for other in self.columns[place + 1 :]:
-                if differing(one, other) == {key}:
+            for after, other in enumerate(self.columns[place + 1 :], start=place + 1):
+                if _differing(self._traits[place], self._traits[after]) == {key}:
                     yield one, other
+
+    @cached_property
+    def _traits(self) -> list[dict[str, Any]]:
+        return [_traits_of(column) for column in self.columns]
 
 
 @dataclass(frozen=True)
@@ -193,13 +197,12 @@ def models_text(*columns: Configuration) -> str:
     return " and ".join(names) + (f" on {' and '.join(devices)}" if devices else "")
 
 
-def differing(one: Configuration, other: Configuration) -> set[str]:
-    """The settings and facts of the models in which two configurations differ."""
-    first, second = _traits(one), _traits(other)
+def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> set[str]:
     return {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
 
 
-def _traits(column: Configuration) -> dict[str, Any]:
+def _traits_of(column: Configuration) -> dict[str, Any]:
+    """The settings and the facts of the models, in which configurations may differ."""
     info = column.runs[0].info
     traits: dict[str, Any] = {**info.settings.flat(), "role": info.role, "mode": info.mode}
     for role, model in info.models.items():

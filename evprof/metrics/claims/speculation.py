@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text
+from evprof.core.units import count_text, times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
@@ -109,7 +109,7 @@ class Speed:
         against = runs_text([run.run_id for run in self.base.runs])
         counted = f"{count_text(runs, 'run')}" + (f" and {plain}" if plain != runs else "")
         name = f"{self.name} ({_who(self.column)})" + (f", {counted}," if self.column.cell else "")
-        return f"{self.ratio:.2f}x{ends} the speed of the target alone: {name} against {against}.{few}"
+        return f"{times_text(self.ratio)}{ends} the speed of the target alone: {name} against {against}.{few}"
 
 
 def speeds(evidence: Evidence, *, is_adapter: bool | None = None, imported_only: bool = False) -> list[Speed]:
@@ -302,7 +302,7 @@ def speculation_doubles(evidence: Evidence) -> Finding:
     rows = [row for row in speeds(evidence) if mode_of(row.column.runs[0].info.mode).drafts]
     own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
     others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
-    apart = "; ".join(f"{_who(row.column)} {row.ratio:.2f}x" for row in others[:MOST_APART])
+    apart = "; ".join(f"{_who(row.column)} {times_text(row.ratio)}" for row in others[:MOST_APART])
     told = f" Not the draft model as it is: {apart}." if others else ""
     best = _best(own)
     if best is None:

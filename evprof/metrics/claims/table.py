@@ -29,13 +29,13 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("001", "EventGPT's context is ~306 tokens", "prompt length of EventGPT-7B", memory.eventgpt_context),
     Claim(
         "002",
-        "Decoding is 1.55x faster because of the smaller KV cache",
+        "Decoding is 1.55× faster because of the smaller KV cache",
         "time per token at both lengths with a static and with a dynamic cache, on equally large models",
         speed.smaller_cache,
     ),
     Claim(
         "002",
-        "The prefill ratio (8.59x instead of 53.3x) is memory-bandwidth bound",
+        "The prefill ratio (8.59× instead of 53.3×) is memory-bandwidth bound",
         "prefill of a known shape, with the machine's ceilings (any suite measures them)",
         speed.memory_bound_prefill,
     ),
@@ -53,13 +53,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "002",
-        "A trained KV adapter makes it 2.85x as fast",
+        "A trained KV adapter makes it 2.85× as fast",
         "speculation through a KV adapter and the target alone on the same samples",
         speculation.adapter_speedup,
     ),
     Claim(
         "002",
-        "Parallel prefill makes it 2.0x as fast",
+        "Parallel prefill makes it 2.0× as fast",
         "drafting inside the target's prefill, or at least the paces of both models (evprof suite one-vs-eight)",
         speculation.parallel_prefill_doubles,
     ),
@@ -107,7 +107,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "004",
-        "Speculation brings 2-3x",
+        "Speculation brings 2-3×",
         "speculation and the target alone on the same samples (evprof suite speculation)",
         speculation.speculation_doubles,
     ),
@@ -119,13 +119,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "004",
-        "Quantization brings 1.5-2x",
+        "Quantization brings 1.5-2×",
         'a suite with an axis of quantization, such as ["none", "int8"]',
         speculation.quantization_speeds_up,
     ),
     Claim(
         "004",
-        "Batch inference brings 2-4x",
+        "Batch inference brings 2-4×",
         "several samples at once (evprof bench switches --only batch)",
         speculation.batching_speeds_up,
     ),

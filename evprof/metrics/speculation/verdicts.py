@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text
+from evprof.core.units import ms_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
@@ -120,11 +120,11 @@ def _without_baseline(run: RunLog) -> str:
 
 
 def _payoff_head(payoff: Payoff) -> str:
-    """`0.77x [0.75, 0.79]: speculation costs 45 ms an answer.`, without the runs it is from."""
+    """`0.77× [0.75, 0.79]: speculation costs 45 ms an answer.`, without the runs it is from."""
     found = payoff.whole
     if found is None:
         return _ALONE
-    speed = f"{found.speedup:.2f}x{interval_text(found)}"
+    speed = f"{times_text(found.speedup)}{interval_text(found)}"
     if found.interval is None:
         is_few = min(found.runs, found.plain_runs) < FEWEST
         return f"{speed}, {'too few runs to call it' if is_few else 'not called'} faster or slower."
@@ -152,12 +152,12 @@ def _meaning(payoff: Payoff, found: MeasuredSpeedup) -> str:
 
 
 def payoff_sentence(payoff: Payoff) -> str:
-    """`0.77x [0.75, 0.79]: speculation costs 45 ms an answer (15 runs against 15 plain ones, runs 1, 2, … 29).`"""
+    """`0.77× [0.75, 0.79]: speculation costs 45 ms an answer (15 runs against 15 plain ones, runs 1, 2, … 29).`"""
     found = payoff.whole
     if found is None:
         return _ALONE
     against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
-    speed = f"{found.speedup:.2f}x{interval_text(found)}"
+    speed = f"{times_text(found.speedup)}{interval_text(found)}"
     if found.interval is None:
         return f"{speed} in {against}; {_without_interval(found)}."
     is_told = found.is_clear and payoff.saved_ms is not None

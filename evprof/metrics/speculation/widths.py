@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text, ms_from_ns
+from evprof.core.units import count_text, ms_from_ns, times_text
 from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
@@ -103,7 +103,7 @@ def width_sentence(widths: Sequence[Width]) -> str:
         )
     low, high = top.speed.interval
     over = count_text(top.rounds, "round")
-    told = f"{top.speed.value:.2f}x [{low:.2f}, {high:.2f}] at {top.gamma} drafted a round, over {over}"
+    told = f"{times_text(top.speed.value)} [{low:.2f}, {high:.2f}] at {top.gamma} drafted a round, over {over}"
     if not top.speed.differs_from(1):
         return f"{told}: the fastest measured, and not to be told from plain decoding."
     return (

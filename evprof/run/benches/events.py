@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
+from evprof.core.units import times_text
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.writers.hdf5 import write_dsec
 from evprof.run.benches.choice import check_repeat, chosen, environment
@@ -248,5 +249,5 @@ def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _told(row: dict[str, Any]) -> str:
     ours = "not read" if row["ours_mev_s"] is None else f"{row['ours_mev_s']:.0f} Mev/s"
-    beside = "" if row["ratio"] is None else f", {row['ratio']:.2f}x {row['library']}"
+    beside = "" if row["ratio"] is None else f", {times_text(row['ratio'])} {row['library']}"
     return f"{row['format']}: {ours}{beside}"

@@ -17,6 +17,7 @@ from evprof.core.protocols import Engine, StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
+from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.benches.drafting import DraftingContender, plain_request
@@ -153,7 +154,7 @@ class _Bench:
         known = [row for row in swept if row["measured"] is not None]
         best = max(known, key=lambda row: float(row["measured"]), default=None)
         chosen = int(best["gamma"]) if best else contender.gamma
-        self.note(f"{contender.name}: best with gamma {chosen}" + (f", {best['measured']:.2f}x" if best else ""))
+        self.note(f"{contender.name}: best with gamma {chosen}" + (f", {times_text(best['measured'])}" if best else ""))
         return chosen
 
     def _final(self, best: Sequence[tuple[DraftingContender, int]]) -> None:

@@ -13,6 +13,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from evprof.core.units import times_text
 from evprof.loaders.even_spread import uniform_indices
 from evprof.run.benches.choice import check_repeat, chosen, environment
 from evprof.run.benches.video_clips import CLIPS, Clip, number_of, write_clip
@@ -160,6 +161,6 @@ def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _told(clip: Clip, rows: Sequence[dict[str, Any]]) -> str:
     found = _summary(rows)["clips"][0]
     return (
-        f"{clip.name}: {found['ours_ms']:.0f} ms, {found['ours_vs_best_strategy']:.2f}x the time of "
+        f"{clip.name}: {found['ours_ms']:.0f} ms, {times_text(found['ours_vs_best_strategy'])} the time of "
         f"{found['best_strategy']}."
     )

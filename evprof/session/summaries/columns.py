@@ -66,6 +66,14 @@ class StoredColumns:
         # NaN is no number's equal, and its own neither.
         return None if found == nothing or found != found else found  # noqa: PLR0124
 
+    def look(self, name: str, place: int, default: Any) -> Any:
+        """`value`, or `default` where the run's summary has no such column; a report asks often."""
+        view = self._views.get(name)
+        if view is None or (name in self._told and not self._told[name][place]):
+            return default
+        found = view[0].item(place)
+        return None if found == view[1] or found != found else found  # noqa: PLR0124
+
     def tells(self, name: str, place: int) -> bool:
         """Whether the summary of a run has a column: of one written by other rules it may be missing."""
         return name in self.kinds and (name not in self._told or bool(self._told[name][place]))

@@ -282,17 +282,16 @@ class KeptOfRun(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         columns = self._runs.columns
-        if columns.kind(name) == TEXT:
-            return self._runs.text(name, self._place)
-        return columns.value(name, self._place)
+        found = columns.value(name, self._place)
+        return found if found is None or columns.kinds[name] != TEXT else self._runs.text(name, self._place)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The figure of a name: None where the run has none, `default` where the summary does not tell it."""
         columns = self._runs.columns
-        if not columns.tells(name, self._place):
-            return default
-        kind = columns.kind(name)
-        return self._runs.text(name, self._place) if kind == TEXT else columns.value(name, self._place)
+        found = columns.look(name, self._place, default)
+        if found is not default and columns.kinds[name] == TEXT:
+            return self._runs.text(name, self._place)
+        return found
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._runs.columns

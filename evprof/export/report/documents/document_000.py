@@ -68,7 +68,7 @@ ITEMS: tuple[Item, ...] = listed(
         ),
         question(
             "Key observation",
-            "fewer tokens or faster tokens: where does 1.86x come from",
+            "fewer tokens or faster tokens: where does 1.86× come from",
             tables.fewer_or_faster,
             files("per-sample rows, five stages, four stages"),
         ),
@@ -80,7 +80,7 @@ ITEMS: tuple[Item, ...] = listed(
             suite("shapes", "on a CPU the ceilings are this machine's; small models fit its caches"),
         ),
         question(
-            "Even a 2x prefill speedup",
+            "Even a 2× prefill speedup",
             "what a stage twice as fast would gain",
             tables.faster_stages,
             _ALL_BUT_END_TO_END,

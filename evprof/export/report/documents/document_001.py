@@ -170,7 +170,7 @@ ITEMS: tuple[Item, ...] = listed(
             command("run --mode speculative --adapter evprof-tiny-hidden -o S.evprof", parts=("drafters",)),
         ),
         question(
-            "Summary: four causes of 1.86x", "what each stage adds to the difference", tables.contribution, files(_ROWS)
+            "Summary: four causes of 1.86×", "what each stage adds to the difference", tables.contribution, files(_ROWS)
         ),
     ],
 )

@@ -44,14 +44,14 @@ ITEMS: tuple[Item, ...] = listed(
             _FILE,
         ),
         table(
-            "Attention Complexity; why less than 53.3x",
+            "Attention Complexity; why less than 53.3×",
             "squares of the lengths, operations and measured time; what bounds the prefill",
             tables.theory_blocks,
             files("one-vs-eight", "no ceilings of the machine it was measured on"),
         ),
         question(
             "Claims of the results",
-            "smaller cache, memory-bound prefill, 13.7 % and 86.3 %, naive speculation, 2.85x, 2.0x, 80 %, 66 ms",
+            "smaller cache, memory-bound prefill, 13.7 % and 86.3 %, naive speculation, 2.85×, 2.0×, 80 %, 66 ms",
             tables.claims_of("002"),
             files("one-vs-eight, end to end"),
             suite("documents", OTHER_MODELS, parts=()),
@@ -88,7 +88,7 @@ ITEMS: tuple[Item, ...] = listed(
             suite("speculation"),
         ),
         table(
-            "Research Documents: KV cache adaptation, 2.85x",
+            "Research Documents: KV cache adaptation, 2.85×",
             "the target over a cache mapped from the draft's",
             None,
             _NEVER_DONE,
@@ -99,7 +99,7 @@ ITEMS: tuple[Item, ...] = listed(
             ),
         ),
         table(
-            "Research Documents: parallel prefill, 2.0x",
+            "Research Documents: parallel prefill, 2.0×",
             "tokens hidden in the target's prefill, contention, net gain",
             tables.hidden,
             files("prefill rows", "windows only: nothing was drafted in those files' prefills"),

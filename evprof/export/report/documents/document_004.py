@@ -28,13 +28,13 @@ ITEMS: tuple[Item, ...] = listed(
         ),
         question("Proper Stage 3+4 Decoupling", "are features encoded once and handed on", tables.diagrams, _NO_SHAPES),
         question(
-            "LLM is the Bottleneck: 96.8 %, 135x",
+            "LLM is the Bottleneck: 96.8 %, 135×",
             "share of prefill and decode, and what they are to vision",
             tables.both,
             files(_ROWS),
         ),
         plan(
-            "Optimization Potential: 2-3x, 10-20 %, 1.5-2x, 2-4x",
+            "Optimization Potential: 2-3×, 10-20 %, 1.5-2×, 2-4×",
             "speculation, pruning, quantization and batches, each judged",
             tables.claims_of("004"),
             never("no published file varied them"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evprof.core.safe_text import one_line
+from evprof.core.units import times_text
 from evprof.export.report.figures import interval_text, number_text
 from evprof.export.report.parts import GROUPED, STACKED, PlotSeries, ReportPlot
 
@@ -69,7 +70,7 @@ def _value(series: PlotSeries, index: int, unit: str) -> str:
     value = series.y[index] if index < len(series.y) else None
     if value is None:
         return "n/a"
-    text = f"{number_text(value)} {unit}".rstrip() if unit != "x" else f"{value:.2f}x"
+    text = f"{number_text(value)} {unit}".rstrip() if unit != "x" else times_text(value)
     low = series.low[index] if index < len(series.low) else None
     high = series.high[index] if index < len(series.high) else None
     if low is None or high is None:

@@ -44,7 +44,7 @@ def ends_at(series: PlotSeries, index: int) -> tuple[float | None, float | None]
 def draw_legend(canvas: Canvas, series: Sequence[PlotSeries], y: float, shapes: bool = False) -> float:
     """Names of the series with their colours, in as many lines as they need; returns where they end."""
     x, colors = 0.0, series_colors(series)
-    for place, entry in enumerate(series):
+    for place, (entry, shape) in enumerate(zip(series, shapes_of(series), strict=True)):
         name = shortened(entry.name, canvas.width - 40)
         needed = 18 + text_width(name) + 16
         if x and x + needed - 16 > canvas.width:
@@ -53,12 +53,21 @@ def draw_legend(canvas: Canvas, series: Sequence[PlotSeries], y: float, shapes: 
             line = ((x, y - 4), (x + 14, y - 4))
             canvas.path(line, canvas.fill(colors[place] or ("load",)), is_dashed_line(entry))
         elif shapes:
-            canvas.mark(x + 6, y - 4, place, canvas.fill(colors[place] or ("load",)))
+            canvas.mark(x + 6, y - 4, shape, canvas.fill(colors[place] or ("load",)))
         else:
             canvas.bar(x, y - 9, 10, 10, colors[place])
         canvas.text(x + 18, y, name, "dim")
         x += needed
     return y + 12
+
+
+def shapes_of(series: Sequence[PlotSeries]) -> list[int]:
+    """The shape of each series' points: that of its family, whose members colours tell apart."""
+    known: dict[str | int, int] = {}
+    for place, entry in enumerate(series):
+        if not entry.is_line:
+            known.setdefault(entry.family or place, len(known))
+    return [known.get(entry.family or place, 0) for place, entry in enumerate(series)]
 
 
 def is_dashed_line(series: PlotSeries) -> bool:

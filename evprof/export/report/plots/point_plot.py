@@ -9,7 +9,7 @@ from evprof.export.report.parts import ReportPlot
 from evprof.export.report.plots.axes import Axis, fitted_axis, tick_texts
 from evprof.export.report.plots.canvas import Canvas, shortened, text_width
 from evprof.export.report.plots.palette import series_colors
-from evprof.export.report.plots.plot_words import draw_legend, ends_at, is_dashed_line, value_text
+from evprof.export.report.plots.plot_words import draw_legend, ends_at, is_dashed_line, shapes_of, value_text
 
 
 def draw_points(canvas: Canvas, plot: ReportPlot) -> float:
@@ -29,12 +29,12 @@ def draw_points(canvas: Canvas, plot: ReportPlot) -> float:
         canvas.line(left, at, canvas.width, at)
         canvas.text(left - 8, at + 4, text, "dim", "end")
     _draw_x(canvas, across, bottom, plot)
-    colors = series_colors(plot.series)
+    colors, shapes = series_colors(plot.series), shapes_of(plot.series)
     # Lines lie under points.
     order = sorted(range(len(plot.series)), key=lambda place: not plot.series[place].is_line)
     for place in order:
         color = canvas.fill(colors[place] or ("load",))
-        _draw_series(canvas, plot, place, (across, heights), color)
+        _draw_series(canvas, plot, place, (across, heights), color, shapes[place])
     return bottom + (40 if plot.x_title else 24)
 
 
@@ -62,7 +62,9 @@ def _draw_x(canvas: Canvas, axis: Axis, bottom: float, plot: ReportPlot) -> None
         canvas.text(canvas.width, bottom + 34, shortened(plot.x_title, canvas.width), "dim", "end")
 
 
-def _draw_series(canvas: Canvas, plot: ReportPlot, place: int, axes: tuple[Axis, Axis], color: str) -> None:
+def _draw_series(  # noqa: PLR0917 - a series and its look
+    canvas: Canvas, plot: ReportPlot, place: int, axes: tuple[Axis, Axis], color: str, shape: int
+) -> None:
     series, (across, heights) = plot.series[place], axes
     points = [
         (x, y, index)
@@ -79,4 +81,4 @@ def _draw_series(canvas: Canvas, plot: ReportPlot, place: int, axes: tuple[Axis,
         if low is not None and high is not None and (low > 0 or not plot.is_log_y):
             canvas.whisker(heights.at(low), heights.at(high), across.at(x), is_upright=True)
         tip = f"{series.name} at {number_text(x)}: {value_text(y, plot.unit)}"
-        canvas.mark(across.at(x), heights.at(y), place, color, tip)
+        canvas.mark(across.at(x), heights.at(y), shape, color, tip)

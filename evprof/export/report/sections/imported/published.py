@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evprof.core.units import MIB
+from evprof.core.units import MIB, TIMES
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import number_text, ratio_cell, rows_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
@@ -156,7 +156,7 @@ def _ratio(own: Average | None, other: Average | None, digits: int) -> Cell:
     if own is None or other is None or not own.mean:
         return not_available()
     value = other.mean / own.mean
-    return ratio_cell(value) if digits == 2 else Cell(f"{_fixed(value, digits)}x", Badge.DERIVED)
+    return ratio_cell(value) if digits == 2 else Cell(f"{_fixed(value, digits)}{TIMES}", Badge.DERIVED)
 
 
 def _fixed(value: float, digits: int) -> str:

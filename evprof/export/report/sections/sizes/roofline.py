@@ -156,17 +156,17 @@ def _without_ceiling(
 
 
 def _plot(found: Sequence[tuple[Configuration, Work, DeviceCeiling | None]]) -> ReportPlot:
-    together: dict[tuple[str, str, Badge], list[Work]] = {}
+    together: dict[tuple[str, str, Badge], list[Work]] = {}  # by model, stage and where it is from
     for column, work, _ in found:
         run = column.runs[0]
         model = run.info.models.get(run.info.role)
         badge = Badge.IMPORTED if is_imported(column) else Badge.DERIVED
-        name = f"{model.name if model else run.info.role}: {work.stage}"
-        together.setdefault((name, work.stage, badge), []).append(work)
+        together.setdefault((model.name if model else run.info.role, work.stage, badge), []).append(work)
     series = []
     for (name, stage, badge), works in together.items():
         points = sorted({(work.intensity, work.flops_s / _GIGA) for work in works})
-        series.append(PlotSeries(name, tuple(x for x, _ in points), tuple(y for _, y in points), stage, badge=badge))
+        x, y = tuple(x for x, _ in points), tuple(y for _, y in points)
+        series.append(PlotSeries(f"{name}: {stage}", x, y, stage, badge=badge, family=name))
     low = min(work.intensity for _, work, _ in found) / 2
     high = max(work.intensity for _, work, _ in found) * 2
     for ceiling in dict.fromkeys(ceiling for _, _, ceiling in found if ceiling is not None):

@@ -196,7 +196,7 @@ def _speed(data: ReportData, names: dict[int, str]) -> list[Block]:
 
 
 _SPEED_CAPTION = (
-    "Against the target alone on the same samples, prompt and settings: S = tokens a round / (γ · c + v); 1.00x is no "
+    "Against the target alone on the same samples, prompt and settings: S = tokens a round / (γ · c + v); 1.00× is no "
     "gain. A prediction takes costs and acceptance from the other half of the samples, and is n/a with one sample"
 )
 
@@ -211,7 +211,7 @@ def _file_speed(data: ReportData, names: dict[int, str]) -> list[Block]:
         ("runs", lambda found: str(len(found.column.runs))),
     ]
     listed = list(speeds(evidence_of(data), imported_only=True))
-    caption = "Speculation in imported files: how many times as fast the whole answer is; above 1.00x it pays"
+    caption = "Speculation in imported files: how many times as fast the whole answer is; above 1.00× it pays"
     return [table_of(listed, columns, caption, text_columns=2)] if listed else []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evprof.core.units import count_text
+from evprof.core.units import TIMES, count_text
 from evprof.core.vocabulary.figures import FIGURES, LENGTHS
 from evprof.export.report import readings
 from evprof.export.report.data import ReportData
@@ -121,7 +121,8 @@ def _within(pair: ConfigurationPair, basis: str) -> list[tuple[Cell, ...]]:
     quotients = [language / vision if language and vision else None for language, vision in times]
     return [
         _plain(
-            "prefill and decode / vision", [None if value is None else f"{number_text(value)}x" for value in quotients]
+            "prefill and decode / vision",
+            [None if value is None else f"{number_text(value)}{TIMES}" for value in quotients],
         ),
         _plain("samples/s, one at a time", [number_text(1000 / total) if total else None for total in totals]),
     ]

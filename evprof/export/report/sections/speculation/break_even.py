@@ -99,7 +99,7 @@ def _table(listed: Sequence[Weighed], names: dict[int, str]) -> Table:
         ("preparing the draft", lambda entry: ms_cell(entry.found.preparation_ms, Badge.DERIVED)),
         ("runs against plain", lambda entry: runs_against(entry.payoff)),
     ]
-    return table_of(listed, columns, "Speeds against the target alone; above 1.00x speculation is faster")
+    return table_of(listed, columns, "Speeds against the target alone; above 1.00× speculation is faster")
 
 
 def _break_even(rate: float | None) -> Cell:

@@ -12,6 +12,7 @@ from statistics import fmean
 
 from evprof.core.records import COVERS, DRAFT, TARGET
 from evprof.core.run_log import RunLog
+from evprof.core.units import TIMES
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import count_cell, ms_cell, number_text, ratio_text, share_cell, share_text
 from evprof.export.report.parts import (
@@ -141,7 +142,7 @@ def _amdahl(column: Configuration, names: dict[int, str]) -> Table | None:
 
 
 def _times(factor: float) -> str:
-    return "∞" if math.isinf(factor) else f"{factor:g}x"
+    return "∞" if math.isinf(factor) else f"{factor:g}{TIMES}"
 
 
 def paces_of(pair: ConfigurationPair, data: ReportData) -> Paces | None:
@@ -244,7 +245,7 @@ def _sentences(paces: Paces, rates: tuple[float, ...], measured: float | None) -
         f"A drafted token costs c = {number_text(paces.drafted_cost)} and a verification v = "
         f"{number_text(paces.verify_cost)} target steps ({source}). In turns both prefixes are paid, and decoding "
         f"would become so many times as fast: {speeds} (S = tokens a round / (γ·c + v), the best γ up to 12, if c and "
-        "v stay what they are; at 1.00x none pays)."
+        "v stay what they are; at 1.00× none pays)."
     ]
     if free == 0:
         said.append(
