@@ -1,6 +1,8 @@
 .DEFAULT_GOAL := help
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 PYTHON := .venv/bin/python
+# Tests start a thousand programs: none compiles evprof for itself.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  # this list
 	@sed -n 's/^\([a-z-]*\):[^#]*# /  make \1\t/p' Makefile | expand -t 21

@@ -161,7 +161,8 @@ def in_window(key: str, case: Case) -> bool:
     if key not in form.controls:
         return True  # it has a place of its own in the window
     value = (OTHER[key], None) if key == "drafter" else OTHER[key]
-    return not (form.obstacle(key) or form.refusal(key, value))
+    here = form.here
+    return not (form.obstacle(key, here) or form.refusal(key, value, here))
 
 
 def form_of(mode: str, settings: GenerationSettings, target_family: str = TARGET_FAMILIES[0]) -> RequestForm:

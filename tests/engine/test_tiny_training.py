@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sentencepiece import SentencePieceProcessor
 
 from bundled_pair import tokenizer
 from bundled_pair.assembly import EventReader, VideoReader, event_tower, video_tower
@@ -23,14 +24,17 @@ from engines.families.event_model import EVENTGPT_V1
 from engines.families.video_llava import VideoLlavaFamily
 from evprof.core.records import DRAFT, TARGET
 
-VOCABULARY = tokenizer.train()
-PROCESSOR = tokenizer.load(VOCABULARY)
 LABELS = np.array([[0, 1, 2, 0, 1, 3, 2, 1], [2, 3, 0, 1, 0, 0, 0, 0]])
 
 
+@pytest.fixture(scope="module")
+def processor(tiny_vocabulary: bytes) -> SentencePieceProcessor:
+    return tokenizer.load(tiny_vocabulary)
+
+
 @pytest.fixture
-def talk() -> Conversations:
-    return Conversations(PROCESSOR.encode, EVENTGPT_V1, EVENT_VISIBLE, length=200)
+def talk(processor: SentencePieceProcessor) -> Conversations:
+    return Conversations(processor.encode, EVENTGPT_V1, EVENT_VISIBLE, length=200)
 
 
 @torch.no_grad()
@@ -56,14 +60,14 @@ def test_a_question_packed_with_others_reads_as_if_asked_alone(talk: Conversatio
         assert_close(alone, together[:, places])
 
 
-def test_targets_are_the_answers_and_their_end(talk: Conversations) -> None:
+def test_targets_are_the_answers_and_their_end(talk: Conversations, processor: SentencePieceProcessor) -> None:
     packed = talk.draw(LABELS, np.random.default_rng(3))
     answers = list(packed.answers())
     assert len(answers) == int((packed.turn.max(dim=1).values + 1).sum())
     assert all(ids[-1] == tokenizer.EOS_ID and tokenizer.EOS_ID not in ids[:-1] for ids in answers)
     expected = talk.turns(attributes_of(LABELS[0]), np.random.default_rng(3))
     for ids, (_, reply) in zip(answers[: int(packed.turn[0].max()) + 1], expected, strict=False):
-        assert PROCESSOR.decode(list(ids[:-1])) == reply
+        assert processor.decode(list(ids[:-1])) == reply
     # A target is always the token that stands right after it.
     places = (packed.targets[0, :-1] != IGNORED).nonzero().flatten()
     inside = [place for place in places.tolist() if packed.targets[0, place] != tokenizer.EOS_ID]
@@ -94,11 +98,11 @@ def test_a_video_reader_grows_without_a_change(talk: Conversations) -> None:
 
 
 @torch.no_grad()
-def test_an_exported_event_model_sees_what_was_trained(tmp_path: Path) -> None:
+def test_an_exported_event_model_sees_what_was_trained(tmp_path: Path, tiny_vocabulary: bytes) -> None:
     torch.manual_seed(5)
     tower, reader, scene = event_tower().eval(), EventReader().eval(), training_scene(3, 0)
     round_to_bf16(tower, reader)
-    export_eventgpt(tmp_path / "model", tower, reader, VOCABULARY)
+    export_eventgpt(tmp_path / "model", tower, reader, tiny_vocabulary)
     seen = tower(normalise(event_pixels(scene))).last_hidden_state
     samples = write_scenes(tmp_path, [scene], workers=1)
     witness = Witness(load(tmp_path / "model", DRAFT), DRAFT, samples)
@@ -106,13 +110,13 @@ def test_an_exported_event_model_sees_what_was_trained(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
-def test_an_exported_video_model_sees_what_was_trained(tmp_path: Path) -> None:
+def test_an_exported_video_model_sees_what_was_trained(tmp_path: Path, tiny_vocabulary: bytes) -> None:
     torch.manual_seed(6)
     tower, reader, scene = video_tower().eval(), VideoReader().eval(), training_scene(3, 1)
     pixels = video_pixels(scene)
     fold_standardisation(reader.projector, features(tower, pixels[None]))
     round_to_bf16(tower, reader)
-    export_video_llava(tmp_path / "model", tower, reader, VOCABULARY)
+    export_video_llava(tmp_path / "model", tower, reader, tiny_vocabulary)
     seen = tower(normalise(pixels)).last_hidden_state
     samples = write_scenes(tmp_path, [scene], workers=1)
     witness = Witness(load(tmp_path / "model", TARGET), TARGET, samples)
@@ -123,9 +127,9 @@ def test_an_exported_video_model_sees_what_was_trained(tmp_path: Path) -> None:
     assert difference < 0.05
 
 
-def test_questions_of_both_layouts_fit_their_rows() -> None:
+def test_questions_of_both_layouts_fit_their_rows(processor: SentencePieceProcessor) -> None:
     for template, visible in ((EVENTGPT_V1, EVENT_VISIBLE), (VideoLlavaFamily.template, VIDEO_VISIBLE)):
-        talk = Conversations(PROCESSOR.encode, template, visible, length=QUESTION_TOKENS)
+        talk = Conversations(processor.encode, template, visible, length=QUESTION_TOKENS)
         packed = talk.draw(np.repeat(LABELS, 20, axis=0), np.random.default_rng(7))
         assert packed.tokens.shape == packed.targets.shape == (40, QUESTION_TOKENS)
         assert int(packed.turn.max(dim=1).values.min()) >= 4

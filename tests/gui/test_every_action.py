@@ -20,7 +20,6 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageB
 
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
-from evprof.run.session_writer import SessionWriter
 from evprof.session.marks import Mark
 from evprof.view.alignment import BY_HAND, RunAlignment
 from ui.state.selection import SpanRef
@@ -73,13 +72,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     monkeypatch.setattr(QMessageBox, "exec", note("question", QMessageBox.StandardButton.Cancel))
     monkeypatch.setattr(QDesktopServices, "openUrl", note("page", True))
     return noted
-
-
-@pytest.fixture
-def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(scripted_recording, path).close()
-    return path
 
 
 @pytest.fixture

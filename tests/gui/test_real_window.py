@@ -12,21 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.recording import RecordLog
-from evprof.run.session_writer import SessionWriter
-
 DRIVER = Path(__file__).parents[1] / "mouse_driver.py"
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("Xvfb") and shutil.which("xdotool")), reason="Xvfb or xdotool is not installed"
 )
-
-
-@pytest.fixture
-def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(scripted_recording, path).close()
-    return path
 
 
 @pytest.fixture

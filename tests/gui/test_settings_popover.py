@@ -189,13 +189,15 @@ def test_every_control_changes_exactly_its_field(
 
 
 @pytest.mark.parametrize("key", list(CONTROLS))
-def test_what_a_control_shows_is_what_is_set(form: RequestForm, themes: ThemeHolder, key: str, adapter: str) -> None:
+def test_what_a_control_shows_is_what_is_set(
+    popover: SettingsPopover, form: RequestForm, key: str, adapter: str
+) -> None:
     prepare(form, key, adapter)
     control = CONTROLS[key]
     values = [value for value, _ in control.choices] or [value_shown(control, lowest(control) + control.step)]
     for value in values:
         form.take(key, value)
-        popover = SettingsPopover(form, themes)
+        popover.refresh()
         shown = popover.rows[key].field
         if isinstance(shown, ChoiceBox):
             assert shown.currentText() == dict(control.choices)[value]

@@ -11,8 +11,6 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
-from evprof.core.recording import RecordLog
-from evprof.run.session_writer import SessionWriter
 from evprof.session.marks import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
@@ -25,13 +23,6 @@ from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
 MS = 1_000_000
-
-
-@pytest.fixture
-def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(scripted_recording, path).close()
-    return path
 
 
 @pytest.fixture
@@ -195,8 +186,12 @@ def test_marks_are_kept_in_the_session_with_their_notes(window: MainWindow, sess
 
 
 def test_figures_of_a_range_are_copied_as_the_panel_tells_them(window: MainWindow) -> None:
-    window.selection.select(TimeRange(MS, 5 * MS))
-    _point(window, window.timeline.scene.scale.x(3 * MS))
+    stage = window.controller.runs[3].stage("decode", "target")
+    assert stage is not None
+    decoding = window.timeline.scene.range_of(SpanRef(3, stage.span_id))
+    assert decoding is not None
+    window.selection.select(TimeRange(decoding.start_ns, decoding.start_ns + 4 * MS))
+    _point(window, window.timeline.scene.scale.x(decoding.start_ns + 2 * MS))
     lines = window.timeline.offers.lines_of(None)
     assert lines[0][0] == "Selected range"
     assert ("length", "4.00 ms", "") in lines

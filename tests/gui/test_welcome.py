@@ -13,10 +13,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from evprof.core.recording import RecordLog
 from evprof.core.run_book import RunBook
 from evprof.run.processes.engine_host import EngineHost
-from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import read_session
 from scripted_process import engine_argv
 from ui.state.recent import Recent
@@ -51,13 +49,6 @@ def window(application: QApplication, themes: ThemeHolder, settings: QSettings) 
     made.close()
     made.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-
-
-@pytest.fixture
-def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
-    path = tmp_path / "road.evprof"
-    SessionWriter(scripted_recording, path).close()
-    return path
 
 
 def _picture(color: Qt.GlobalColor = Qt.GlobalColor.red) -> QImage:

@@ -22,7 +22,6 @@ from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
-from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
@@ -67,13 +66,6 @@ def start(window: MainWindow) -> Callable[[float], EngineHost]:
         return hosts[-1]
 
     return make
-
-
-@pytest.fixture
-def session_file(tmp_path: Path, scripted_recording: RecordLog) -> Path:
-    path = tmp_path / "scripted.evprof"
-    SessionWriter(scripted_recording, path).close()
-    return path
 
 
 def _request(mode: str = "side-by-side", tokens: int = 64) -> RunRequest:

@@ -50,7 +50,7 @@ def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
     (row,) = document["rows"]
     # Everything that was made has arrived: 20,000 a second for a second, and a few of the run itself and its memory.
     assert 20_000 <= row["records"] <= 20_100
-    assert row["beats"] > 5
+    assert row["beats"] > 1
     assert document["summary"]["live_longest_gap_ms"] == row["longest_gap_ms"] >= 5
     assert document["summary"]["pan_zoom_median_ms"] <= document["summary"]["pan_zoom_p99_ms"]
     summary = document["summary"]

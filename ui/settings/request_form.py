@@ -71,7 +71,7 @@ class RequestForm:
     @property
     def roles(self) -> tuple[str, ...]:
         """The models that will run."""
-        return self.situation(self.mode).taking_part
+        return self.here.taking_part
 
     # Settings, by the names of their controls.
 
@@ -135,22 +135,28 @@ class RequestForm:
     @property
     def idle(self) -> dict[str, str]:
         """Settings that differ from their defaults but change nothing now, with the reason."""
-        reasons = {key: self.obstacle(key) or self.refusal(key, self.value(key)) for key in self._touched}
+        here = self.here
+        reasons = {key: self.obstacle(key, here) or self.refusal(key, self.value(key), here) for key in self._touched}
         return {key: reason for key, reason in reasons.items() if reason}
 
     @property
     def _touched(self) -> list[str]:
         return [key for key, control in self.controls.items() if self.value(key) != control.default]
 
-    def obstacle(self, key: str) -> str:
-        """Why a setting changes nothing now; empty when it counts."""
-        return self.controls[key].idle(self.situation(self.mode))
+    @property
+    def here(self) -> Situation:
+        """What decides which settings count now. Whoever asks of many settings works it out once."""
+        return self.situation(self.mode)
 
-    def refusal(self, key: str, value: Any) -> str:
-        """Why one of a setting's choices cannot be taken now; empty when it can."""
+    def obstacle(self, key: str, here: Situation) -> str:
+        """Why a setting changes nothing `here`; empty when it counts."""
+        return self.controls[key].idle(here)
+
+    def refusal(self, key: str, value: Any, here: Situation) -> str:
+        """Why one of a setting's choices cannot be taken `here`; empty when it can."""
         if key == DRAFTER:
-            return self._drafter_refusal(self.mode, value)
-        return self.controls[key].refuses(self.situation(self.mode), value)
+            return self._drafter_refusal(here.mode, value)
+        return self.controls[key].refuses(here, value)
 
     @property
     def problem(self) -> str:

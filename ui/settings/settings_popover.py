@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QFrame, QHBoxLayout, QPushButton, QVB
 
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import KV
-from evprof.core.vocabulary.setting import Setting
+from evprof.core.vocabulary.setting import Setting, Situation
 from evprof.loaders.adapters import read_adapter
 from ui.settings.controls import DRAFTER, columns
 from ui.settings.drafter_choice import bundled_choices, choice_of, words_of
@@ -94,7 +94,7 @@ class SettingsPopover(QFrame):
 
     def refresh(self) -> None:
         """Shows the form's settings as they stand, and what of them makes no sense just now."""
-        changed, idle = self.form.changed, self.form.idle
+        changed, idle, here = self.form.changed, self.form.idle, self.form.here
         for key, row in self.rows.items():
             value = self.form.value(key)
             row.show_value(value)
@@ -103,11 +103,11 @@ class SettingsPopover(QFrame):
                 state = INEXACT if row.control.may_change_answer(value) else CHANGED
             if key == DRAFTER and value[0] == KV and key in changed:
                 state = INEXACT
-            row.show_sense(state, self.form.obstacle(key), self._refusals(row.control), idle.get(key, ""))
+            row.show_sense(state, self.form.obstacle(key, here), self._refusals(row.control, here), idle.get(key, ""))
         self.reset.setEnabled(bool(changed or idle))
 
-    def _refusals(self, control: Setting) -> dict[Any, str]:
-        found = {value: self.form.refusal(control.key, value) for value, _ in control.choices}
+    def _refusals(self, control: Setting, here: Situation) -> dict[Any, str]:
+        found = {value: self.form.refusal(control.key, value, here) for value, _ in control.choices}
         return {value: reason for value, reason in found.items() if reason}
 
     def open_below(self, widget: QWidget) -> None:
