@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 
-from evprof.loaders.videos.decoding_plan import usable_threads
-
 
 class IdleCores:
     """Looks from time to time how long the processors have idled since."""
@@ -18,7 +16,9 @@ class IdleCores:
     def since_last(self) -> float:
         """How many processors had nothing to do since the last call, on the mean; 0 at the first call, and where this
         process may not use all of the machine's, for then nobody knows whose they are."""
-        import psutil
+        import psutil  # not at the window's start
+
+        from evprof.loaders.videos.decoding_plan import usable_threads
 
         if usable_threads() < (os.cpu_count() or 1):
             return 0.0
