@@ -37,6 +37,7 @@ VARIABLES = {
     "HF_HUB_CACHE": "the same, the folder of the models itself",
     "HF_HUB_OFFLINE": "`1`: never ask the hub, take what was fetched before",
     "HF_ENDPOINT": "another address of the hub, such as a mirror",
+    "COLUMNS": "how many columns lines may have in a terminal, in place of what the terminal says",
     "QT_QPA_PLATFORM": "how Qt draws: `offscreen` draws without a display, `xcb` through X11, `wayland`",
     "TORCHINDUCTOR_CACHE_DIR": "where compiled decode steps are kept instead",
     "TRITON_INTERPRET": "`1` runs the GPU kernels on the CPU, slowly: for tests",
