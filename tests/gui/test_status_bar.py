@@ -16,6 +16,7 @@ from evprof.core.records import TARGET, MemoryRecord, Record
 from evprof.core.rows.row_block import RowBlock
 from evprof.core.run_info import RunInfo
 from evprof.run.kept_overhead import keep_overhead
+from ui.state.look_rate import PULL_INTERVAL_MS
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.status.machine_note import MachineNote
@@ -115,6 +116,20 @@ def test_of_all_samples_of_memory_only_the_last_becomes_an_object(
         scripted_recording.append(MemoryRecord(5, t_ns, 3 << 30, -1))
     controller.pull()
     assert made == [99]
+
+
+def test_a_window_that_shows_news_seldom_says_how_seldom(
+    note: MachineNote, status: StatusBar, controller: RunController
+) -> None:
+    def told_at(interval_ms: float) -> str:
+        controller.rate.interval_ms = interval_ms
+        controller.ticked.emit()
+        return status.text()
+
+    assert "shown every 1.5 s" in told_at(1_400)
+    assert "shown every 2 s" in told_at(2_100)
+    assert status.text().count("shown") == 1
+    assert "shown" not in told_at(PULL_INTERVAL_MS)
 
 
 def test_a_narrow_window_keeps_what_the_engine_does(status: StatusBar) -> None:

@@ -84,9 +84,11 @@ class StatusBar(QWidget):
             self.update()
 
     def show_fact(self, name: str, text: str, tip: str) -> None:
-        """Something that is known of the machine, in words, and from what."""
-        if self._facts.get(name) != (text, tip):
+        """Something that is known of the machine, in words, and from what; "" takes it away."""
+        if self._facts.get(name, ("", tip)) != (text, tip):
             self._facts[name] = (text, tip)
+            if not text:
+                del self._facts[name]
             self.update()
 
     def fact_at(self, place: QPointF) -> str:
