@@ -77,7 +77,11 @@ def inter_token_latency_ms(run: RunLog) -> float | None:
 )
 def answer_ids(run: RunLog) -> tuple[int | None, ...]:
     """The ids of the answer's tokens, in order; None of one whose id is not known."""
-    return tuple(None if number == NO_TOKEN_ID else number for number in run.answer_column("token_id").tolist())
+    numbers = run.answer_column("token_id")
+    found = numbers.tolist()
+    if bool((numbers == NO_TOKEN_ID).any()):
+        return tuple(None if number == NO_TOKEN_ID else number for number in found)
+    return tuple(found)
 
 
 @kept(kind=INTEGER)
