@@ -126,10 +126,10 @@ def test_a_window_that_shows_news_seldom_says_how_seldom(
         controller.ticked.emit()
         return status.text()
 
-    assert "shown every 1.5 s" in told_at(1_400)
-    assert "shown every 2 s" in told_at(2_100)
-    assert status.text().count("shown") == 1
-    assert "shown" not in told_at(PULL_INTERVAL_MS)
+    assert "updates every 1.5 s" in told_at(1_400)
+    assert "updates every 2 s" in told_at(2_100)
+    assert status.text().count("updates") == 1
+    assert "updates" not in told_at(PULL_INTERVAL_MS)
 
 
 def test_a_narrow_window_keeps_what_the_engine_does(status: StatusBar) -> None:

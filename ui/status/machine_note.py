@@ -79,7 +79,7 @@ class MachineNote(QObject):
 
     def _show_pace(self) -> None:
         steps = round(self._controller.rate.interval_ms / 1000 / _TOLD_S)
-        self._status.show_fact("pace", f"shown every {steps * _TOLD_S:g} s" if steps else "", _PACE_TIP)
+        self._status.show_fact("pace", f"updates every {steps * _TOLD_S:g} s" if steps else "", _PACE_TIP)
 
     def close(self) -> None:
         """Waits for what is being read."""
