@@ -29,8 +29,8 @@ from ui.style.theme import ThemeHolder, light
 from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import ROW, FigureTable, TableRow
 from ui.widgets.layout import side_panel
-from ui.widgets.line_list import ListLine
 from ui.widgets.line_list.drawing import badges_shown, figure_shown
+from ui.widgets.line_list.line import ListLine
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.panel_parts import say, scrolling, sentence
 from ui.window.actions import WindowActions

@@ -42,9 +42,8 @@ from ui.state.cells import configuration_of
 from ui.state.run_drag import dragged
 from ui.style.theme import ThemeHolder
 from ui.widgets.figure_table import ROW, FigureTable, TableRow
-from ui.widgets.line_list import ListLine
 from ui.widgets.line_list.drawing import chip_box
-from ui.widgets.line_list.line import LINE
+from ui.widgets.line_list.line import LINE, ListLine
 from ui.window.main_window import MainWindow
 
 PAIRS, DRAFTED, PLAIN = (REPEATS, "1"), (REPEATS, "2"), (REPEATS, "3")

@@ -9,7 +9,8 @@ from ui.comparison.book import OPEN_SESSION, ComparisonBook, ConfigurationPlace,
 from ui.comparison.sheet import title_parts
 from ui.style.theme import ThemeHolder
 from ui.widgets.boxes import stacked
-from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.line_list.line import ListLine
+from ui.widgets.line_list.view import LineList
 
 _SESSION = "session"
 

@@ -12,7 +12,8 @@ from ui.palette.found import Found, Lookup
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.label import Label
-from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.line_list.line import ListLine
+from ui.widgets.line_list.view import LineList
 
 WIDTH_PX = 560
 LINES = 14

@@ -14,7 +14,8 @@ from ui.samples.durations import Durations
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.line_list.line import ListLine
+from ui.widgets.line_list.view import LineList
 from ui.widgets.panel_parts import section_head
 
 MOST_LINES = 10

@@ -36,7 +36,8 @@ from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.elided import elided_text, literal
 from ui.widgets.label import Label
-from ui.widgets.line_list import LineList, ListLine
+from ui.widgets.line_list.line import ListLine
+from ui.widgets.line_list.view import LineList
 from ui.widgets.panel_parts import say, section_head, sentence
 
 WIDTH = 344
