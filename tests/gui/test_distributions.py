@@ -234,6 +234,7 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
         controller.pull()
         if count % 30 == 0:  # the interval is over
             assert dialog._later.isActive()
+            dialog._later._age.invalidate()
             dialog._later.timeout.emit()
             assert not dialog._later.isActive()
             assert len(drawn) == count // 30

@@ -50,6 +50,10 @@ STEPS = 200
 """Zooms and pans that are timed."""
 
 
+FEWEST_TURNS = 6
+"""An interval takes three turns on both sides, also where every other turn of sleep is held against the rest."""
+
+
 class Sizes(NamedTuple):
     """How much there is to see: spans on the timeline, records of the session that is opened, samples of the list of
     runs; and for how many turns a trial's window works while an engine answers."""
@@ -60,8 +64,9 @@ class Sizes(NamedTuple):
     turns: int
 
     def tenth(self) -> Sizes:
-        """A tenth of it all."""
-        return Sizes(*(count // 10 for count in self))
+        """A tenth of it all; of turns as many as an interval takes."""
+        tenth = Sizes(*(count // 10 for count in self))
+        return tenth._replace(turns=max(tenth.turns, FEWEST_TURNS))
 
 
 SIZES = Sizes(SPANS, RECORDS, SAMPLES, 20)
