@@ -15,8 +15,8 @@ FEW_CORES = 4
 """On fewer cores than that the engine needs them all while something is measured."""
 
 SPARING_SHARE = 0.008
-"""There looks, and everything that follows from them, take no more of one core than this share while the engine uses
-all of them."""
+"""Of one core, what looks and all that follows from them aim at there while hardly a core is idle; more is taken where
+a look costs more than this share of `SLOWEST_MS`, or very much comes in."""
 
 IDLE_SHARE, HARDLY_IDLE = 0.25, 0.25
 """What they take besides of what is idle, and how much of a core is too little to count: an engine that uses all cores

@@ -21,8 +21,8 @@ _UNKNOWN = (
 )
 _MEMORY_TIP = "Memory of the engine process, and of the GPU where there is one, as sampled last (10 times a second)."
 _PACE_TIP = (
-    "The model uses all of this machine's cores: the window shows what is new more seldom, so that it slows nothing "
-    "that is measured. All of it is recorded, and shown when the run is over."
+    "Something is measured on few cores, of which little is idle: the window shows what is new more seldom, to slow it "
+    "less. All of it is recorded, and shown when the run is over."
 )
 _TOLD_S = 0.5
 """Of longer intervals between two pictures people wonder; they are told in steps of as much."""
