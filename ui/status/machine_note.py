@@ -17,7 +17,7 @@ from ui.status.status_bar import OBSERVER, StatusBar
 
 _UNKNOWN = (
     "What recording costs on this machine was not measured yet. Click to measure it: the same decoding with records "
-    "and without, in pairs, in about a minute."
+    "and without, in pairs, in some minutes."
 )
 _MEMORY_TIP = "Memory of the engine process, and of the GPU where there is one, as sampled last (10 times a second)."
 _PACE_TIP = (

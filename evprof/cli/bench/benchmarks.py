@@ -118,7 +118,7 @@ def _ui(options: argparse.Namespace, console: Console) -> dict[str, Any]:
 
 
 _MOST_TURNS = 20
-"""Of a window that works, and of one that sleeps: about a minute."""
+"""Of a window that works, and of one that sleeps; each lasts as long as the window leaves between two looks."""
 
 _EFFECT = ("windowed_vs_headless", "windowed_vs_headless_ci95_low", "windowed_vs_headless_ci95_high")
 
