@@ -226,6 +226,25 @@ def step_line(times: Ints, values: Floats, scale: Timescale) -> tuple[Floats, Fl
     return xs, levels
 
 
+def column_levels(times: Ints, values: Floats, scale: Timescale, columns: int, per_px: float) -> tuple[Floats, Floats]:
+    """The lowest and the highest of the levels that hold in each of `columns` columns of `1 / per_px` px, where a level
+    holds until the next row; NaN where a column ends before the first row of all."""
+    borders = times.searchsorted(_column_moments(scale, (0.0, columns / per_px), per_px)[1 : columns + 2])
+    # With the level that a column begins with.
+    lowest = values.take(np.maximum(borders[:-1] - 1, 0)) if len(values) else np.empty(columns)
+    highest = lowest.copy()
+    if (first := int(borders[0])) < (last := int(borders[-1])):
+        is_held = borders[1:] > borders[:-1]
+        held = slice(None) if is_held.all() else is_held.nonzero()[0]
+        seen, places = values[first:last], borders[:-1][held] - first
+        lowest[held] = np.minimum(lowest[held], np.minimum.reduceat(seen, places))
+        highest[held] = np.maximum(highest[held], np.maximum.reduceat(seen, places))
+    if first == 0:
+        lowest[: int(borders[1:].searchsorted(1))] = np.nan
+        highest[: int(borders[1:].searchsorted(1))] = np.nan
+    return lowest, highest
+
+
 def _clipped(times: Ints, scale: Timescale) -> Floats:
     """Positions, at most one view width beyond the edges."""
     x = (times - scale.start_ns) / scale.ns_per_px

@@ -10,14 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
-from ui.timeline.column_picture import (
-    line_edges,
-    paint_bars,
-    paint_columns,
-    pixel_edges,
-    stem_edges,
-    wide_stem_edges,
-)
+from ui.timeline.column_picture import paint_bars, paint_columns, stem_edges, wide_stem_edges
 
 BLUE = QColor(40, 80, 240)
 WIDTH, HEIGHT = 40, 20
@@ -38,60 +31,11 @@ def alphas(picture: QImage) -> np.ndarray:
     )
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 4 * WIDTH), st.floats(0, HEIGHT)), min_size=2, max_size=60),
-    st.sampled_from([1.0, 1.5, 2.0]),
-)
-def test_a_column_holds_all_of_the_line_that_crosses_it(points: list[tuple[int, float]], per_px: float) -> None:
-    points = sorted(points, key=lambda point: point[0])
-    x, y = np.array([point[0] / 4 for point in points]), np.array([point[1] for point in points])
-    upper, lower = line_edges(x, y, int(WIDTH * per_px), per_px, 1.0)
-    walked = np.linspace(0, 1, 9)[:, None]
-    xs = (x[:-1] + (x[1:] - x[:-1]) * walked).ravel()
-    ys = (y[:-1] + (y[1:] - y[:-1]) * walked).ravel()
-    columns = np.floor(xs * per_px).astype(int)
-    inside = (columns < len(upper)) & (xs > x[0]) & (xs < x[-1])
-    for column, level in zip(columns[inside], ys[inside], strict=True):
-        assert upper[column] <= level - 0.5 + 1e-6
-        assert lower[column] >= level + 0.5 - 1e-6
-    beside = (np.arange(len(upper)) + 1) / per_px <= x[0]
-    assert np.isnan(upper[beside]).all()
-    assert (lower - upper)[~np.isnan(upper)].max(initial=0) <= y.max() - y.min() + 1.0 + 1e-6
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, HEIGHT), st.integers(0, HEIGHT)), min_size=1, max_size=60),
-    st.integers(-70, WIDTH + 3),
-    st.floats(-5, 2 * WIDTH),
-    st.sampled_from([1.0, 2.0, 3.0]),
-)
-def test_edges_of_a_line_known_at_each_pixel_are_those_of_any_line(
-    pairs: list[tuple[int, int]], first: int, end: float, per_px: float
-) -> None:
-    x, y = np.arange(first, first + len(pairs), dtype=float).repeat(2), np.array(pairs, dtype=float).ravel()
-    quick = pixel_edges((x, y), max(end, x[-1]), int(WIDTH * per_px), per_px, 1.6)
-    if quick is None:
-        assert x[-1] < 0
-        return
-    longer = np.append(x, max(end, x[-1])), np.append(y, y[-1])
-    for edge, wanted in zip(quick, line_edges(*longer, int(WIDTH * per_px), per_px, 1.6), strict=True):
-        np.testing.assert_allclose(edge, wanted, atol=1e-9)
-
-
-def test_edges_of_a_line_with_gaps_are_not_those_of_each_pixel() -> None:
-    x, y = np.array([0.0, 0.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0])
-    assert pixel_edges((x, y), 9.0, WIDTH, 1.0, 1.6) is None
-    assert pixel_edges((x[:3], y[:3]), 9.0, WIDTH, 1.0, 1.6) is None
-    assert pixel_edges((x - 1, y), 9.0, WIDTH, 1.0, 1.6) is None
-    assert pixel_edges((x[:2], y[:2]), 9.0, WIDTH, 1.25, 1.6) is None
-
-
 @pytest.mark.parametrize("per_px", [1.0, 2.0])
 def test_a_level_line_is_painted_where_it_is_with_its_ground(application: QApplication, per_px: float) -> None:
     picture = blank(per_px)
     painter = QPainter(picture)
-    x = np.linspace(0, WIDTH, 200)
-    edges = line_edges(x, np.full(200, 8.0), int(WIDTH * per_px), per_px, 2.0)
+    edges = np.repeat([[7.0], [9.0]], int(WIDTH * per_px), axis=1)
     paint_columns(painter, edges, HEIGHT, BLUE, ground=0.2, floor=15.0)
     painter.end()
     found = alphas(picture)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.view.decimate import (
+    column_levels,
     joined_bars,
     merged_bars,
     nearest_row,
@@ -109,6 +112,32 @@ def test_a_dense_line_keeps_its_extremes() -> None:
     assert level.max() == 7.0
     assert level.min() == levels.min()
     assert len(x) <= 2 * 502
+
+
+def test_a_column_holds_the_levels_from_that_before_it_to_its_last() -> None:
+    times, levels = np.array([150, 420, 480, 900]), np.array([5.0, 9.0, 2.0, 7.0])
+    lowest, highest = column_levels(times, levels, Timescale(0, 1000, 10.0), 10, 1.0)
+    nan = float("nan")
+    np.testing.assert_array_equal(lowest, [nan, 5, 5, 5, 2, 2, 2, 2, 2, 2])
+    np.testing.assert_array_equal(highest, [nan, 5, 5, 5, 9, 2, 2, 2, 2, 7])
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_columns_of_levels_are_those_found_row_by_row(data: st.DataObject) -> None:
+    times = np.cumsum(data.draw(st.lists(st.sampled_from([0, 1, 30, 5_000]), max_size=40)) or [])
+    times = times.astype(np.int64) + data.draw(st.integers(-9_000, 1 << 50))
+    values = np.array([data.draw(st.integers(0, 9)) for _ in times], dtype=np.float64)
+    scale = view_of(data, int(times[0]), int(times[-1])) if len(times) else Timescale(0, 99, 12.0)
+    per_px = data.draw(st.sampled_from([1.0, 1.5, 2.0]))
+    columns = math.ceil(scale.width_px * per_px)
+    lowest, highest = column_levels(times, values, scale, columns, per_px)
+    places = np.floor((times - scale.start_ns) / scale.ns_per_px * per_px)
+    for column in range(columns):
+        before, inside = values[places < column], values[places == column]
+        held = [*before[-1:], *inside]
+        wanted = (min(held), max(held)) if held else (np.nan, np.nan)
+        np.testing.assert_array_equal((lowest[column], highest[column]), wanted)
 
 
 def test_thinning_leaves_every_corner() -> None:

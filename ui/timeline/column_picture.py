@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,57 +33,6 @@ _MOST_SHAPES = 64
 def pixels_per_px(painter: QPainter) -> float:
     """Pixels per logical px of what is painted on, which a widget that is drawn into a picture does not know."""
     return painter.deviceTransform().m11()
-
-
-def line_edges(x: Floats, y: Floats, columns: int, per_px: float, width_px: float) -> Edges:
-    """What a line of `width_px` through points (px, by x) covers of each column, 1 / `per_px` px wide."""
-    borders = np.arange(columns + 1) / per_px
-    at = np.interp(borders, x, y)
-    # The points of a column, from its left border on: some columns have none.
-    firsts = x.searchsorted(borders)
-    held = (firsts[1:] > firsts[:-1]).nonzero()[0]
-    near = np.minimum(firsts, len(x) - 1)
-    # Of a step that stands on a border, the column before it sees the beginning, and the one after it the end.
-    before = np.where(x[near] == borders, y[near], at)[1:]
-    upper, lower = np.minimum(at[:-1], before), np.maximum(at[:-1], before)
-    if len(held):
-        starts, seen = firsts[held], y[: firsts[-1]]
-        upper[held] = np.minimum(upper[held], np.minimum.reduceat(seen, starts))
-        lower[held] = np.maximum(lower[held], np.maximum.reduceat(seen, starts))
-    begin, end = borders[1:].searchsorted(x[0], side="right"), borders[:-1].searchsorted(x[-1])
-    edges = np.empty((2, columns))
-    np.subtract(upper, width_px / 2, out=edges[0])
-    np.add(lower, width_px / 2, out=edges[1])
-    edges[:, :begin] = edges[:, end:] = np.nan
-    return edges
-
-
-def pixel_edges(line: tuple[Floats, Floats], end: float, columns: int, per_px: float, width_px: float) -> Edges | None:
-    """`line_edges` of a line (x, y) with two points on each whole px, whose last height holds until `end`; None where
-    it has others, or none on some px, or pixels are no whole part of a px."""
-    x, y = line
-    parts = round(per_px)
-    if parts != per_px or len(x) % 2:
-        return None
-    left = 2 * int(x[::2].searchsorted(0.0))
-    at, first, second = x[left::2], y[left::2], y[left + 1 :: 2]
-    if not len(at) or (left and at[0] != 0) or at[-1] - at[0] != len(at) - 1:
-        return None
-    after = np.concatenate([first[1:], second[-1:]])
-    edges = np.empty((2, columns))
-    begin, stop = min(int(at[0]) * parts, columns), min(int(at[0] + len(at)) * parts, columns)
-    for part in range(parts):
-        here = second + (after - second) * (part / parts) if part else second
-        there = after if part + 1 == parts else second + (after - second) * ((part + 1) / parts)
-        held = edges[:, begin + part : stop : parts]
-        for extreme, found in zip((np.minimum, np.maximum), held, strict=True):
-            lines = extreme(here, there)
-            found[:] = (lines if part else extreme(lines, first))[: len(found)]
-    edges[:, stop:] = second[-1]
-    edges[0] -= width_px / 2
-    edges[1] += width_px / 2
-    edges[:, :begin] = edges[:, max(0, int(np.ceil(max(end, float(at[-1])) * per_px))) :] = np.nan
-    return edges
 
 
 def stem_edges(x: Floats, tops: Floats, floor: float, columns: int, per_px: float) -> Edges:
@@ -132,14 +81,16 @@ def paint_columns(
     ends = np.fmin(edges if per_px == 1 else edges * per_px, height + 1.0, dtype=np.float32)
     np.maximum(ends, -1.0, out=ends)
     cut = np.floor(np.minimum(ends, height))
-    first, last = cut.astype(np.int16)
-    seen = (first < height).nonzero()[0]
+    # Rows are counted from 1 on, so that small numbers do: -1 becomes 0.
+    kind = np.dtype(np.uint8 if height < 255 else np.int16)
+    first, last = (cut + 1).astype(kind)
+    seen = (first <= height).nonzero()[0]
     if not len(seen):
         return
     # Only the rows between the highest and the lowest end are different from column to column.
     begin, end = int(seen[0]), int(seen[-1]) + 1
     lowest = last if len(seen) == len(last) else last[seen]
-    low, high = max(0, int(np.minimum.reduce(first))), min(int(np.maximum.reduce(lowest)) + 1, height)
+    low, high = max(0, int(np.minimum.reduce(first)) - 1), min(int(np.maximum.reduce(lowest)), height)
     depth = floor * per_px
     if ground and end - begin == len(seen):
         _paint_ground(painter, (begin, end), (max(high, 0), min(depth, height)), per_px, (color, ground))
@@ -147,7 +98,7 @@ def paint_columns(
         high = height
     if high <= low:
         return
-    rows, shades = np.arange(low, high, dtype=np.int16)[:, None], _shades(color.rgba())
+    rows, shades = np.arange(low + 1, high + 1, dtype=kind)[:, None], _shades(color.rgba())
     room, pixels, below, is_line, is_after = _ROOM.arrays(len(rows), len(first))
     np.greater_equal(rows, last, out=is_after)
     np.not_equal(np.greater(rows, first, out=is_line), is_after, out=is_line)
@@ -156,7 +107,7 @@ def paint_columns(
     if ground:
         opacity: Any = ground * 255 + 0.5
         if depth < high:
-            opacity = np.clip(np.float32(depth) - rows, 0, 1, dtype=np.float32) * np.float32(ground * 255) + 0.5
+            opacity = np.clip(np.float32(depth + 1) - rows, 0, 1, dtype=np.float32) * np.float32(ground * 255) + 0.5
         np.multiply(is_after, shades[np.asarray(opacity, dtype=np.uint8)], out=below)
         np.add(pixels, below, out=pixels)
     shares = _coverage(ends, cut, depth, ground)
@@ -222,14 +173,8 @@ class _Room(threading.local):
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], _Rooms] = {}
-
-    @cached_property
-    def _pixels(self) -> Pixels:
-        return np.empty((2, 0), dtype=np.uint32)
-
-    @cached_property
-    def _truths(self) -> Bools:
-        return np.empty((2, 0), dtype=np.bool_)
+        self._pixels: Pixels = np.empty((2, 0), dtype=np.uint32)
+        self._truths: Bools = np.empty((2, 0), dtype=np.bool_)
 
     def arrays(self, rows: int, columns: int) -> _Rooms:
         """Two arrays of pixels and two of truths, of what was there before. The first lies within a longer one, told
@@ -241,9 +186,8 @@ class _Room(threading.local):
             if self._pixels.shape[1] < count:
                 self._pixels, self._truths = np.empty((2, count), dtype=np.uint32), np.empty((2, count), dtype=np.bool_)
             inner = slice(columns, count - columns)
-            (one, other), (here, there) = self._pixels, self._truths
-            parts = (part[inner].reshape(rows, columns) for part in (one, other, here, there))
-            self._known[rows, columns] = one[:count], *parts
+            parts = (part[inner].reshape(rows, columns) for part in (*self._pixels, *self._truths))
+            self._known[rows, columns] = self._pixels[0][:count], *parts
         return self._known[rows, columns]
 
 

@@ -115,8 +115,7 @@ class DeltaLane(Lane):
     def _paint_row(self, painter: QPainter, middle: float, delta: StageDelta, bars: tuple[float, float, float]) -> None:
         left, shorter, longer = bars
         theme, color = self.scene.theme, self._color(delta)
-        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.7), 1))
-        painter.drawLine(QPointF(left, middle), QPointF(max(left + 1, shorter), middle))
+        painter.fillRect(QRectF(left, middle - 0.5, max(1.0, shorter - left), 1), theme.alpha(theme.text_dim, 0.7))
         piece = QRectF(shorter, middle - _BAR / 2, max(1.0, longer - shorter), _BAR)
         if delta.delta_ms > 0:
             painter.fillRect(piece, theme.alpha(color, 0.85))

@@ -122,9 +122,13 @@ class Lane(QWidget):
         """Repaints the picture, and the gutter only when other words stand there."""
         before, self._is_stale = self._written, True
         if before == self._words():
-            self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
+            self.update_canvas()
         else:
             self.update()
+
+    def update_canvas(self) -> None:
+        """Repaints the picture alone."""
+        self.update(QRect(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
 
     def forget_words(self) -> None:
         """What stands in the gutter may have changed: it is worked out anew with the next picture."""
@@ -151,12 +155,11 @@ class Lane(QWidget):
         painter = QPainter(self)
         theme, asked = self.scene.theme, event.rect()
         painter.fillRect(asked, theme.panel)
-        bottom = self.height() - 0.5
+        bottom = self.height() - 1
         if asked.left() < GUTTER_PX:
             painter.drawPixmap(0, 0, self._gutter_picture(pixels_per_px(painter)))
-        painter.setPen(theme.line)
-        painter.drawLine(QPointF(0, bottom), QPointF(self.width(), bottom))
-        seen = QRectF(asked).intersected(QRectF(GUTTER_PX, 0, self.canvas_width, bottom))
+        painter.fillRect(0, bottom, self.width(), 1, theme.line)
+        seen = QRectF(asked).intersected(QRectF(GUTTER_PX, 0, self.canvas_width, bottom + 0.5))
         if not seen.isEmpty():
             clip = seen.translated(-GUTTER_PX, 0)
             painter.setClipRect(seen)

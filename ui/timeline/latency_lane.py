@@ -113,8 +113,7 @@ class LatencyLane(Lane):
         origins = track.token_origins()[1:]
         spacing = _middle(stems.x[1:] - stems.x[:-1]) if len(stems.x) > 1 else 6.0
         width = min(5.0, max(1.0, spacing * 0.55))
-        painter.setPen(QPen(theme.line, 1))
-        painter.drawLine(QPointF(clip.left(), bottom + 0.5), QPointF(clip.right(), bottom + 0.5))
+        painter.fillRect(QRectF(clip.left(), bottom, clip.width(), 1), theme.line)
         is_near = (stems.x > clip.left() - 8) & (stems.x < clip.right() + 8)
         x, rows = stems.x[is_near] - width / 2, stems.rows[is_near]
         level = stems.values[is_near] / ceiling

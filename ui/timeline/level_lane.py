@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,12 +13,12 @@ from PySide6.QtGui import QColor, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.units import MIB, bytes_text
-from evprof.view.decimate import Floats, Ints, nice_ceiling, step_line, thinned
+from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling, step_line, thinned
 from evprof.view.lanes import News
 from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
-from ui.timeline.column_picture import line_edges, paint_columns, pixel_edges, pixels_per_px
+from ui.timeline.column_picture import paint_columns, pixels_per_px
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
@@ -131,33 +132,31 @@ class LevelLane(Lane):
             self._paint_name(painter, one, top, taken)
 
     def _paint_series(self, painter: QPainter, one: LevelSeries, top: float) -> None:
-        x, levels = step_line(one.times, one.levels, self.scene.scale)
+        floor = self.height() - _BOTTOM
+        per_level = (floor - self.top_px) / top
+        if one.is_dashed:
+            self._paint_dashed(painter, one, floor, per_level)
+            return
+        per_px = pixels_per_px(painter)
+        columns = math.ceil(self.canvas_width * per_px)
+        lowest, highest = column_levels(one.times, one.levels, self.scene.scale, columns, per_px)
+        edges = np.empty((2, columns))
+        np.multiply(highest, -per_level, out=edges[0])
+        np.multiply(lowest, -per_level, out=edges[1])
+        edges += [[floor - _LINE_PX / 2], [floor + _LINE_PX / 2]]
+        end = self.scene.scale.x(max(one.end_ns, int(one.times[-1])))
+        edges[:, min(max(math.ceil(end * per_px), 0), columns) :] = np.nan
+        paint_columns(painter, edges, self.height(), one.color, ground=one.ground, floor=floor)
+
+    def _paint_dashed(self, painter: QPainter, one: LevelSeries, floor: float, per_level: float) -> None:
+        scale = self.scene.scale
+        x, levels = step_line(one.times, one.levels, scale)
         if not len(x):
             return
-        floor = self.height() - _BOTTOM
-        y = floor - levels / top * (floor - self.top_px)
-        end = max(min(self.scene.scale.x(one.end_ns), 2 * self.scene.scale.width_px), float(x[-1]))
-        per_px = pixels_per_px(painter)
-        columns = int(np.ceil(self.canvas_width * per_px))
-        edges = None if one.is_dashed else pixel_edges((x, y), end, columns, per_px, _LINE_PX)
-        if edges is None:
-            x, y = thinned(_longer(x, end), _longer(y, y[-1]))
-        if edges is None and not one.is_dashed and len(x) > _FEW_POINTS:
-            edges = line_edges(x, y, columns, per_px, _LINE_PX)
-        if edges is not None:
-            paint_columns(painter, edges, self.height(), one.color, ground=one.ground, floor=floor)
-            return
-        if not one.is_dashed:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(self.scene.theme.alpha(one.color, one.ground))
-            # The line covers the ground's edge; smoothing that edge as well costs milliseconds.
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-            points = map(QPointF, x.tolist(), y.tolist())
-            painter.drawPolygon([QPointF(float(x[0]), floor), *points, QPointF(float(x[-1]), floor)])
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        end = max(min(scale.x(one.end_ns), 2 * scale.width_px), float(x[-1]))
+        x, y = thinned(np.append(x, end), floor - np.append(levels, levels[-1]) * per_level)
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        style = Qt.PenStyle.DashLine if one.is_dashed else Qt.PenStyle.SolidLine
-        _paint_line(painter, QPen(one.color, _LINE_PX, style), x, y)
+        _paint_line(painter, QPen(one.color, _LINE_PX, Qt.PenStyle.DashLine), x, y)
 
     def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
         scale = self.scene.scale
@@ -293,13 +292,6 @@ class MemoryLane(LevelLane):
             lines.append(LevelSeries(name, *track.rss_bytes(), end, color, ground=0.1 if alone else 0.05))
             lines.append(LevelSeries("GPU" if alone else f"{name} GPU", *track.gpu_bytes(), end, color, is_dashed=True))
         return lines
-
-
-def _longer(values: Floats, last: float) -> Floats:
-    """The same with one more value."""
-    found = np.empty(len(values) + 1)
-    found[:-1], found[-1] = values, last
-    return found
 
 
 def _paint_line(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:

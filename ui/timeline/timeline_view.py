@@ -396,7 +396,7 @@ class TimelineView(QWidget):
     def _move(self, *_: object) -> None:
         """Shows another part of the time, of the same things under the same names."""
         self._follow_clock()
-        self._update_lanes()
+        self._update_lanes(Lane.update_canvas)
 
     def _follow_clock(self) -> None:
         self.scene.clock_ns = self._clock() if self.scene.is_running else self.scene.clock_ns
@@ -408,13 +408,13 @@ class TimelineView(QWidget):
         for lane in self.lanes:
             lane.forget_words()
         self._show_wanted()
-        self._update_lanes()
+        self._update_lanes(Lane.update)
 
-    def _update_lanes(self) -> None:
+    def _update_lanes(self, update: Callable[[Lane], None]) -> None:
         self.head.update()
         self.minimap.update()
         for lane in self.lanes:
-            lane.update()
+            update(lane)
         self.arrow.show_side(self._arrow_y())
         self.stack.point_again()
 
