@@ -63,7 +63,6 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     from evprof.cli.terminal.display import find_display
     from evprof.cli.terminal.program import engine_argv, leave_to_window_program, loading_window, program_argv
     from evprof.cli.work_forms import works
-    from evprof.loaders.videos.apart import keep_apart
 
     display = find_display()
     if display.problem:
@@ -74,7 +73,6 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     with loading_window():
         from ui.window.app import run_window
 
-        keep_apart(program_argv("_video"), soon=True)
         return run_window(
             paths,
             engine_argv=engine_argv(),
@@ -83,9 +81,17 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
             size=getattr(options, "size", None),
             demo=demo,
             report=write_report,
-            works=works(options.parser),
+            works=works(options.whole_parser),
+            before_files=_keep_videos_apart,
             again_argv=program_argv("gui"),
         )
+
+
+def _keep_videos_apart() -> None:
+    from evprof.cli.terminal.program import program_argv
+    from evprof.loaders.videos.apart import keep_apart
+
+    keep_apart(program_argv("_video"), soon=True)
 
 
 def _draw(options: argparse.Namespace, console: Console) -> int:
