@@ -79,7 +79,7 @@ def draw_look(session: Path, theme: str, size: str, out: Path, words: list[str])
 
     application = app._application()
     window = MainWindow(ThemeHolder(theme_named(theme)))
-    window.long_work.offer(works(build_parser()))
+    window.long_work.offer(works(build_parser))
     window.resize(*map(int, size.split("x")))
     window.show()
     for name, paths in (("empty", ()), ("opened", (str(session),))):

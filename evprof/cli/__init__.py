@@ -9,11 +9,14 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from evprof.cli.parser import CommandExample, CommandHelp, CommandParser, add_command, add_commands, epilog
 from evprof.cli.terminal.streams import give_up_streams, output_problem, tell
 from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
+
+if TYPE_CHECKING:
+    from evprof.cli.command import Command
 
 DEFAULT_COMMAND = "gui"
 
@@ -195,6 +198,19 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser with every command that this version has."""
     from evprof.cli.commands import COMMANDS
 
+    return _parser_of(COMMANDS)
+
+
+def _parser_for(words: list[str]) -> argparse.ArgumentParser:
+    """One that understands `words`. The window does not wait for the options of all other commands."""
+    if words and words[0] != DEFAULT_COMMAND:
+        return build_parser()
+    from evprof.cli.gui import GuiCommand
+
+    return _parser_of([GuiCommand])
+
+
+def _parser_of(commands: Sequence[type[Command]]) -> argparse.ArgumentParser:
     parser = CommandParser(
         prog="evprof",
         description=DESCRIPTION,
@@ -208,9 +224,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--debug", action="store_true", help="show the whole traceback when something goes wrong")
     parser.add_argument("-q", "--quiet", action="store_true", help="print the result and warnings, but no progress")
-    parser.set_defaults(parser=parser)
+    parser.set_defaults(parser=parser, whole_parser=build_parser)
     choices = add_commands(parser, "command", is_required=False)
-    for command in COMMANDS:
+    for command in commands:
         entry = add_command(choices, command.name, command.description(), command.examples)
         instance = command()
         instance.add_options(entry)
@@ -222,7 +238,7 @@ def run_words(words: list[str], *, is_followed: bool = False) -> int:
     """Runs a command and returns its exit code; `is_followed`: a program reads its progress."""
     from evprof.cli.terminal.console import Console
 
-    parser = build_parser()
+    parser = _parser_for(words)
     options = parser.parse_args(words)
     if options.command is None:
         options = parser.parse_args([*words, DEFAULT_COMMAND])

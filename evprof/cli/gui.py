@@ -11,7 +11,6 @@ from evprof.cli.command import Command
 from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.files.whole_file import refuse_session
 
 DEFAULT_SIZE = (1600, 1000)
 LONGEST_EDGE_PX = 16_384
@@ -44,10 +43,10 @@ class GuiCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Starts the window, or draws it once."""
-        from evprof.cli.preflight.places import nearest_path
-
         for path in options.paths:
             if not Path(path).exists():
+                from evprof.cli.preflight.places import nearest_path
+
                 guess = nearest_path(Path(path)) or "; check the path."
                 raise UserError(f"There is no file or folder '{path}'{guess}")
         if options.screenshot is None:
@@ -63,7 +62,6 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     from evprof.cli.terminal.display import find_display
     from evprof.cli.terminal.program import engine_argv, leave_to_window_program, loading_window, program_argv
     from evprof.cli.work_forms import works
-    from evprof.loaders.videos.apart import keep_apart
 
     display = find_display()
     if display.problem:
@@ -74,7 +72,6 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
     with loading_window():
         from ui.window.app import run_window
 
-        keep_apart(program_argv("_video"), soon=True)
         return run_window(
             paths,
             engine_argv=engine_argv(),
@@ -83,9 +80,17 @@ def open_window(paths: list[str], options: argparse.Namespace, *, demo: bool = F
             size=getattr(options, "size", None),
             demo=demo,
             report=write_report,
-            works=works(options.parser),
+            works=works(options.whole_parser),
+            before_files=_keep_videos_apart,
             again_argv=program_argv("gui"),
         )
+
+
+def _keep_videos_apart() -> None:
+    from evprof.cli.terminal.program import program_argv
+    from evprof.loaders.videos.apart import keep_apart
+
+    keep_apart(program_argv("_video"), soon=True)
 
 
 def _draw(options: argparse.Namespace, console: Console) -> int:
@@ -101,10 +106,11 @@ def _draw(options: argparse.Namespace, console: Console) -> int:
     for path in options.paths:
         if options.screenshot.exists() and Path(path).exists() and options.screenshot.samefile(path):
             raise UserError(f"--screenshot: '{options.screenshot}' is what is to be shown; name another file.")
-    refuse_session(options.screenshot)
     from evprof.cli.terminal.program import leave_to_window_program, program_argv
+    from evprof.core.files.whole_file import refuse_session
     from evprof.loaders.videos.apart import keep_apart
 
+    refuse_session(options.screenshot)
     leave_to_window_program()
     from ui.window.app import save_screenshot
 

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from evprof.core.errors import UserError
-from evprof.run.suites.ready import READY
 from evprof.run.works.offers import OFFERS, WorkOffer
 from evprof.run.works.work_form import FILE, FLAG, FOLDER, LIST, PLACE, WORD, WorkField, WorkForm, Works
 
 _NOT_ASKED = frozenset({"help", "json", "debug", "quiet", "version", "plan", "markdown"})
-_SUGGESTED = {("suite", "suite"): tuple(READY)}
-"""What is offered for an option that takes other words, too; by command and option."""
-
 _KINDS = {
     **dict.fromkeys(("IN", "MANIFEST", "FILE", "MAP.h5", "MANIFEST|DIR", "S.evprof"), FILE),
     **dict.fromkeys(("DIR", "ADAPTER"), FOLDER),
 }
 
 
-def works(parser: argparse.ArgumentParser) -> Works:
-    """What the window needs to have them carried out; `parser` is the program's own."""
+def works(make_parser: Callable[[], argparse.ArgumentParser]) -> Works:
+    """What the window needs to have them carried out; `make_parser` makes the program's own, when that is needed."""
     from evprof.cli.terminal.program import program_argv
 
-    return Works(partial(forms, parser), lambda words: program_argv("_work", *words), partial(check, parser))
+    parser = cache(make_parser)
+    return Works(
+        lambda: forms(parser()), lambda words: program_argv("_work", *words), lambda words: check(parser(), words)
+    )
 
 
 def forms(parser: argparse.ArgumentParser) -> list[WorkForm]:
@@ -66,11 +65,20 @@ def _fields(parser: argparse.ArgumentParser) -> Iterator[WorkField]:
                 option=action.option_strings[-1] if action.option_strings else "",
                 help=formatter._expand_help(action) if action.help else "",
                 kind=_kind(action),
-                choices=tuple(map(str, action.choices or _SUGGESTED.get((parser.prog.split()[-1], action.dest), ()))),
+                choices=tuple(map(str, action.choices or _suggested(parser.prog.split()[-1], action.dest))),
                 is_required=bool(action.required),
                 default=_default(action),
                 group="" if action.required or group in parser._action_groups[:2] else group.title or "",
             )
+
+
+def _suggested(command: str, option: str) -> Sequence[str]:
+    """What is offered for an option that takes other words, too."""
+    if (command, option) != ("suite", "suite"):
+        return ()
+    from evprof.run.suites.ready import READY  # not for the window's start
+
+    return tuple(READY)
 
 
 def _kind(action: argparse.Action) -> str:

@@ -227,6 +227,36 @@ def test_the_first_picture_of_the_window_waits_for_nothing_else(tmp_path: Path) 
     assert early == set()
 
 
+_BEFORE_THE_WINDOW = """
+import sys, types
+from evprof.cli.terminal import display
+display.find_display = display.Display
+tell = lambda *_, **__: print("\\n".join(sys.modules)) or 0
+sys.modules["ui.window.app"] = types.SimpleNamespace(run_window=tell)
+from evprof.cli import main
+raise SystemExit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["gui"]])
+def test_the_window_waits_for_no_other_command(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _BEFORE_THE_WINDOW, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=300,
+    )
+    loaded = done.stdout.split()
+    assert "evprof.cli.gui" in loaded
+    late = ("numpy._core", "psutil", "importlib.metadata", "evprof.loaders", "evprof.run.suites")
+    others = ("evprof.cli.commands", "evprof.cli.run", "evprof.cli.suite", "evprof.cli.bench")
+    assert {
+        name for name in loaded for other in (*late, *others) if name == other or name.startswith(f"{other}.")
+    } == set()
+
+
 def _run_apart(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300

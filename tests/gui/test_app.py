@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QSettings, QTimer
@@ -13,6 +14,7 @@ from evprof.core.run_info import FINISHED
 from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
 from scripted_process import engine_argv
+from ui.players.picture_feed import PictureFeed
 from ui.window.app import run_window
 from ui.window.main_window import MainWindow
 
@@ -82,3 +84,18 @@ def test_without_a_run_no_session_is_left(application: QApplication, own_folders
     order = _run(application, lambda window: "ready" in window.status.text(), theme="light")
     assert order == ["engine after paint", "code 0"]
     assert list(own_folders.rglob("*.evprof")) == []
+
+
+def test_no_file_is_opened_before_it_is_said_who_decodes_videos(
+    application: QApplication, own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    want = PictureFeed.want
+
+    def note(feed: PictureFeed, *given: Any) -> None:
+        seen.append("picture")
+        want(feed, *given)
+
+    monkeypatch.setattr(PictureFeed, "want", note)
+    _run(application, lambda _: "picture" in seen, demo=True, before_files=lambda: seen.append("before files"))
+    assert seen[:2] == ["before files", "picture"]

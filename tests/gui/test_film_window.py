@@ -24,7 +24,7 @@ from ui.work.work_queue import DONE
 @pytest.fixture
 def window(application: QApplication, themes: ThemeHolder) -> Iterator[MainWindow]:
     made = MainWindow(themes)
-    made.long_work.offer(works(build_parser()))
+    made.long_work.offer(works(build_parser))
     yield made
     made.close()
     made.deleteLater()

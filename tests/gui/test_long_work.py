@@ -159,7 +159,7 @@ def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
     from evprof.cli import build_parser
     from evprof.cli.work_forms import works
 
-    offered = works(build_parser())
+    offered = works(build_parser)
     found, check = {form.name: form for form in offered.forms()}, offered.check
     assert list(found) == [offer.name for offer in OFFERS]
     suite = found["measure_suite"]
@@ -178,7 +178,7 @@ def test_a_real_conversion_goes_through_the_window(
     from evprof.cli import build_parser
     from evprof.cli.work_forms import works
 
-    queue.works = works(build_parser())
+    queue.works = works(build_parser)
     form = next(form for form in queue.works.forms() if form.name == "convert")
     item = queue.add(form, {"input": files["events"], "output": str(tmp_path / "out.npz")})
     if is_stopped:

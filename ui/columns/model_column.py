@@ -5,6 +5,7 @@ The parts are separate rows, so that `ModelPair` can line both models up on one 
 
 from __future__ import annotations
 
+from functools import cached_property
 from textwrap import shorten
 
 from PySide6.QtCore import QSize, Qt
@@ -229,14 +230,15 @@ class ModelColumn:
         self._stack.addWidget(self.text)
         self.empty = EmptyState("No answer yet", _EMPTY[side])
         self._stack.addWidget(self.empty)
-        self.plain = _plain_text()
-        self._stack.addWidget(self.plain)
-        self._stack.addWidget(EmptyState("No answer in this file", _NO_TEXT))
-        self._stack.addWidget(EmptyState(*_MAPPED))
         self.pictures: FramePictures | None = None
         self._column: ShownModel | None = None
         self._version = -1
         self.show_column(None)
+
+    @cached_property
+    def plain(self) -> QPlainTextEdit:
+        """An answer that came without its tokens."""
+        return _plain_text()
 
     @property
     def players(self) -> list[FramePlayer]:
@@ -339,14 +341,21 @@ class ModelColumn:
         """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""
         run = column.run
         if mode_of(run.info.mode).maps_cache and not column.is_answer:
-            self._stack.setCurrentIndex(_SILENT)
+            self._show_page(_SILENT)
             return
         if run.info.imported is None or has_pieces(run):
-            self._stack.setCurrentIndex(_TOKENS)
+            self._show_page(_TOKENS)
             return
         text = run.info.text if column.is_answer else None
         self.plain.setPlainText(text or "")
-        self._stack.setCurrentIndex(_PLAIN if text else _TOKENS if run.info.status == FAILED else _LACKING)
+        self._show_page(_PLAIN if text else _TOKENS if run.info.status == FAILED else _LACKING)
+
+    def _show_page(self, page: int) -> None:
+        """Of the answer. Those that only runs show are made with the first of them."""
+        if page >= self._stack.count():
+            for made in (self.plain, EmptyState("No answer in this file", _NO_TEXT), EmptyState(*_MAPPED)):
+                self._stack.addWidget(made)
+        self._stack.setCurrentIndex(page)
 
     def close(self) -> None:
         """Ends the players' threads."""

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-import psutil
-
 from evprof.core.files.user_folders import log_folder
 from evprof.version import __version__
 
@@ -60,6 +58,8 @@ class FaultFile:
 
 def crashed_windows() -> list[Path]:
     """Reports of windows that crashed, the newest first, each told once; files that say nothing are removed."""
+    import psutil  # takes longer than the window's start may
+
     found = []
     for path in sorted(log_folder().glob(f"{_PREFIX}*.txt")):
         with contextlib.suppress(OSError, ValueError):

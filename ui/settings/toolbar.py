@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QLayout,
-    QLineEdit,
-    QPushButton,
-    QSpinBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QLayout, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.records import DRAFT, TARGET
@@ -32,13 +25,13 @@ from ui.state.recent import Recent
 from ui.style.icons import icon
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import Part, beside, in_role
-from ui.widgets.input_dialogs import InputDialogs
 from ui.widgets.label import Label
 
 if TYPE_CHECKING:
     from ui.settings.examiner import Examiner
     from ui.settings.model_popover import ModelPopover
     from ui.settings.settings_popover import SettingsPopover
+    from ui.widgets.input_dialogs import InputDialogs
 
 HEIGHT = 44
 COMPACT_BELOW = 1480
@@ -89,7 +82,6 @@ class Toolbar(QFrame):
         self._recent = recent if recent is not None else Recent(None)
         self.form = RequestForm()
         self.form.settings = self._recent.settings
-        self._dialogs = InputDialogs(self, lambda: self.form.sample)
         self._trace_folder = trace_folder
         self.examiner: Examiner | None = None
         self._is_busy = False
@@ -275,6 +267,12 @@ class Toolbar(QFrame):
         self.choose_mode(mode)
         self.run()
         self.choose_mode(before)
+
+    @cached_property
+    def _dialogs(self) -> InputDialogs:
+        from ui.widgets.input_dialogs import InputDialogs
+
+        return InputDialogs(self, lambda: self.form.sample)
 
     def browse_events(self) -> None:
         """Asks for event recordings."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 
+from ui.style.kept_code import keeping_code
+
 
 def spare_sources() -> None:
     """Called before the window's modules are imported: loads Qt's core, and has all of them taken for users of Qt."""
-    importlib.import_module("PySide6.QtCore")
+    with keeping_code():
+        importlib.import_module("PySide6.QtCore")
     try:
         features = importlib.import_module("shibokensupport.feature")
     except ImportError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -59,6 +59,7 @@ def run_window(
     report: Report | None = None,
     works: Works | None = None,
     again_argv: Sequence[str] = (),
+    before_files: Callable[[], object] = lambda: None,
 ) -> int:
     """Shows the window until it is closed and returns the exit code.
 
@@ -66,6 +67,7 @@ def run_window(
     looks at checkpoints (see `ui.settings.examiner`; empty: none does). `demo` runs the bundled demo at once.
     `theme` None is what was chosen last. `works` is the long work that can be started,
     `again_argv` starts this program anew where the person asks for it, with the session's path behind it.
+    `before_files` is called after the first paint, before any file is opened.
     """
     application = _application()
     application.setWindowIcon(window_icon())
@@ -91,6 +93,7 @@ def run_window(
         return host
 
     def begin() -> None:
+        before_files()
         if works is not None:
             window.long_work.offer(works)
         window.welcome.look_up()

@@ -35,12 +35,14 @@ def loading_window() -> Iterator[None]:
     Python's garbage collector rests: it finds nothing then, and takes a twentieth of the start. The window's own
     housekeeping collects from its first picture on, and has numpy imported then.
     """
+    from ui.style.late_methods import put_off_methods
     from ui.style.late_numpy import put_off_numpy
     from ui.style.source_reading import spare_sources
 
     gc.disable()
     spare_sources()
     put_off_numpy()
+    put_off_methods()
     try:
         yield
     finally:

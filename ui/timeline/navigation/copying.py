@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Sequence
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData, QPoint
+from PySide6.QtCore import QByteArray, QMimeData, QPoint
 from PySide6.QtGui import QGuiApplication, QImage, QPainter
-from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.safe_text import one_line
@@ -24,6 +22,8 @@ def table_text(lines: Sequence[Line], form: str) -> str:
     """Lines in one of FORMATS; what a session says is neither markup nor a formula in them."""
     # Imported when first used: none of it may hold up the first paint.
     if form == "CSV":
+        import csv
+
         from evprof.export.tables import plain_row
 
         out = io.StringIO()
@@ -69,6 +69,9 @@ def picture_of(widget: QWidget) -> QImage:
 
 def svg_of(widget: QWidget) -> QByteArray:
     """The same in lines and letters."""
+    from PySide6.QtCore import QBuffer, QIODevice
+    from PySide6.QtSvg import QSvgGenerator
+
     drawn = QByteArray()
     buffer = QBuffer(drawn)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
