@@ -82,7 +82,7 @@ class TokenText(QAbstractScrollArea):
         self._was_dragged = False
         self._is_following = True
         self._has_caret = False
-        self._rest = Pace(_PAUSE_MS, self.refresh, self, answers=True)
+        self._rest = Pace(_PAUSE_MS, self._take_more, self, answers=True)
         self._parting: int | None = None
         self._differing: list[tuple[int, int | None]] = []
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -115,6 +115,8 @@ class TokenText(QAbstractScrollArea):
         """Shows the text of one model of a run: its answer, or what it proposed to the answering model."""
         run = column.run if column else None
         proposals = column is not None and not column.is_answer
+        if self._flow is None and run is None:
+            return
         if self._flow is not None and run is self._flow.run and proposals == self._flow.proposals_only:
             self.refresh()
             return
@@ -132,6 +134,10 @@ class TokenText(QAbstractScrollArea):
 
     def refresh(self) -> None:
         """Takes in what the run has gained; repaints only when something changed."""
+        if not self._rest.isActive():
+            self._take_more()
+
+    def _take_more(self) -> None:
         if self._flow is None:
             return
         changed = self._take_in(self._flow)
@@ -146,8 +152,8 @@ class TokenText(QAbstractScrollArea):
     def _take_in(self, flow: AnswerFlow) -> int | None:
         """Takes in what is new, of much a part, the rest a moment later; the first mark that changed."""
         changed = flow.update(MANY_TOKENS)
+        self._rest.begin()
         if flow.has_more:
-            self._rest.begin()
             self._rest.note()
         return changed
 
@@ -175,7 +181,7 @@ class TokenText(QAbstractScrollArea):
     def complete(self) -> None:
         """Takes in everything at once: who copies or looks for a token wants all of the answer."""
         while self._flow is not None and self._flow.has_more:
-            self.refresh()
+            self._take_more()
 
     def plain_text(self) -> str:
         """The selected text, or the whole answer: without rejected tokens and control pieces."""
