@@ -532,11 +532,11 @@ class TokenText(QAbstractScrollArea):
         index = max(0, bisect_right(self._starts, block.start) - 1)
         middle = QFontMetricsF(theme.font(TEXT_PX)).xHeight() / 2
         while index < len(marks) and self._starts[index] < block.stop:
-            mark = marks[index]
-            start, stop = self._span_of(index)
+            mark, first = marks[index], index
             index += 1
             if mark.origin not in _SHAPED or mark.is_control:
                 continue
+            start, stop = self._span_of(first)
             # Neighbours of one origin and one round share a line: what came together looks together.
             while index < len(marks) and (marks[index].origin, marks[index].round_index) == (
                 mark.origin,
