@@ -33,7 +33,7 @@ from evprof.view.overlap import overlap_of
 from scripted_engine import ScriptedEngine
 from told import told
 from ui.columns.model_pair import ModelPair
-from ui.columns.token_text import _pen
+from ui.columns.painted_text import pen_of
 from ui.runs.run_entries import RunEntries
 from ui.runs.speculation_panel import SpeculationPanel
 from ui.state.run_controller import RunController
@@ -257,7 +257,7 @@ def test_a_lossy_answer_wears_a_badge_and_a_sentence(
 
 
 def test_lossy_tokens_are_dashed_and_say_so(themes: ThemeHolder, selection: Selection) -> None:
-    assert _pen(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
+    assert pen_of(ORIGIN_DRAFT, themes.theme.text).style() == Qt.PenStyle.CustomDashLine
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "kv-adapted", start_ns=0)))
     recording.append(TokenRecord(1, TARGET, 0, 5, ORIGIN_DRAFT, -1, 3, " word"))

@@ -17,6 +17,7 @@ from evprof.core.run_info import FAILED, RunInfo
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef
 from ui.style.theme import ThemeHolder, light
+from ui.timeline.lane import Lane
 from ui.timeline.round_lane import RoundLane
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.stage_lane import BAR_TOP, PART_TOP, StageLane
@@ -371,6 +372,25 @@ def test_follow_live_lets_go_when_the_person_pans_and_comes_back(
     assert view.selection.view_range is None
     assert view.scene.scale.end_ns >= clock.ns - 100 * MS
     assert view.head.chip.isHidden()
+
+
+def test_lanes_of_a_run_that_begins_are_painted_one_after_another(
+    live: tuple[RecordLog, TimelineView], wait_until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, view = live
+    turns: list[set[str]] = []
+    monkeypatch.setattr(Lane, "paintEvent", lambda lane, _: turns[-1].add(lane.key))
+
+    def turn() -> bool:
+        turns.append(set())
+        QApplication.processEvents()
+        return all(lane.updatesEnabled() for lane in view.lanes)
+
+    wait_until(turn)
+    turn()
+    painted = [lanes for lanes in turns if lanes]
+    assert all(len(lanes) == 1 for lanes in painted)
+    assert set().union(*painted) == {lane.key for lane in view.stack.in_sight()}
 
 
 def test_only_lanes_with_news_are_repainted(

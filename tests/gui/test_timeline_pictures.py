@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -46,7 +46,11 @@ def _painted_anew(view: TimelineView, themes: ThemeHolder) -> QImage:
 
 @pytest.fixture(params=["scripted", "crowded"])
 def view(
-    request: pytest.FixtureRequest, controller: RunController, selection: Selection, themes: ThemeHolder
+    request: pytest.FixtureRequest,
+    controller: RunController,
+    selection: Selection,
+    themes: ThemeHolder,
+    wait_until: Callable[..., None],
 ) -> Iterator[TimelineView]:
     """A few spans of two models, and so many that bars are merged; the second of these runs goes on."""
     if request.param == "crowded":
@@ -55,7 +59,7 @@ def view(
     made.resize(900, 560)
     made.show()
     selection.set_runs(1, 2)
-    QApplication.processEvents()
+    wait_until(lambda: all(lane.updatesEnabled() for lane in made.lanes))
     yield made
     made.close()
     made.deleteLater()

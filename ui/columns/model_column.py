@@ -291,7 +291,6 @@ class ModelColumn:
                 self.pictures.update()
             self.frames.show_pictures(self.pictures, _lacking_pictures(column))
             self.strip.show_column(column)
-            self.text.show_column(column)
         self._show_player(_kind_read(column) if column else READ_BY[self.side])
         if column is not None:
             sample = column.run.info.sample
@@ -312,6 +311,7 @@ class ModelColumn:
         column = self._column
         if column is None:
             self.head.show_column(None)
+            self.text.show_column(None)
             self.counters.set_entries([])
             self._stack.setCurrentIndex(_NOTHING_YET)
             self.failure.hide()
@@ -323,7 +323,6 @@ class ModelColumn:
         if self.pictures is not None and self.pictures.update():
             self.frames.refresh()
             self.player.refresh()
-        self.text.refresh()
         self.head.show_column(column)
         self.counters.set_entries(_entries(column))
         sentence = column.run.info.error or ""
@@ -336,6 +335,8 @@ class ModelColumn:
         self.expected.setToolTip(plain(expected_text(column.run, WHOLE)) if expected else "")
         self.expected.setVisible(bool(expected))
         self._show_answer(column)
+        # Now that it has its place: text that comes before that is laid out twice.
+        self.text.show_column(column)
 
     def _show_answer(self, column: ShownModel) -> None:
         """Tokens as they came; of an imported run without pieces the plain text, where its file has one."""

@@ -90,19 +90,18 @@ class ModelPair(QWidget):
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
         for column, header in zip((self.left, self.right), headers_of(a, b), strict=True):
             column.head.set_header(header)
+        self._give_room(is_alone=a is None and b is None)
         self.left.explain_absence(b)
         self.right.explain_absence(a)
         self.left.show_column(a, self._sample_beside(b))
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
-        self._give_room()
         self.link.show_seen()
         self.link.show_windows()
         self.sample_shown.emit()
 
-    def _give_room(self) -> None:
+    def _give_room(self, *, is_alone: bool) -> None:
         """Before a run there is nothing but the inputs to look at: they get what frames and text will take."""
-        is_alone = self.left.column is None and self.right.column is None
         for column in (self.left, self.right):
             column.set_alone(is_alone)
         self._grid.setRowStretch(1, 4 if is_alone else 0)

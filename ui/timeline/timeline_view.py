@@ -98,6 +98,8 @@ class TimelineView(QWidget):
         self._owed: set[Lane] = set()
         self._due: list[Lane] = []
         self._next = Pace(BETWEEN_LANES_MS, self._repaint_next, self, answers=True)
+        self._unpainted: list[Lane] = []
+        self._painting = Pace(BETWEEN_LANES_MS, self._paint_next, self, answers=True)
         self._turn = 0
         self._marked_rows = False
         self._moves_to_chosen = True
@@ -290,6 +292,21 @@ class TimelineView(QWidget):
         if self._due:
             self._next.note()
 
+    def _paint_in_turns(self) -> None:
+        """Lanes that show another run are painted one after another while it goes on: all at once would hold it up."""
+        self._unpainted = self.stack.in_sight() if self.scene.is_running else []
+        for lane in self.lanes:
+            lane.setUpdatesEnabled(lane not in self._unpainted)
+        if self._unpainted:
+            self._painting.note()
+
+    def _paint_next(self) -> None:
+        self._painting.begin()
+        if self._unpainted:
+            self._unpainted.pop(0).setUpdatesEnabled(True)
+        if self._unpainted:
+            self._painting.note()
+
     def _rebuild(self, *_: object) -> None:
         before = {(track.run.run_id, track.role): track for _, track in self.scene.shown}
         found = tracks_of(self.controller.runs, self.selection.runs)
@@ -317,6 +334,7 @@ class TimelineView(QWidget):
         self._show_wanted()
         self.stack.fold_lanes()
         self._rescale()
+        self._paint_in_turns()
 
     @property
     def pointer_ns(self) -> int | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
@@ -65,6 +66,21 @@ class _Widths:
         self.columns[index] = max(self.columns[index], width)
 
 
+class _Place(NamedTuple):
+    """A row as it stands at the table's width: what it is called there, the room that its figures leave for that, and
+    whether it is on one line with them."""
+
+    row: TableRow
+    name: str
+    room: float
+    fits: bool
+    top: int
+
+    @property
+    def height(self) -> int:
+        return ROW if self.fits else NAME_ROW + ROW
+
+
 def _color(role: str, theme: Theme) -> QColor:
     known = {"good": theme.good, "bad": theme.bad, "warn": theme.warn, "dim": theme.text_dim, "accent": theme.accent}
     return known.get(role, theme.text)
@@ -82,6 +98,7 @@ class FigureTable(Drawn):
         self._least_px = least_px
         self._heads: tuple[str, ...] = ()
         self._rows: list[TableRow] = []
+        self._places: list[_Place] = []
         self._widths = _Widths()
         self._begins_anew = False
         self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
@@ -91,6 +108,11 @@ class FigureTable(Drawn):
     def rows(self) -> list[TableRow]:
         """What is shown."""
         return list(self._rows)
+
+    @property
+    def names(self) -> list[str]:
+        """What they are called at this width."""
+        return [place.name for place in self._places]
 
     def reset_widths(self) -> None:
         """Lets columns shrink again, for other runs and for figures that do not change any more."""
@@ -103,32 +125,30 @@ class FigureTable(Drawn):
         begins_anew, self._begins_anew = self._begins_anew or len(heads) != len(self._heads), False
         if list(rows) == self._rows and heads == self._heads:
             return
-        before = self._rows, self._heads, list(self._widths.columns)
+        before, stood = self._places, (self._heads, list(self._widths.columns))
         if begins_anew:
             self._widths = _Widths()  # what the rows before were as wide as says nothing
         self._rows, self._heads = list(rows), heads
         self.setAccessibleDescription(self.as_text())
         self._fit()
-        if (len(self._rows), heads, self._widths.columns) == (len(before[0]), *before[1:]):
-            self._redraw_rows(before[0])
+        if len(before) == len(self._places) and stood == (heads, self._widths.columns):
+            self._redraw_rows(before)
         else:
             self.update()
 
-    def _redraw_rows(self, before: list[TableRow]) -> None:
+    def _redraw_rows(self, before: list[_Place]) -> None:
         """Draws the rows that say something else, where all stand as they stood."""
-        top = ROW * bool(self._heads)
-        for old, new in zip(before, self._rows, strict=True):
-            height = self._height(new)
-            if old != new and height != self._height(old):
-                self.update(0, top, self.width(), self.height() - top)
+        for old, new in zip(before, self._places, strict=True):
+            if old.height != new.height:
+                self.update(0, new.top, self.width(), self.height() - new.top)
                 return
-            if old != new:
-                self.update(0, top, self.width(), height)
-            top += height
+            if old.row != new.row:
+                self.update(0, new.top, self.width(), new.height)
 
     def _fit(self) -> None:
         """As high as its rows are at this width."""
         self._measure(self._themes.theme)
+        self._places = list(self._placed())
         wanted = self.sizeHint().height()
         if wanted != self.minimumHeight():
             self.setFixedHeight(wanted)
@@ -144,54 +164,46 @@ class FigureTable(Drawn):
         return "\n".join("\t".join(line) for line in lines)
 
     def sizeHint(self) -> QSize:
-        return QSize(240, ROW * bool(self._heads) + sum(map(self._height, self._rows)))
+        return QSize(240, ROW * bool(self._heads) + sum(place.height for place in self._places))
 
-    def _height(self, row: TableRow) -> int:
-        return ROW if self._fits(row) else NAME_ROW + ROW
+    def _placed(self) -> Iterator[_Place]:
+        """The rows as they stand at this width."""
+        top, boxes = ROW * bool(self._heads), self._boxes(0)
+        for row in self._rows:
+            room = self._room(row, boxes)
+            is_cut = row.short and not self._stands(row, row.name, room) and self._stands(row, row.short, room)
+            name = row.short if is_cut else row.name
+            place = _Place(row, name, room, self._stands(row, name, room) or not any(row.cells), top)
+            yield place
+            top += place.height
 
-    def _fits(self, row: TableRow) -> bool:
-        """Whether the name and its unit have room beside the figures."""
-        return self._stands(row, self._name(row)) or not any(row.cells)
-
-    def _name(self, row: TableRow) -> str:
-        """What a row is called at this width."""
-        is_cut = row.short and not self._stands(row, row.name) and self._stands(row, row.short)
-        return row.short if is_cut else row.name
-
-    def _stands(self, row: TableRow, name: str) -> bool:
+    def _stands(self, row: TableRow, name: str, room: float) -> bool:
+        """Whether a name and its unit have room beside the figures."""
         theme = self._themes.theme
         unit = theme.text_width(row.unit, _UNIT_PX) + _UNIT_GAP if row.unit else 0.0
-        return theme.text_width(name) + unit <= self._room(row)
+        return theme.text_width(name) + unit <= room
 
-    def _room(self, row: TableRow) -> float:
+    def _room(self, row: TableRow, boxes: Sequence[QRectF]) -> float:
         """What the figures leave of the width for the name; it may use what the first leaves free of its column."""
         left = float(GRID if row.swatch else 0)
-        used = [(box, cell) for box, cell in zip(self._boxes(0), row.cells, strict=False) if cell]
-        if not used:
+        box, cell = next(((box, cell) for box, cell in zip(boxes, row.cells, strict=False) if cell), (None, ""))
+        if box is None:
             return self.width() - left
-        box, cell = used[0]
         free = box.right() - self._themes.theme.text_width(cell) - self._gap
         return max(box.left() - self._gap / 2, free) - left
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         theme, asked = self._themes.theme, event.region()
-        self._measure(theme)
-        top = 0.0
         if self._heads:
             painter.setFont(theme.font(SMALL_PX))
             painter.setPen(theme.text_dim)
-            self._paint_heads(painter, top)
-            top += ROW
-        for index, row in enumerate(self._rows):
-            height = self._height(row)
-            if not asked.intersects(QRect(0, int(top), self.width(), height)):
-                top += height
-                continue
-            if row.has_line and (index or self._heads):
-                painter.fillRect(QRectF(0, top, self.width(), 1), theme.line)
-            self._paint_row(painter, row, top, theme)
-            top += height
+            self._paint_heads(painter, 0.0)
+        for place in self._places:
+            if asked.intersects(QRect(0, place.top, self.width(), place.height)):
+                if place.row.has_line and place.top:
+                    painter.fillRect(QRectF(0, place.top, self.width(), 1), theme.line)
+                self._paint_row(painter, place, theme)
 
     def _paint_heads(self, painter: QPainter, top: float) -> None:
         """Heads end where their column ends and may begin further left, as far as the head before them leaves room."""
@@ -203,22 +215,22 @@ class FigureTable(Drawn):
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)
             free = box.right() + self._gap / 2
 
-    def _paint_row(self, painter: QPainter, row: TableRow, top: float, theme: Theme) -> None:
+    def _paint_row(self, painter: QPainter, place: _Place, theme: Theme) -> None:
         """Paints a row."""
-        fits, boxes = self._fits(row), self._boxes(top)
+        row, fits, top, boxes = place.row, place.fits, float(place.top), self._boxes(place.top)
         left, height = float(GRID if row.swatch else 0), ROW if fits else NAME_ROW
         drop = 0 if fits else 3  # a name above its figures keeps away from the line above
         if row.swatch:
             paint_swatch(painter, theme, row.swatch, QRectF(0, top + drop + height / 2 - 4, 3, 8))
-        room = self._room(row) if fits else self.width() - left
+        room = place.room if fits else self.width() - left
         if row.bar is not None:
-            place = QRectF(0, top + (0 if fits else NAME_ROW) + ROW - 3, self.width(), 2)
-            painter.fillRect(place, theme.line)
-            place.setWidth(max(1.0, place.width() * row.bar))
-            painter.fillRect(place, theme.accent if "accent" in row.roles else theme.text_dim)
+            bar = QRectF(0, top + (0 if fits else NAME_ROW) + ROW - 3, self.width(), 2)
+            painter.fillRect(bar, theme.line)
+            bar.setWidth(max(1.0, bar.width() * row.bar))
+            painter.fillRect(bar, theme.accent if "accent" in row.roles else theme.text_dim)
         painter.setFont(theme.font())
         painter.setPen(theme.text_dim)
-        name = _cut(self._name(row), room)
+        name = _cut(place.name, room)
         painter.drawText(QRectF(left, top + drop, room, height), Qt.AlignmentFlag.AlignVCenter, name)
         after = left + theme.text_width(name) + _UNIT_GAP
         self._paint_unit(painter, row.unit, QRectF(after, top + drop, 80, height), left + room)
@@ -265,14 +277,8 @@ class FigureTable(Drawn):
 
     def tip_at(self, point: QPoint) -> str:
         """The row's tip."""
-        top = ROW * bool(self._heads)
-        if point.y() < top:
-            return ""
-        for row in self._rows:
-            top += self._height(row)
-            if point.y() < top:
-                return row.tip
-        return ""
+        tips = (place.row.tip for place in self._places if 0 <= point.y() - place.top < place.height)
+        return next(tips, "")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):
