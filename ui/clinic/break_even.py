@@ -62,7 +62,7 @@ _LONGEST = 1024
 SCALES = (
     Scale(
         GAMMA,
-        "drafted tokens γ",
+        "drafted per round γ",
         "How many tokens a round drafts.",
         len(GAMMAS) - 1,
         lambda place: float(GAMMAS[place]),
