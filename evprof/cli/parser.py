@@ -6,6 +6,7 @@ import argparse
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
@@ -77,7 +78,10 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         if isinstance(action, argparse._SubParsersAction):
-            self.error(f"there is no command '{value}' of {self.prog}{did_you_mean(value, action.choices)}")
+            # Who writes a file where a command stands wants to see it.
+            is_file = "gui" in action.choices and Path(value).exists()
+            guess = f"; did you mean {self.prog} gui {value}?" if is_file else did_you_mean(value, action.choices)
+            self.error(f"there is no command '{value}' of {self.prog}{guess}")
         known = list(map(str, action.choices))
         others: Mapping[str, str] = getattr(action.choices, "other_names", {})
         meant = nearest(value, [*known, *others])

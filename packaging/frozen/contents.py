@@ -19,7 +19,7 @@ from requirements import required
 CONSOLE, WINDOW = "evprof", "evprof-window"
 """The two programs. The console program has no Qt, the window program no torch."""
 
-FAMILIES = ("llama", "clip", "llava", "video_llava", "auto")
+FAMILIES = ("llama", "clip", "qwen2", "llava", "video_llava", "auto")
 """Of transformers' models those that are used, and the one that the library itself cannot start without."""
 
 NOWHERE = (
@@ -144,12 +144,15 @@ def torch_tests(torch: Path) -> list[str]:
     return sorted(f"torch.testing._internal.{name}" for name in names if name not in TORCH_TESTS_IN_USE)
 
 
-_READS_ITSELF = ("install_config_module(", "torch.jit.script", "inspect.getsource")
+_READS_ITSELF = (
+    *("install_config_module(", "torch.jit.script", "inspect.getsource"),
+    *("import _overload", "    _overload,", "_jit_internal._overload"),
+)
 
 
 def modules_read_as_text(torch: Path) -> list[str]:
     """The modules of torch whose source is read when they are imported, so that it must come along: settings, whose
-    comments count, and functions that TorchScript compiles."""
+    comments count, and functions that TorchScript compiles or knows several forms of."""
     found = {
         "torch._decomp",
         "torch._refs",

@@ -249,9 +249,18 @@ def test_a_terminal_gets_colours_and_everybody_symbols(evprof, suite, monkeypatc
     bare = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()).splitlines()]
     assert set(plain.getvalue().split()) == set("\n".join(bare).split())
     row = next(line for line in plain.getvalue().splitlines() if line.startswith("kv_cache_bytes "))
-    assert "▼" in row
-    assert row.endswith("better")
+    assert row.endswith("▲ better")  # less memory: the sign tells the worth, as in the window, and not the direction
     assert " -" in row
+
+
+def test_what_is_neither_better_nor_worse_is_more_or_less(evprof, suite, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    document = evprof("compare", suite("suite.evprof"), "--json").document
+    row = next(row for row in document["rows"] if row["metric"] == "kv_cache_bytes")
+    row["lower_is_better"] = None
+    plain = StringIO()
+    print_comparison(document, Console(plain))
+    assert next(line for line in plain.getvalue().splitlines() if line.startswith("kv_cache_bytes ")).endswith(" less")
 
 
 def test_many_columns_make_tables_that_a_line_holds(evprof, suite) -> None:

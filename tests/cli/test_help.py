@@ -78,6 +78,14 @@ def test_help_of_no_command_names_the_nearest(evprof) -> None:
     assert "did you mean show?" in found.errors
 
 
+def test_a_file_in_a_commands_place_is_meant_for_the_window(evprof, tmp_path) -> None:
+    path = tmp_path / "demo.evprof"
+    path.touch()
+    found = evprof(path)
+    assert found.code == 2
+    assert f"did you mean evprof gui {path}?" in found.errors
+
+
 @pytest.mark.parametrize(
     ("words", "nearest"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def test_show_tells_the_clinic_once_for_all_repeats(evprof: Callable, weighed: P
         ": content",
     ):
         assert words in said, words
+    assert re.search(r"measured \d+\.\d\d×.*; by the formula, from these runs, \d+\.\d\d×", said)
     assert "hidden" not in said
     assert "first rejection\n" not in said
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
+import importlib
 import importlib.util
 import re
 import sys
@@ -13,7 +15,15 @@ from xml.etree import ElementTree
 import pytest
 
 from evprof.session.schema import APPLICATION_ID
-from frozen.contents import FAMILIES, is_wanted, modules_below, strangers, torch_tests, unused_models
+from frozen.contents import (
+    FAMILIES,
+    is_wanted,
+    modules_below,
+    modules_read_as_text,
+    strangers,
+    torch_tests,
+    unused_models,
+)
 from frozen.libraries import FALLBACK
 from installer.archives import tar
 from installer.deb import POSTRM, PREINST, control, write_deb
@@ -78,6 +88,26 @@ def test_no_family_that_is_used_is_left_out() -> None:
     left_out = unused_models(folder_of("transformers"))
     assert len(left_out) > 100
     assert not {f"transformers.models.{name}" for name in FAMILIES} & set(left_out)
+
+
+def test_every_model_that_the_engine_imports_comes_along() -> None:
+
+    imported = {
+        (node.module or "", alias.name)
+        for path in (PACKAGING.parent / "engines").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "transformers"
+        for alias in node.names
+    }
+    assert ("transformers", "LlamaConfig") in imported
+    modules = {getattr(importlib.import_module(module), name).__module__ for module, name in imported}
+    families = {module.split(".")[2] for module in modules if module.startswith("transformers.models.")}
+    assert {"llama", "clip"} <= families <= set(FAMILIES)
+
+
+def test_torch_functions_of_several_forms_come_with_their_source() -> None:
+    found = modules_read_as_text(folder_of("torch"))
+    assert {"torch.functional", "torch.nn.functional", "torch.nn.modules.rnn"} <= set(found)
 
 
 def test_torch_keeps_of_its_tests_what_it_imports_at_its_start() -> None:

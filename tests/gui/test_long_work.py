@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+from PySide6.QtWidgets import QCheckBox, QLabel
 
 from evprof.core.recording import RecordLog
 from evprof.loaders.events.opening import open_recording
@@ -18,6 +19,7 @@ from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.work.queue_dialog import QueueDialog
 from ui.work.work_dialog import WorkDialog
+from ui.work.work_fields import WorkFieldRow
 from ui.work.work_queue import DONE, FAILED, STOPPED, WAITING, WORKING, WorkQueue
 
 _CHILD = """
@@ -44,7 +46,7 @@ FORM = WorkForm(
         WorkField("what", "", "what is counted", is_required=True),
         WorkField("output", "--output", "where to", kind=PLACE, is_required=True),
         WorkField("wait", "--wait", "wait for a word", kind=FLAG, group="manners"),
-        WorkField("fail", "--fail", "fail", kind=FLAG, group="manners"),
+        WorkField("fail", "--fail", "fail at once. Whatever it is.", kind=FLAG, group="manners"),
         WorkField("resume", "--resume", "go on", kind=FLAG, group="manners"),
     ),
     result="",
@@ -153,6 +155,13 @@ def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application:
     dialog.start()
     assert given[0]["what"] == "a"
     dialog.deleteLater()
+
+
+def test_a_box_to_tick_says_what_it_does(application: object, themes: ThemeHolder) -> None:
+    row = WorkFieldRow(next(field for field in FORM.fields if field.name == "fail"), themes)
+    assert isinstance(row.editor, QCheckBox)
+    assert row.editor.text() == "fail at once"
+    assert [label.text() for label in row.findChildren(QLabel)] == ["Fail", "Whatever it is."]
 
 
 def test_every_offer_has_a_form_made_of_its_commands_options() -> None:

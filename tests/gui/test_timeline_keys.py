@@ -133,6 +133,24 @@ def test_back_and_forward_go_through_views_and_selections(window: MainWindow) ->
     assert (selection.runs, selection.view_range) == ((1, 2), seen)
 
 
+def test_there_is_no_way_back_to_before_the_first_run_was_shown(window: MainWindow) -> None:
+    timeline, selection = window.timeline, window.selection
+    selection.set_runs(None, None)
+    timeline.history.forget()
+    selection.set_runs(1, 2)
+    timeline.history.note()
+    _press(window, "Alt+Left")
+    assert selection.runs == (1, 2)
+
+
+def test_a_session_whose_runs_are_not_shown_is_not_called_unmeasured(window: MainWindow) -> None:
+    window.selection.set_runs(None, None)
+    assert window.timeline.empty.isVisibleTo(window)
+    assert window.timeline.empty.title.text() == "No run is shown"
+    window.actions_by_name["new_session"].trigger()
+    assert window.timeline.empty.title.text() == "Nothing has been measured yet"
+
+
 def test_gliding_is_one_step_of_the_history(window: MainWindow, wait_until: Wait) -> None:
     timeline, selection = window.timeline, window.selection
     timeline.history.note()

@@ -118,6 +118,8 @@ def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Pa
     assert seen is not None
     assert dialog.body.currentWidget() is dialog.pages
     assert time_of(seen.wall_ns) in dialog.overview.summary.text()
+    longest = max(step.duration_ns for step in seen.steps)
+    assert dialog.overview.note.text() == f"The longest took {time_of(longest)}."
     shown = {row.name: row.cells[0] for row in dialog.overview.table.rows}
     assert shown == {one.name: time_of(one.ns) for one in seen.categories if one.ns}
     assert cells(dialog.operators)[1][:2] == ["aten::mm", "5"]

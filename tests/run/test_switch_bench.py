@@ -35,6 +35,8 @@ from evprof.run.switches.variants import (
     LLM,
     NOTHING,
     PRUNING,
+    QUANTIZATION,
+    SPECULATIVE,
     VARIANTS,
     Expectation,
     Variant,
@@ -327,12 +329,21 @@ def test_a_batch_that_does_not_fit_or_nobody_can_make_is_told():
         ([1.15, 1.16, 1.17], PRUNING, "as expected"),
         ([1.05, 1.06, 1.07], PRUNING, "less"),
         ([1.5, 1.6, 1.7], PRUNING, "more"),
-        ([0.5, 0.5, 0.5], Expectation("2-3x", 2.0, 3.0), "slower"),
+        ([0.5, 0.5, 0.5], Expectation(2.0, 3.0), "slower"),
         ([4.0, 4.0], None, None),  # two pairs say nothing
     ],
 )
 def test_verdicts(ratios, expects, word):
     assert verdict(pair_ratio([10 * ratio for ratio in ratios], [10.0] * len(ratios)), expects) == word
+
+
+def test_expectations_are_told_as_the_document_does():
+    assert [expectation.text for expectation in (SPECULATIVE, PRUNING, QUANTIZATION, BATCHING)] == [
+        "2-3×",
+        "10-20 %",
+        "1.5-2×",
+        "2-4×",
+    ]
 
 
 def test_a_ratio_is_the_median_of_pairs_and_needs_both_sides():

@@ -62,7 +62,7 @@ _LONGEST = 1024
 SCALES = (
     Scale(
         GAMMA,
-        "drafted tokens γ",
+        "drafted per round γ",
         "How many tokens a round drafts.",
         len(GAMMAS) - 1,
         lambda place: float(GAMMAS[place]),
@@ -236,7 +236,7 @@ class BreakEvenPage(QWidget):
         self.table.show_rows([_table_row(entry) for entry in rows], _HEADS)
         for part in (self.table, self.table_head):
             part.setVisible(bool(rows))
-        self.slip.setText(f"* As document 002 prints it: printed values contain a unit slip. {SLIP_002}")
+        self.slip.setText(f"* As document 002 prints it. {SLIP_002}")
         self.slip.setVisible(any(entry.printed_ms is not None for entry in rows))
 
     def restyle(self) -> None:

@@ -1,4 +1,4 @@
-"""What the timeline says before there is a run: what it will show, what fills it, one button."""
+"""What the timeline says while it shows no run: what it will show, what fills it, one button."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ _SHARES = (
 )
 
 
+_NONE_YET = (
+    "Nothing has been measured yet",
+    "A run is drawn here while it happens: the five stages of both models on one time axis, draft tokens accepted and "
+    "rejected, time per token, KV cache and memory.",
+)
+_NONE_CHOSEN = "No run is shown", "Choose one in the list of runs, or measure another."
+
+
 class EmptyTimeline(QWidget):
     """A faint picture of what a run will look like, with words over it.
 
@@ -37,32 +45,32 @@ class EmptyTimeline(QWidget):
     def __init__(self, scene: TimelineScene, parent: QWidget) -> None:
         super().__init__(parent)
         self.scene = scene
-        title = in_role(Label("Nothing has been measured yet"), "title")
-        words = in_role(
-            Label(
-                "A run is drawn here while it happens: the five stages of both models on one time axis, "
-                "draft tokens accepted and rejected, time per token, KV cache and memory."
-            ),
-            "dim",
-        )
+        self.title, self.words = in_role(Label(), "title"), in_role(Label(), "dim")
+        self.tell(has_runs=False)
         self.button = in_role(QPushButton("Run"), "primary")
         self.button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.clicked.connect(self.run_requested)
         hint = in_role(Label("or drop recordings, videos or a folder with both onto the window"), "small")
-        for label in (words, hint):
+        for label in (self.words, hint):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
             label.setWordWrap(True)
             label.setMaximumWidth(_WORDS_PX)
         column = stacked(on=self, margins=(GUTTER_PX + GRID, 0, GRID, GRID), spacing=GRID)
         column.addStretch(3)
-        for widget in (title, words, self.button, hint):
+        for widget in (self.title, self.words, self.button, hint):
             # Words that are broken into lines need room to be given, or they take the least.
-            row = beside((widget, 1)) if widget in (words, hint) else beside(None, widget, None)
+            row = beside((widget, 1)) if widget in (self.words, hint) else beside(None, widget, None)
             column.addLayout(row)
             put_parts(row)
-            if widget is words:
+            if widget is self.words:
                 column.addSpacing(GRID)
         column.addStretch(2)
+
+    def tell(self, *, has_runs: bool) -> None:
+        """Says why nothing is shown: `has_runs`: the session has runs, of which none is chosen."""
+        title, words = _NONE_CHOSEN if has_runs else _NONE_YET
+        self.title.setText(title)
+        self.words.setText(words)
 
     def offer(self, name: str) -> None:
         """Says which sample the button runs."""

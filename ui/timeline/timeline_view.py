@@ -369,6 +369,7 @@ class TimelineView(QWidget):
 
     def _show_wanted(self) -> None:
         has_any = bool(self.scene.shown)
+        self.empty.tell(has_runs=bool(self.controller.runs))
         if self.scroll_area.isHidden() == has_any:
             self.scroll_area.setVisible(has_any)
             self.empty.setVisible(not has_any)

@@ -185,8 +185,14 @@ class OverviewPage(QWidget):
         self.devices.show_rows(*_device_rows(found.devices))
         self.steps.show_steps(found.steps)
         is_marked = len(found.steps) > 1 or bool(found.steps and found.steps[0].name)
-        beyond = f"The first {MOST_STEPS} of {len(found.steps):,} are drawn." if len(found.steps) > MOST_STEPS else ""
-        say(self.note, beyond if is_marked else _NO_STEPS)
+        say(self.note, _scale_of(found.steps) if is_marked else _NO_STEPS)
+
+
+def _scale_of(steps: Sequence[TraceStep]) -> str:
+    """How long the highest of the bars took, and whether bars are lacking."""
+    drawn = steps[:MOST_STEPS]
+    longest = f"The longest took {time_of(max(step.duration_ns for step in drawn))}."
+    return longest if len(drawn) == len(steps) else f"The first {MOST_STEPS} of {len(steps):,} are drawn. {longest}"
 
 
 def _device_rows(devices: Sequence[DeviceUse]) -> tuple[list[TableRow], tuple[str, ...]]:

@@ -105,6 +105,9 @@ class TraceDialog(QDialog):
         stacked(self.difference_text, (self.difference, 1), on=against, margins=(0, GRID, 0, 0), spacing=GRID)
         self.pages = QTabWidget()
         self.pages.setDocumentMode(True)
+        margin = QWidget()  # the first tab begins where the name above it does
+        margin.setFixedWidth(2 * GRID)
+        self.pages.setCornerWidget(margin, Qt.Corner.TopLeftCorner)
         for title, page in (
             ("Overview", self.overview),
             ("Operators", _inset(self.operators)),

@@ -37,7 +37,7 @@ class WorkDialog(QDialog):
         self._check, self._start = check, start
         self.setWindowTitle(form.title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setMinimumSize(520, 240)
+        self.setMinimumSize(580, 240)
         self.rows = {field.name: WorkFieldRow(field, themes) for field in form.fields}
         self._heads: dict[str, QLabel] = {}
         text = in_role(Label(form.text), "dim")

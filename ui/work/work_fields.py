@@ -37,15 +37,17 @@ class WorkFieldRow(QWidget):
         self.editor.setAccessibleName(field.title)
         self.editor.setAccessibleDescription(field.help)
         name.setBuddy(self.editor)
-        meaning = in_role(Label(field.help), "small")
+        told = field.help.partition(". ")[2] if field.kind == FLAG else field.help
+        meaning = in_role(Label(told), "small")
         meaning.setWordWrap(True)
-        right = stacked(self._with_browser(), meaning, spacing=2)
+        right = stacked(self._with_browser(), *([meaning] if told else []), spacing=2)
         beside(name, (right, 1), on=self, spacing=GRID)
 
     def _make_editor(self, themes: ThemeHolder) -> QWidget:
         field = self.field
         if field.kind == FLAG:
-            box = QCheckBox("Yes")
+            # The box says what ticking it does: "No write [ ] Yes" would be two answers.
+            box = QCheckBox(field.help.partition(". ")[0])
             box.toggled.connect(self.changed)
             return box
         if field.choices:

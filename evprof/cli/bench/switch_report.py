@@ -7,7 +7,7 @@ from functools import partial
 from textwrap import fill
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
-from evprof.core.units import TIMES, bytes_text, ms_text
+from evprof.core.units import bytes_text, ms_text
 
 WIDTH = 120
 
@@ -70,13 +70,8 @@ def _columns(*, is_wide: bool) -> tuple[Column, ...]:
         ("model", "{role}"),
         ("stage", lambda row: _STAGE_NAMES.get(tuple(row["stages"]), "+".join(row["stages"]))),
         *map(of_measured, told),
-        ("004", _expected),
+        ("004", lambda row: str(row["expected"] or "-")),
     )
-
-
-def _expected(row: Row) -> str:
-    """What was hoped for, `2-3×`; JSON writes the letter x."""
-    return str(row["expected"] or "-").replace("x", TIMES)
 
 
 def _is_told(row: Row) -> bool:

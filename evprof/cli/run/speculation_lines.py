@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.units import ms_from_ns, ms_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -99,7 +99,7 @@ def _prediction_lines(run: RunLog, found: Prediction | None, known: Sequence[Run
     cost = "" if found.c is None else f"c {found.c:.2f} a drafted token, "
     step = ms_text(found.costs.step_ms)
     yield f"{'costs in plain steps':<22}{cost}v {found.v:.2f} the rest of a round (a step {step})"
-    formula = f"by the formula, from these runs, {found.predicted_decode:.2f}"
+    formula = f"by the formula, from these runs, {times_text(found.predicted_decode)}"
     line = f"{'decoding speed':<22}measured {_measured(found)}; {formula}"
     if run.info.speculation is None or not run.info.speculation.tree:
         yield f"{line} at {found.mean_gamma:.1f} drafted a round"
@@ -110,7 +110,7 @@ def _prediction_lines(run: RunLog, found: Prediction | None, known: Sequence[Run
 
 def _measured(found: Prediction) -> str:
     measured = found.of("decode")
-    return "n/a" if measured is None else f"{measured.speedup:.2f}{interval_text(measured)}"
+    return "n/a" if measured is None else f"{times_text(measured.speedup)}{interval_text(measured)}"
 
 
 def round_lines(run: RunLog) -> list[str]:

@@ -16,7 +16,7 @@ from evprof.core.units import amount_text, bytes_text, count_text, ms_text, time
 BAR = 24
 """Letters of the longest bar."""
 
-MORE, LESS = "▲", "▼"
+BETTER, WORSE = "▲ better", "▼ worse"
 _LONGER_BAR, _SHORTER_BAR = "█", "░"
 
 _GOOD, _BAD, _NEITHER = "green", "red", "cyan"
@@ -26,8 +26,8 @@ _STRONG = 2.0
 _LONGEST_TOLD, _LEAST_TOLD = 60, 12
 
 _MEANING = (
-    f"{MORE} more, {LESS} less than the baseline, where the 95 % interval of the ratio [in brackets] leaves 1 out; "
-    "without an interval nothing is claimed."
+    f"{BETTER}, {WORSE} than the baseline (more, less: neither is better) where the 95 % interval of the ratio "
+    "[in brackets] leaves 1 out; without an interval nothing is claimed."
 )
 
 Document = Mapping[str, Any]
@@ -219,20 +219,19 @@ def _lines(document: Document, labels: Sequence[str], others: Sequence[int], lay
 
 
 def _change(row: Document, index: int, layout: int) -> Cells:
-    """Difference, ratio and judgement of a column that is not the baseline; the arrow ends the first of them."""
+    """Difference, ratio and judgement of a column that is not the baseline."""
     word, style = _judgement(row, index)
-    arrow = "" if not row["differs"][index] else MORE if row["delta"][index] > 0 else LESS
     interval = row["ci95"][index] if row["ci95"] else None
     paired = row["paired_counts"][index]
     # Where one of both lacks samples, the ratio is over fewer than the value.
     few = f" over {paired}" if paired is not None and paired < row["counts"][index] else ""
     ratio = ratio_text(row["ratio"][index], interval) + few
     if layout == FULL:
-        texts = [f"{signed_text(row['delta'][index], row['unit'])} {arrow or ' '}", ratio, word]
+        texts = [signed_text(row["delta"][index], row["unit"]), ratio, word]
     elif layout == WITHOUT_DIFFERENCES:
-        texts = [ratio, word or arrow]
+        texts = [ratio, word]
     else:
-        texts = [" ".join(filter(None, (ratio, arrow, word)))]
+        texts = [" ".join(filter(None, (ratio, word)))]
     return [(text, style) for text in texts]
 
 
@@ -245,15 +244,15 @@ def _value(row: Document, index: int, counts: Sequence[int], layout: int) -> Pie
 
 
 def _judgement(row: Document, index: int) -> Piece:
-    """ "better" or "worse" in words as well as colour, and nothing where no side is better."""
+    """What is certain of a difference, in words as well as colour: its worth, else its direction."""
     if not row["differs"][index]:
         return "", ""
     ratio = row["ratio"][index]
     strong = "bold " if ratio is not None and (ratio >= _STRONG or ratio <= 1 / _STRONG) else ""
     if row["lower_is_better"] is None:
-        return "", strong + _NEITHER
+        return "more" if row["delta"][index] > 0 else "less", strong + _NEITHER
     is_good = (row["delta"][index] < 0) == row["lower_is_better"]
-    return ("better", strong + _GOOD) if is_good else ("worse", strong + _BAD)
+    return (BETTER, strong + _GOOD) if is_good else (WORSE, strong + _BAD)
 
 
 def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:

@@ -38,7 +38,7 @@ PRINTED_002 = {5: (743, 650), 20: (1268, 850), 50: (2318, 1200), 100: (4068, 210
 
 SLIP_002 = (
     "Document 002's printed totals contain a unit slip: they take 34.7 tok/s for 35 ms per token. At its measured "
-    "28.8 ms the target alone takes 1173, 2037 and 3476 ms for 20, 50 and 100 tokens."
+    "28.8 ms the target alone takes 1,173, 2,037 and 3,476 ms for 20, 50 and 100 tokens."
 )
 
 

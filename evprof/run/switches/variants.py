@@ -12,6 +12,7 @@ from typing import Any
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest
 from evprof.core.run_info import LengthFacts, ModelFacts
+from evprof.core.units import TIMES
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import PRUNINGS, Switches
 
@@ -71,11 +72,21 @@ class VariantChange:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What document 004 expects of the language model's time: off / on lies between `low` and `high`."""
+    """What document 004 expects of the language model's time: off / on lies between `low` and `high`.
 
-    text: str
+    `is_saving`: the document tells what is saved, as a share of off.
+    """
+
     low: float
     high: float
+    is_saving: bool = False
+
+    @property
+    def text(self) -> str:
+        """As the document tells it: `1.5-2×`, `10-20 %`."""
+        if self.is_saving:
+            return f"{100 * (1 - 1 / self.low):g}-{100 * (1 - 1 / self.high):g} %"
+        return f"{self.low:g}-{self.high:g}{TIMES}"
 
 
 @dataclass(frozen=True)
@@ -114,10 +125,10 @@ def _plain_name(text: str) -> str:
     return text.lower().replace("_", " ").replace("-", " ").strip()
 
 
-SPECULATIVE = Expectation("2-3x", 2.0, 3.0)
-PRUNING = Expectation("10-20 %", 1 / 0.9, 1 / 0.8)
-QUANTIZATION = Expectation("1.5-2x", 1.5, 2.0)
-BATCHING = Expectation("2-4x", 2.0, 4.0)
+SPECULATIVE = Expectation(2.0, 3.0)
+PRUNING = Expectation(1 / 0.9, 1 / 0.8, is_saving=True)
+QUANTIZATION = Expectation(1.5, 2.0)
+BATCHING = Expectation(2.0, 4.0)
 """Document 004, "Possible Stage 4 optimizations"; a reduction by a tenth is a factor of 1 / 0.9."""
 
 

@@ -14,6 +14,8 @@ SETTLED_MS = 400
 
 MOST_STEPS = 200
 
+NOTHING: RunPair = (None, None)
+
 
 class _Stand(NamedTuple):
     runs: RunPair
@@ -51,6 +53,9 @@ class ViewHistory(QObject):
         self._rest.stop()
         now = self._now()
         if now == self._stands[self._place]:
+            return
+        if self._stands == [self._stands[0]._replace(runs=NOTHING)]:
+            self._stands = [now]  # from what a session shows first there is no way back to the empty window before it
             return
         self._stands = [*self._stands[: self._place + 1], now][-MOST_STEPS:]
         self._place = len(self._stands) - 1
