@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QFontMetricsF,
     QPainter,
     QPaintEvent,
+    QPalette,
     QPen,
     QPolygonF,
     QTextCharFormat,
@@ -47,6 +48,10 @@ class PaintedText(QAbstractScrollArea):
 
     def __init__(self, themes: ThemeHolder, look: TextLook | None, parent: QWidget | None) -> None:
         super().__init__(parent)
+        ground = QWidget()  # of Qt's own, PySide looks through sixty classes to tell of which it is
+        ground.setBackgroundRole(QPalette.ColorRole.Base)
+        ground.setAutoFillBackground(True)
+        self.setViewport(ground)
         self._themes = themes
         self._look = look or TextLook(parent=self)
         self._flow: AnswerFlow | None = None
