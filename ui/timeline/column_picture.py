@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -173,8 +173,14 @@ class _Room(threading.local):
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], _Rooms] = {}
-        self._pixels: Pixels = np.empty((2, 0), dtype=np.uint32)
-        self._truths: Bools = np.empty((2, 0), dtype=np.bool_)
+
+    @cached_property
+    def _pixels(self) -> Pixels:
+        return np.empty((2, 0), dtype=np.uint32)  # not at once: the window's start does without numpy
+
+    @cached_property
+    def _truths(self) -> Bools:
+        return np.empty((2, 0), dtype=np.bool_)
 
     def arrays(self, rows: int, columns: int) -> _Rooms:
         """Two arrays of pixels and two of truths, of what was there before. The first lies within a longer one, told
