@@ -145,10 +145,15 @@ def marked(window: MainWindow, _asked: Asked) -> None:
         window.controller.marks.add(mark)
 
 
-def been_back(window: MainWindow, _asked: Asked) -> None:
-    """The person went on and came back."""
+def gone_on(window: MainWindow, _asked: Asked) -> None:
+    """The person looked at something, then at something else."""
     window.timeline.history.note()
     window.selection.clear()
+
+
+def been_back(window: MainWindow, asked: Asked) -> None:
+    """The person went on and came back."""
+    gone_on(window, asked)
     window.timeline.history.back()
 
 
@@ -187,6 +192,7 @@ PREPARE: dict[str, Callable[[MainWindow, Asked], None]] = {
     "reset_layout": rearranged,
     "zoom_selection": all_in_sight,
     "next_span": on_the_first_stage,
+    "view_back": gone_on,
     "view_forward": been_back,
     "reset_lanes": pinned,
     "restore_runs": deleted,
