@@ -262,6 +262,7 @@ class TimelineView(QWidget):
             return
         if self._take_scale() or ended:
             self._repaint_lanes()
+            self._paint_in_turns()
             return
         for lane in self.lanes:
             if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane | OverlapLane) and lane.is_growing):
@@ -293,7 +294,8 @@ class TimelineView(QWidget):
             self._next.note()
 
     def _paint_in_turns(self) -> None:
-        """Lanes that show another run are painted one after another while it goes on: all at once would hold it up."""
+        """Lanes that show another run, or more time, are painted one after another while it goes on: all at once would
+        hold the window up."""
         self._unpainted = self.stack.in_sight() if self.scene.is_running else []
         for lane in self.lanes:
             lane.setUpdatesEnabled(lane not in self._unpainted)

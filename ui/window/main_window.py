@@ -61,8 +61,8 @@ from ui.work.requests import Requests, is_of_demo
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
 
-SOON_MS = 10
-"""After the first picture of a run on the timeline, all else follows."""
+SOON_MS = 40
+"""After the first picture of a run on the timeline, which comes lane by lane, all else follows."""
 
 
 class MainWindow(LateParts):
