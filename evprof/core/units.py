@@ -60,6 +60,13 @@ def times_text(ratio: float, digits: int = 2) -> str:
     return f"{ratio:.{digits}f}{TIMES}"
 
 
+def ratio_digits(ratio: float, width: float = 0.0) -> int:
+    """Digits after the point, 2 to 5, that tell a small ratio from nothing, and an interval's ends, so wide, from one
+    another. Where all runs count the same an interval is as wide as a rounding error, which no digit can tell."""
+    told = min((part for part in (abs(ratio), width) if part > 1e-9 * abs(ratio)), default=1)
+    return min(5, max(2, -math.floor(math.log10(told))))
+
+
 def flops_text(count: float) -> str:
     """Operations with three significant digits: `8.40 TFLOP`, `13.6 GFLOP`, `1.15 MFLOP`."""
     value, unit = (count / 1e12, "T") if count >= 1e12 else (count / 1e9, "G") if count >= 1e9 else (count / 1e6, "M")

@@ -14,7 +14,7 @@ from evprof.metrics.speculation.payoff import payoff_of, payoff_over
 from evprof.run.demo import demo_requests
 from evprof.run.kept_repeatability import spread_for
 from scripted_engine import ScriptedEngine
-from ui.run_facts.figures import spread_text
+from ui.run_facts.figures import interval_text, spread_text
 from ui.runs.run_entries import RunEntries
 
 
@@ -52,3 +52,11 @@ def test_repeats_are_weighed_once_and_as_each_would_be(book: RunBook, monkeypatc
         assert alone.whole is not None
         spread = spread_text(alone.whole.speedup, alone.whole.interval)
         assert found[number] == f"{alone.whole.speedup:.2f}× {spread} %"
+
+
+def test_the_ends_of_an_interval_can_be_told_apart() -> None:
+    """The lane of differences said `21.8× [21.8, 21.8]`."""
+    assert interval_text((0.713, 0.829)) == "[0.71, 0.83]"
+    assert interval_text((21.78, 21.83)) == "[21.78, 21.83]"
+    assert interval_text((1.0001, 1.0007)) == "[1.0001, 1.0007]"
+    assert interval_text((1.6363636, 1.6363636000000002)) == "[1.64, 1.64]"

@@ -18,7 +18,7 @@ from evprof.session.marks import Mark
 from ui.state.mark_book import go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
-from ui.style.theme import ThemeHolder
+from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.ground.flows import flow_of
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.navigation.copying import svg_of, table_text
@@ -219,6 +219,18 @@ def test_the_pointers_moment_follows_the_view(view: TimelineView) -> None:
     assert view.scene.scale.t(at_px) < 40 * MS
     assert view.head.grab().toImage() != before
     assert view.head.pointer_text() == f"{view.scene.scale.t(at_px) / MS:.2f} ms"
+
+
+def test_no_number_of_the_axis_is_half_covered(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write = Theme.write
+    monkeypatch.setattr(Theme, "write", lambda *given: (written.append(given[3]), write(*given)))
+    view.head.grab()
+    numbers, written[:] = list(written), []
+    assert numbers[2:5] == ["10", "20", "30"]
+    view.selection.select(TimeRange(19 * MS, 23 * MS))
+    view.head.grab()
+    assert written == [number for number in numbers if number != "20"]
 
 
 def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: TimelineView) -> None:

@@ -26,7 +26,7 @@ from evprof.metrics.configurations.settings_text import run_label
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.labels import stage_title, stages_in
 from ui.comparison.book import OpenSession
-from ui.run_facts.figures import NOTHING, figure_text, ratio_text
+from ui.run_facts.figures import NOTHING, figure_text, interval_text, ratio_text
 from ui.run_facts.provenance import cell_names
 from ui.run_facts.run_text import mode_name, run_title
 
@@ -247,7 +247,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
     paired = row.paired_counts[index]
     if delta is None:
         return FigureCell(shown, told, tip=f"{exact[0]}\nThe baseline has no such figure.")
-    ends = "" if interval is None else f"[{ratio_text(interval[0])[:-1]}, {ratio_text(interval[1])[:-1]}]"
+    ends = "" if interval is None else interval_text(interval)
     signed, times = delta_text(delta, row.unit), ratio_text(ratio)
     wordings = [f"{signed} · {times} {ends}".strip()] if times else []
     wordings += [f"{signed} · {times}", f"{times} {ends}".strip(), times] if times else [signed]

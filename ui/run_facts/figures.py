@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
-from evprof.core.units import MIB, TIMES, times_text
+from evprof.core.units import MIB, TIMES, ratio_digits, times_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
@@ -212,6 +212,14 @@ def ratio_text(ratio: float | None) -> str:
     if 0 < ratio < 0.095:
         return f"{ratio:.2g}{TIMES}" if ratio >= 1e-4 else f"<0.0001{TIMES}"
     return times_text(ratio, 1 if ratio >= 10 else 2)
+
+
+def interval_text(ends: Sequence[float]) -> str:
+    """`[0.71, 0.83]`: the interval of a ratio, with more digits where both ends would read the same."""
+    texts = [ratio_text(end)[:-1] for end in ends]
+    if texts[0] == texts[1]:
+        texts = [f"{end:,.{ratio_digits(end, ends[1] - ends[0])}f}" for end in ends]
+    return f"[{', '.join(texts)}]"
 
 
 def figure_text(value: float | None, unit: str) -> str:

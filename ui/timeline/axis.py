@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QFontMetricsF, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
@@ -19,6 +21,9 @@ HEIGHT_PX = 30
 _UNIT_PX = 40
 _FLAG_PX = 7.0
 _NOTE_PX = 140.0
+
+Tag: TypeAlias = tuple[QRectF, str]
+"""A text on a plate, and its room."""
 
 
 class AxisHead(QWidget):
@@ -70,13 +75,16 @@ class AxisHead(QWidget):
         theme.write(painter, QRectF(16, 0, GUTTER_PX - 24, self.height()), tick_unit(step), SMALL_PX)
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
-        self._paint_ticks(painter)
+        tag = self._range_tag() or self._pointer_tag()
+        self._paint_ticks(painter, tag[0] if tag else QRectF())
         self._paint_marks(painter)
         self._paint_range(painter)
-        self._paint_pointer(painter)
+        if tag:
+            self._paint_tag(painter, *tag)
         painter.end()
 
-    def _paint_ticks(self, painter: QPainter) -> None:
+    def _paint_ticks(self, painter: QPainter, taken: QRectF) -> None:
+        """Numbers that another text would cover in part are left out."""
         theme, scale = self.scene.theme, self.scene.scale
         high = self.height()
         painter.setPen(QPen(theme.line, 1))
@@ -86,25 +94,37 @@ class AxisHead(QWidget):
         painter.setPen(QPen(theme.text_dim, 1))
         painter.drawLines([QLineF(x, high - 7, x, high - 1) for x, _ in ticks])
         for x, text in ticks:
-            if x + 6 + round(theme.text_width(text, SMALL_PX)) > self.width() - GUTTER_PX:
+            room = QRectF(x + 2, 0, round(theme.text_width(text, SMALL_PX)) + 4, high)
+            if room.right() > self.width() - GUTTER_PX or room.intersects(taken):
                 continue
             theme.write(painter, QRectF(x + 4, 0, 90, high - 3), text, SMALL_PX)
 
     def _paint_range(self, painter: QPainter) -> None:
         chosen = self.scene.marked_range
+        if chosen is not None:
+            x0, x1 = (self.scene.scale.x(t_ns) for t_ns in chosen)
+            painter.fillRect(QRectF(x0, self.height() - 4, max(1.0, x1 - x0), 3), self.scene.theme.accent)
+
+    def _range_tag(self) -> Tag | None:
+        """How long the marked range is, or which moment it is."""
+        chosen, scale = self.scene.marked_range, self.scene.scale
         if chosen is None:
-            return
-        theme, scale = self.scene.theme, self.scene.scale
+            return None
         x0, x1 = (scale.x(t_ns) for t_ns in chosen)
-        painter.fillRect(QRectF(x0, self.height() - 4, max(1.0, x1 - x0), 3), theme.accent)
         is_moment = chosen[0] == chosen[1]
         text = time_text(chosen[0] if is_moment else chosen[1] - chosen[0], scale.ns_per_px)
-        painter.setFont(theme.font(SMALL_PX, 600))
-        width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 12
         # Beside a moment may stand the flag of its mark.
-        left = x0 + _FLAG_PX + 2 if is_moment else (x0 + x1 - width) / 2
-        left = min(max(left, 4.0), self.width() - GUTTER_PX - width - 4)
-        self._paint_tag(painter, QRectF(left, 5, width, 18), text)
+        return self._tag(text, left_px=x0 + _FLAG_PX + 2) if is_moment else self._tag(text, middle_px=(x0 + x1) / 2)
+
+    def _pointer_tag(self) -> Tag | None:
+        at_px, text = self.scene.pointer_px, self.pointer_text()
+        return self._tag(text, middle_px=at_px) if at_px is not None and text else None
+
+    def _tag(self, text: str, *, left_px: float | None = None, middle_px: float = 0.0) -> Tag:
+        """A text with its room, which begins there or lies around there, as far as that is in sight."""
+        width = self.scene.theme.text_width(text, SMALL_PX, 600) + 12
+        left = middle_px - width / 2 if left_px is None else left_px
+        return QRectF(min(max(left, 4.0), self.width() - GUTTER_PX - width - 4), 5, width, 18), text
 
     def _paint_marks(self, painter: QPainter) -> None:
         """A flag for each mark, with the beginning of its note as far as the next flag leaves room."""
@@ -172,15 +192,6 @@ class AxisHead(QWidget):
         at_px, scale = self.scene.pointer_px, self.scene.scale
         return "" if at_px is None else time_text(scale.t(at_px), scale.ns_per_px)
 
-    def _paint_pointer(self, painter: QPainter) -> None:
-        at_px, text = self.scene.pointer_px, self.pointer_text()
-        if at_px is None or not text or self.scene.marked_range is not None:
-            return
-        painter.setFont(self.scene.theme.font(SMALL_PX, 500))
-        width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 12
-        left = min(max(at_px - width / 2, 2.0), self.width() - GUTTER_PX - width - 2)
-        self._paint_tag(painter, QRectF(left, 5, width, 18), text)
-
     def _paint_tag(self, painter: QPainter, room: QRectF, text: str) -> None:
         theme = self.scene.theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -188,4 +199,5 @@ class AxisHead(QWidget):
         painter.setBrush(theme.raised)
         painter.drawRoundedRect(room.adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
         painter.setPen(theme.text)
+        painter.setFont(theme.font(SMALL_PX, 600))
         painter.drawText(room, Qt.AlignmentFlag.AlignCenter, text)

@@ -12,7 +12,7 @@ from evprof.core.units import ms_text
 from evprof.metrics.comparison.stage_deltas import StageDelta
 from evprof.view.labels import stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import News
-from ui.run_facts.figures import ratio_text
+from ui.run_facts.figures import interval_text, ratio_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
@@ -148,7 +148,7 @@ class DeltaLane(Lane):
         ]
         note = _SINGLE if max(delta.counts) == 1 else "" if delta.ci95 else "too few runs for an interval"
         if delta.ci95 is not None:
-            facts.append(("95 % interval", _interval(delta.ci95)))
+            facts.append(("95 % interval", interval_text(delta.ci95)))
             note = "" if delta.judgement else "no difference: the interval holds 1"
         span = track.run.stage(delta.stage, track.role)
         return Hit(
@@ -167,17 +167,13 @@ def wordings(delta: StageDelta) -> list[str]:
     """What stands beside a row, longest first."""
     told = {"good": "better", "bad": "worse"}.get(delta.judgement, "")
     short = f"{signed(delta.delta_ms)} · {ratio_text(delta.ratio)}"
-    interval = "" if delta.ci95 is None else f" [{_interval(delta.ci95)}]"
+    interval = "" if delta.ci95 is None else f" {interval_text(delta.ci95)}"
     return list(dict.fromkeys([f"{short}{interval} {told}".strip(), f"{short} {told}".strip(), short, ""]))
 
 
 def signed(delta_ms: float) -> str:
     """`+12.3 ms`."""
     return f"{'+' if delta_ms >= 0 else '−'}{ms_text(abs(delta_ms))}"
-
-
-def _interval(ends: tuple[float, float]) -> str:
-    return f"{ratio_text(ends[0])[:-1]}, {ratio_text(ends[1])[:-1]}"
 
 
 def _of(count: int) -> str:

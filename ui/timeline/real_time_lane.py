@@ -110,6 +110,7 @@ class RealTimeLane(Lane):
         while any(place.intersects(other) for other in taken):
             place.moveLeft(place.left() - width - 8)
         taken.append(place)
+        painter.fillRect(place, self.scene.theme.alpha(self.scene.theme.panel, 0.8))  # no line strikes it through
         painter.setPen(color)
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, text)
 

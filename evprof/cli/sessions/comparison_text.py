@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill, shorten
@@ -11,7 +10,7 @@ from typing import Any
 from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.fitting import GAP, Cell, Piece, total_width
-from evprof.core.units import amount_text, bytes_text, count_text, ms_text, times_text
+from evprof.core.units import amount_text, bytes_text, count_text, ms_text, ratio_digits, times_text
 
 BAR = 24
 """Letters of the longest bar."""
@@ -147,17 +146,11 @@ def signed_text(value: float | None, unit: str) -> str:
     return f"{'+' if value > 0 else '-'}{figure_text(abs(value), unit)}" if value else "0"
 
 
-_ROUNDED = 1e-9
-
-
 def ratio_text(ratio: float | None, interval: Sequence[float] | None) -> str:
     """`1.23× [1.20, 1.26]`; with more digits where two hide a small ratio or a narrow interval."""
     if ratio is None:
         return "n/a"
-    width = interval[1] - interval[0] if interval else 0.0
-    # Counts that are the same in every run have an interval as wide as a rounding error, which no digit can tell.
-    told = min((part for part in (abs(ratio), width) if part > _ROUNDED * abs(ratio)), default=1)
-    digits = min(5, max(2, -math.floor(math.log10(told))))
+    digits = ratio_digits(ratio, interval[1] - interval[0] if interval else 0.0)
     shown = times_text(ratio, digits)
     return f"{shown} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]" if interval else shown
 
