@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt, QTimer
 from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -381,26 +381,30 @@ def test_lanes_of_a_run_that_begins_are_painted_one_after_another(
     turns: list[set[str]] = []
     monkeypatch.setattr(Lane, "paintEvent", lambda lane, _: turns[-1].add(lane.key))
 
-    def turn() -> bool:
-        turns.append(set())
-        QApplication.processEvents()
-        return all(lane.updatesEnabled() for lane in view.lanes)
-
-    wait_until(turn)
-    turn()
+    beat = QTimer(view)
+    beat.timeout.connect(lambda: turns.append(set()))
+    beat.start(0)
+    turns.append(set())
+    wanted = {lane.key for lane in view.stack.in_sight()}
+    wait_until(lambda: set().union(*turns) >= wanted)
+    beat.stop()
     painted = [lanes for lanes in turns if lanes]
     assert all(len(lanes) == 1 for lanes in painted)
-    assert set().union(*painted) == {lane.key for lane in view.stack.in_sight()}
+    assert set().union(*painted) == wanted
 
 
 def test_only_lanes_with_news_are_repainted(
-    live: tuple[RecordLog, TimelineView], clock: Clock, monkeypatch: pytest.MonkeyPatch
+    live: tuple[RecordLog, TimelineView],
+    clock: Clock,
+    wait_until: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recording, view = live
     clock.ns = 150 * MS
     view.controller.pull()
     clock.ns = 151 * MS
     view.controller.pull()
+    wait_until(lambda: not view._turns._due)
     QApplication.processEvents()
     painted: list[str] = []
     for lane in view.lanes:
@@ -422,6 +426,7 @@ def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
     recording.extend("tokens", rows)
     clock.ns = 150 * MS
     view.controller.pull()
+    wait_until(lambda: not view._turns._due)
     QApplication.processEvents()
     painted: list[str] = []
     for lane in view.lanes:
@@ -431,11 +436,11 @@ def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
     recording.append(MemoryRecord(1, 151 * MS, 500, -1))
     view.controller.pull()
     assert len(painted) <= 1  # the others each in a turn of the event loop of their own
-    wait_until(lambda: not view._due)
+    wait_until(lambda: not view._turns._due)
     first = {name for name in painted if name != "StageLane"}
     assert len(first) in (1, 2)
     view.controller.pull()
-    wait_until(lambda: not view._due)
+    wait_until(lambda: not view._turns._due)
     assert {name for name in painted if name != "StageLane"} == {"LatencyLane", "KvLane", "MemoryLane"}
 
 

@@ -14,9 +14,9 @@ from evprof.view.link_message import LinkMessage
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
+from ui.timeline.link.window_link import WindowLink
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
-from ui.timeline.window_link import WindowLink
 
 Wait = Callable[..., None]
 

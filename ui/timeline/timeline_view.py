@@ -26,6 +26,7 @@ from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.ground.lane_order import LaneOrder
 from ui.timeline.lane import Lane
 from ui.timeline.lane_stack import LaneStack
+from ui.timeline.lane_turns import LaneTurns
 from ui.timeline.latency_lane import LatencyLane
 from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.navigation.choosing import Choosing
@@ -44,14 +45,9 @@ from ui.timeline.sensor_lane import SensorLane
 from ui.timeline.spoken import Speaking
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
-from ui.widgets.pace import Pace
 
 MANY_ROWS = 5_000
 """From this many tokens and parts on, lanes take turns at being repainted live."""
-
-BETWEEN_LANES_MS = 3
-"""Between two of these turns, and where the window is to spare a few cores a multiple of it: Qt paints together what is
-asked for within 5 ms."""
 
 LANES_KEY = "timeline/lanes"
 """The setting that keeps how lanes are arranged."""
@@ -95,12 +91,7 @@ class TimelineView(QWidget):
         self.history = ViewHistory(selection, self)
         self._held = HeldKeys(self._zoom_middle, self.pan, self)
         self._changed: set[int] = set()
-        self._owed: set[Lane] = set()
-        self._due: list[Lane] = []
-        self._next = Pace(BETWEEN_LANES_MS, self._repaint_next, self, answers=True)
-        self._unpainted: list[Lane] = []
-        self._painting = Pace(BETWEEN_LANES_MS, self._paint_next, self, answers=True)
-        self._turn = 0
+        self._turns = LaneTurns(self)
         self._marked_rows = False
         self._moves_to_chosen = True
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -252,7 +243,7 @@ class TimelineView(QWidget):
             for lane in self.lanes:
                 lane.forget_words()
         self._changed.clear()
-        if not news and not self._owed and not (was_running and self.scene.is_running):
+        if not news and not self._turns.has_owed and not (was_running and self.scene.is_running):
             return
         self.scene.clock_ns = self._clock()
         self.minimap.show_news()
@@ -264,50 +255,20 @@ class TimelineView(QWidget):
             self._repaint_lanes()
             self._paint_in_turns()
             return
-        for lane in self.lanes:
-            if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane | OverlapLane) and lane.is_growing):
-                self._owed.add(lane)
-        self._repaint_owed()
+        self._turns.owe(
+            lane
+            for lane in self.lanes
+            if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane | OverlapLane) and lane.is_growing)
+        )
+        row_count = sum(len(track.token_times()) + len(track.parts) for _, track in self.scene.shown)
+        self._turns.repaint(self.lanes, is_large=row_count > MANY_ROWS)
         self._show_wanted()
 
-    def _repaint_owed(self) -> None:
-        """Repaints the lanes with news; of a very large run the tall ones every other time, and each in a turn of the
-        event loop of its own, so that the window answers in between."""
-        is_large = sum(len(track.token_times()) + len(track.parts) for _, track in self.scene.shown) > MANY_ROWS
-        self._turn = 1 - self._turn
-        due = [
-            lane
-            for place, lane in enumerate(self.lanes)
-            if lane in self._owed and not (is_large and lane.grows and place % 2 != self._turn)
-        ]
-        self._owed.difference_update(due)
-        self._due += [lane for lane in due if lane not in self._due]
-        while self._due and not is_large:
-            self._due.pop(0).show_news()
-        self._repaint_next()
-
-    def _repaint_next(self) -> None:
-        self._next.begin()
-        if self._due:
-            self._due.pop(0).show_news()
-        if self._due:
-            self._next.note()
-
     def _paint_in_turns(self) -> None:
-        """Lanes that show another run, or more time, are painted one after another while it goes on: all at once would
-        hold the window up."""
-        self._unpainted = self.stack.in_sight() if self.scene.is_running else []
-        for lane in self.lanes:
-            lane.setUpdatesEnabled(lane not in self._unpainted)
-        if self._unpainted:
-            self._painting.note()
-
-    def _paint_next(self) -> None:
-        self._painting.begin()
-        if self._unpainted:
-            self._unpainted.pop(0).setUpdatesEnabled(True)
-        if self._unpainted:
-            self._painting.note()
+        if self.scene.is_running:
+            self._turns.paint_anew(self.stack.in_sight())
+        else:
+            self._turns.end()
 
     def _rebuild(self, *_: object) -> None:
         before = {(track.run.run_id, track.role): track for _, track in self.scene.shown}
@@ -424,8 +385,7 @@ class TimelineView(QWidget):
         self._take_scale()
 
     def _repaint_lanes(self, *_: object) -> None:
-        self._owed.clear()
-        self._due.clear()
+        self._turns.forget()
         for lane in self.lanes:
             lane.forget_words()
         self._show_wanted()

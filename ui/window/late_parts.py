@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ui.status.status_bar import StatusBar
     from ui.style.theme import ThemeHolder
     from ui.style.ui_scale import UiScale
-    from ui.timeline.linking import Linking
+    from ui.timeline.link.linking import Linking
     from ui.timeline.timeline_view import TimelineView
     from ui.traces.trace_pages import TracePages
     from ui.welcome.tour import Tour
@@ -274,7 +274,7 @@ class LateParts(QMainWindow):
     @cached_property
     def linking(self) -> Linking:
         """Shares the timeline's pointer and zoom with other windows."""
-        from ui.timeline.linking import Linking
+        from ui.timeline.link.linking import Linking
 
         return Linking(self.timeline, self.actions_by_name["link"], self.messages.post)
 

@@ -10,7 +10,7 @@ from PySide6.QtGui import QAction
 from ui.timeline.timeline_view import TimelineView
 
 if TYPE_CHECKING:
-    from ui.timeline.window_link import WindowLink
+    from ui.timeline.link.window_link import WindowLink
 
 
 class Linking:
@@ -28,7 +28,7 @@ class Linking:
         if self.link is not None:
             self.close()
         else:
-            from ui.timeline.window_link import WindowLink
+            from ui.timeline.link.window_link import WindowLink
 
             self.link = WindowLink(self._timeline)
             self._post("Pointer and zoom of the timeline are shared with your other windows that are linked.", "info")

@@ -1,0 +1,1 @@
+"""Windows whose pointers follow one another."""
