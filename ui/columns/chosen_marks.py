@@ -6,7 +6,7 @@ import numpy as np
 
 from evprof.view.token_places import round_of_span
 from ui.columns.answer import AnswerFlow, TokenMark
-from ui.state.selection import Chosen, RoundRef, TimeRange, TokenRef
+from ui.state.chosen import Chosen, RoundRef, TimeRange, TokenRef
 
 
 def marks_of(flow: AnswerFlow | None, chosen: Chosen | None) -> list[int]:
