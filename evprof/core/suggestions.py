@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 _LEAST_ALIKE = 0.6
@@ -15,6 +14,8 @@ def nearest(word: object, known: Iterable[object]) -> str | None:
     asked = str(word)
     if len(asked) > _LONGEST:
         return None
+    import difflib  # only for who errs
+
     by_small = {name.casefold(): name for name in map(str, known) if len(name) <= _LONGEST}
     found = difflib.get_close_matches(asked.casefold(), by_small, n=1, cutoff=_LEAST_ALIKE)
     if found:

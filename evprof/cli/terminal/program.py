@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -59,4 +58,6 @@ def leave_to_window_program() -> None:
         stream.flush()
     if sys.platform != "win32":
         os.execv(argv[0], argv)
+    import subprocess  # only where there are two programs
+
     raise SystemExit(subprocess.call(argv))
