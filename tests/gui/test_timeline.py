@@ -404,7 +404,7 @@ def test_only_lanes_with_news_are_repainted(
     view.controller.pull()
     clock.ns = 151 * MS
     view.controller.pull()
-    wait_until(lambda: not view._turns._due)
+    wait_until(lambda: not view.turns.is_busy)
     QApplication.processEvents()
     painted: list[str] = []
     for lane in view.lanes:
@@ -426,7 +426,7 @@ def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
     recording.extend("tokens", rows)
     clock.ns = 150 * MS
     view.controller.pull()
-    wait_until(lambda: not view._turns._due)
+    wait_until(lambda: not view.turns.is_busy)
     QApplication.processEvents()
     painted: list[str] = []
     for lane in view.lanes:
@@ -436,11 +436,11 @@ def test_lanes_of_a_large_run_take_turns_and_none_is_forgotten(
     recording.append(MemoryRecord(1, 151 * MS, 500, -1))
     view.controller.pull()
     assert len(painted) <= 1  # the others each in a turn of the event loop of their own
-    wait_until(lambda: not view._turns._due)
+    wait_until(lambda: not view.turns.is_busy)
     first = {name for name in painted if name != "StageLane"}
     assert len(first) in (1, 2)
     view.controller.pull()
-    wait_until(lambda: not view._turns._due)
+    wait_until(lambda: not view.turns.is_busy)
     assert {name for name in painted if name != "StageLane"} == {"LatencyLane", "KvLane", "MemoryLane"}
 
 

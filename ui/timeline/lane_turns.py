@@ -28,6 +28,11 @@ class LaneTurns(QObject):
         """Whether lanes wait for their turn at a picture yet to come."""
         return bool(self._owed)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether lanes are yet to be painted."""
+        return bool(self._due)
+
     def owe(self, lanes: Iterable[Lane]) -> None:
         """These have news."""
         self._owed.update(lanes)

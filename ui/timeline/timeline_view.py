@@ -91,7 +91,7 @@ class TimelineView(QWidget):
         self.history = ViewHistory(selection, self)
         self._held = HeldKeys(self._zoom_middle, self.pan, self)
         self._changed: set[int] = set()
-        self._turns = LaneTurns(self)
+        self.turns = LaneTurns(self)
         self._marked_rows = False
         self._moves_to_chosen = True
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -243,7 +243,7 @@ class TimelineView(QWidget):
             for lane in self.lanes:
                 lane.forget_words()
         self._changed.clear()
-        if not news and not self._turns.has_owed and not (was_running and self.scene.is_running):
+        if not news and not self.turns.has_owed and not (was_running and self.scene.is_running):
             return
         self.scene.clock_ns = self._clock()
         self.minimap.show_news()
@@ -255,20 +255,20 @@ class TimelineView(QWidget):
             self._repaint_lanes()
             self._paint_in_turns()
             return
-        self._turns.owe(
+        self.turns.owe(
             lane
             for lane in self.lanes
             if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane | OverlapLane) and lane.is_growing)
         )
         row_count = sum(len(track.token_times()) + len(track.parts) for _, track in self.scene.shown)
-        self._turns.repaint(self.lanes, is_large=row_count > MANY_ROWS)
+        self.turns.repaint(self.lanes, is_large=row_count > MANY_ROWS)
         self._show_wanted()
 
     def _paint_in_turns(self) -> None:
         if self.scene.is_running:
-            self._turns.paint_anew(self.stack.in_sight())
+            self.turns.paint_anew(self.stack.in_sight())
         else:
-            self._turns.end()
+            self.turns.end()
 
     def _rebuild(self, *_: object) -> None:
         before = {(track.run.run_id, track.role): track for _, track in self.scene.shown}
@@ -385,7 +385,7 @@ class TimelineView(QWidget):
         self._take_scale()
 
     def _repaint_lanes(self, *_: object) -> None:
-        self._turns.forget()
+        self.turns.forget()
         for lane in self.lanes:
             lane.forget_words()
         self._show_wanted()

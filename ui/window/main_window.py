@@ -348,9 +348,10 @@ class MainWindow(LateParts):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is being read any more."""
+        """Whether nothing is being read any more, and all of it is shown."""
         return (
             self.session.is_idle
+            and not (self._soon.isActive() or self._figures_soon.isActive() or self.timeline.turns.is_busy)
             and not self.welcome.is_busy
             and self.pair.is_idle
             and not (self.is_made("opener") and self.opener.is_busy)

@@ -53,11 +53,11 @@ def leave_to_window_program() -> None:
     same arguments, and this does not return."""
     if not is_without_qt():
         return
+    import subprocess  # only where there are two programs
+
     argv = [str(bundled_program(WINDOW)), *sys.argv[1:]]
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     if sys.platform != "win32":
         os.execv(argv[0], argv)
-    import subprocess  # only where there are two programs
-
     raise SystemExit(subprocess.call(argv))
