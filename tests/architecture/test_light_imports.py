@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from apart import run_apart
+
 ROOT = Path(__file__).resolve().parents[2]
 
 HEAVY = (
@@ -92,17 +94,7 @@ def test_a_window_without_runs_loads_nothing_that_compares_them() -> None:
         "from ui.style.theme import ThemeHolder\nfrom ui.window.main_window import MainWindow\n"
         "window = MainWindow(ThemeHolder())\nprint('evprof.metrics.comparison.document' in sys.modules)"
     )
-    environment = os.environ | {"QT_QPA_PLATFORM": "offscreen"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        timeout=300,
-        env=environment,
-    )
-    assert done.stdout.strip() == "False"
+    assert run_apart(code, QT_QPA_PLATFORM="offscreen") == "False"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["models"]])
@@ -257,12 +249,6 @@ def test_the_window_waits_for_no_other_command(words: list[str]) -> None:
     } == set()
 
 
-def _run_apart(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=300
-    ).stdout.strip()
-
-
 def test_numpy_is_imported_when_it_is_first_used() -> None:
     code = (
         "import sys\nfrom ui.style.late_numpy import load_numpy, put_off_numpy\nput_off_numpy()\n"
@@ -271,7 +257,7 @@ def test_numpy_is_imported_when_it_is_first_used() -> None:
         "print(numpy is not held, numpy.ndarray is held.ndarray, numpy.__file__ == held.__file__)\n"
         "load_numpy()\nimport numpy.linalg\nprint(np.linalg is numpy.linalg)"
     )
-    assert _run_apart(code).split("\n") == ["False", "3 True", "True True True", "True"]
+    assert run_apart(code).split("\n") == ["False", "3 True", "True True True", "True"]
 
 
 def test_two_threads_may_use_numpy_first() -> None:
@@ -282,7 +268,7 @@ def test_two_threads_may_use_numpy_first() -> None:
         "threads = [threading.Thread(target=add) for _ in range(8)]\n"
         "[thread.start() for thread in threads]\n[thread.join() for thread in threads]\nprint(sums)"
     )
-    assert _run_apart(code) == str([10] * 8)
+    assert run_apart(code) == str([10] * 8)
 
 
 def test_numpy_that_is_imported_already_stays() -> None:
@@ -290,4 +276,4 @@ def test_numpy_that_is_imported_already_stays() -> None:
         "import sys, numpy\nfrom ui.style.late_numpy import put_off_numpy\nput_off_numpy()\n"
         "print(sys.modules['numpy'] is numpy)"
     )
-    assert _run_apart(code) == "True"
+    assert run_apart(code) == "True"

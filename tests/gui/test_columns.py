@@ -23,7 +23,6 @@ from evprof.view.columns import ShownModel, columns_of
 from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import StageStrip
-from ui.columns.text_blocks import TextBlocks
 from ui.players.frame_strip import best_grid
 from ui.run_facts.run_text import stage_now
 from ui.state.run_controller import RunController
@@ -251,16 +250,9 @@ def test_a_run_fills_the_column_while_it_goes_on(
 
 
 def test_the_text_of_a_run_that_begins_is_laid_out_once(
-    pair: ModelPair, runs: dict[int, RunLog], monkeypatch: pytest.MonkeyPatch
+    pair: ModelPair, runs: dict[int, RunLog], laid_out: list[int]
 ) -> None:
     pair.show_columns(None, None)
-    laid_out: list[int] = []
-    real = TextBlocks._laid_out
-
-    def counted(self: TextBlocks, start: int, stop: int, *, is_cut: bool) -> object:
-        laid_out.append(stop - start)
-        return real(self, start, stop, is_cut=is_cut)
-
-    monkeypatch.setattr(TextBlocks, "_laid_out", counted)
+    laid_out.clear()
     pair.show_columns(*columns_of(runs, (1, 2)))
     assert sum(laid_out) == len(pair.left.text.shown_text) + len(pair.right.text.shown_text)

@@ -91,19 +91,11 @@ def shown_text(run: RunLog, role: str, selection: Selection, themes: ThemeHolder
 
 
 def test_five_thousand_tokens_grow_in_small_steps(
-    themes: ThemeHolder, selection: Selection, monkeypatch: pytest.MonkeyPatch
+    themes: ThemeHolder, selection: Selection, laid_out: list[int]
 ) -> None:
     run = long_run(5000)
     view = shown_text(run, "target", selection, themes)
     assert view.plain_text().count("token") == 5000
-    laid_out: list[int] = []
-    real = TextBlocks._laid_out
-
-    def counted(self: TextBlocks, start: int, stop: int, *, is_cut: bool) -> object:
-        laid_out.append(stop - start)
-        return real(self, start, stop, is_cut=is_cut)
-
-    monkeypatch.setattr(TextBlocks, "_laid_out", counted)
     for place in range(5000, 5100):
         run.absorb(TokenRecord(1, "target", place, 1, "target", -1, place * 5_000_000, " more"))
         laid_out.clear()
