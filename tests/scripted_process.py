@@ -2,11 +2,13 @@
 
 WORDS: `script:SPEED` plays a script; `rate:RECORDS_PER_S:SECONDS` makes records; `deaf:…` does so and never answers
 Stop; `hang:MODE` plays a script, but hangs in that mode; `lost` loses its GPU in
-its first run; `die` ends at once with exit code 3. Any other words are an engine that cannot be made.
+its first run; `wait:PATH` waits in the middle of its third request to be killed, once for each PATH, which then holds
+the number of its process; `die` ends at once with exit code 3. Any other words are an engine that cannot be made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -15,8 +17,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # this checkout's evprof, installed or not
 
 from evprof.core.errors import GPU_LOST, EngineLost
-from evprof.core.messages import RunStarted
+from evprof.core.messages import Message, RunStarted
 from evprof.core.protocols import Engine, Sink, StopFlag
+from evprof.core.records import Record, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.run.benches.synthetic_engine import SyntheticEngine
@@ -51,6 +54,41 @@ class HangingEngine(ScriptedEngine):
         super().run(request, sink, stop)
 
 
+class WaitingEngine(ScriptedEngine):
+    """Waits in the middle of its third request, unless another process has waited."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(speed=200.0)
+        self._path = path
+        self._requests = 0
+
+    def run(self, request: RunRequest, sink: Sink, stop: StopFlag) -> None:
+        """Plays its script."""
+        self._requests += 1
+        super().run(request, WaitingSink(sink, self._path) if self._requests == 3 else sink, stop)
+
+
+class WaitingSink:
+    """Takes all up to the first token, and then may wait for ever; the file at `path` says which process does."""
+
+    def __init__(self, sink: Sink, path: Path) -> None:
+        self._sink = sink
+        self._path = path
+
+    def post(self, message: Message) -> None:
+        """Hands it on."""
+        self._sink.post(message)
+
+    def append(self, record: Record) -> None:
+        """Hands it on."""
+        self._sink.append(record)
+        if isinstance(record, TokenRecord):
+            with contextlib.suppress(FileExistsError), self._path.open("x", encoding="utf-8") as file:
+                file.write(str(os.getpid()))
+                file.flush()
+                threading.Event().wait()
+
+
 class LosingEngine(ScriptedEngine):
     """Loses its GPU in its first run."""
 
@@ -67,6 +105,8 @@ def engine_of(words: str) -> Engine:
     kind, _, rest = words.partition(":")
     if kind == "hang":
         return HangingEngine(rest)
+    if kind == "wait":
+        return WaitingEngine(Path(rest))
     match kind, [float(number) for number in rest.split(":") if number]:
         case "rate" | "deaf", [records_per_s, seconds]:
             return (DeafEngine if kind == "deaf" else SyntheticEngine)(records_per_s, seconds)

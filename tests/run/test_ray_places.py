@@ -163,6 +163,11 @@ def processes_named(word: str) -> list[psutil.Process]:
     return found
 
 
+def owner_of(engine: psutil.Process) -> psutil.Process:
+    """The actor that an engine process ends with."""
+    return next(parent for parent in engine.parents() if ACTOR in " ".join(parent.cmdline()))
+
+
 def once(count: int, act: Callable[[], None]) -> Callable[[int], None]:
     """Acts when so many rows have ended, once."""
     done: list[bool] = []
@@ -194,22 +199,25 @@ def test_two_places_leave_the_rows_of_one_process(cluster, tmp_path):
     assert all(len(engines) == 1 for engines in turns.values()), "pairs are of one engine process"
 
 
-@pytest.mark.parametrize("victim", ["scripted_process.py", ACTOR])
+@pytest.mark.parametrize("victim", ["engine", "actor"])
 def test_a_row_whose_worker_is_killed_is_measured_elsewhere(cluster, tmp_path, victim):
     """kill -9 in the middle of a row, of the engine or of the actor that owns it: no row is lost, and none is twice."""
-    plan, path = plan_of(count=2), tmp_path / "killed.evprof"
+    plan, path, waits = plan_of(count=2), tmp_path / "killed.evprof", tmp_path / "waits"
     killed: list[int] = []
 
-    def kill() -> None:
-        process = processes_named(victim)[0]
-        killed.append(process.pid)
-        process.send_signal(signal.SIGKILL)
+    def kill(_: int) -> None:
+        told = waits.read_text("utf-8") if waits.exists() and not killed else ""
+        if told:
+            engine = psutil.Process(int(told))
+            process = engine if victim == "engine" else owner_of(engine)
+            killed.append(process.pid)
+            process.kill()
 
-    watcher = Watching(on_look=once(3, kill))
-    end = drive(cluster, plan, path, watcher, "script:100")
+    watcher = Watching(on_look=kill)
+    end = drive(cluster, plan, path, watcher, f"wait:{waits}")
     assert killed
     assert (end.measured, end.failed) == (len(plan.rows), 0)
-    assert watcher.lost
+    assert len(watcher.lost) == 1
     assert all("is measured again" in said for said in watcher.said)
     drive(None, plan, tmp_path / "alone.evprof", Watching())
     assert rows_of(path) == rows_of(tmp_path / "alone.evprof")
