@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from apart import run_apart
+from ui.style.late_patterns import LONG, putting_off_patterns
 
 _CLASSES = """
 import dataclasses
 from ui.style.late_methods import put_off_methods
+from ui.style.late_patterns import LONG, putting_off_patterns
 if {is_late}:
     put_off_methods()
     put_off_methods()
@@ -107,3 +110,41 @@ def test_damaged_code_is_made_anew(tmp_path: Path) -> None:
 def test_nothing_is_kept_where_python_is_to_write_no_code(tmp_path: Path) -> None:
     run_apart(_START, PYTHONPYCACHEPREFIX=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
     assert list(tmp_path.rglob("*")) == []
+
+
+def test_long_patterns_are_compiled_when_they_are_used_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compile_now, compiled = re.compile, []
+
+    def tell(pattern: str, flags: int = 0) -> re.Pattern[str]:
+        compiled.append(pattern)
+        return compile_now(pattern, flags)
+
+    monkeypatch.setattr(re, "compile", tell)
+    long = "(a | b)* # " + "x" * LONG
+    with putting_off_patterns():
+        late, short = re.compile(long, re.VERBOSE), re.compile("c")
+        split = late.split
+    assert re.compile is tell
+    assert compiled == ["c"]
+    assert short.findall("cc") == ["c", "c"]
+    plain = compile_now(long, re.VERBOSE)
+    assert [late.fullmatch(text) is None for text in ("abba", "abc")] == [False, True]
+    assert split("xaby", maxsplit=1) == plain.split("xaby", maxsplit=1)
+    assert compiled == ["c", long]
+
+
+_IMPORTS = """
+import builtins, re
+imports, compile_now, lengths = builtins.__import__, re.compile, []
+def tell(pattern, flags=0):
+    lengths.append(len(pattern))
+    return compile_now(pattern, flags)
+re.compile = tell
+from ui.style.source_reading import spare_sources
+spare_sources()
+print(builtins.__import__ is imports, max(lengths) < 2000)
+"""
+
+
+def test_pyside_s_core_is_loaded_without_its_long_patterns_and_leaves_imports_to_python() -> None:
+    assert run_apart(_IMPORTS) == "True True"

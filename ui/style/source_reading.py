@@ -1,23 +1,21 @@
-"""Spares the window's start the reading of its own sources.
+"""Spares the window's start PySide's look at everything that is imported.
 
-From its first import on, PySide6 reads the whole source of every module that is imported, of libraries too, to see
-whether it uses Qt: only such modules may switch on `__feature__` (other names for Qt's methods). Nothing here does.
+From its first import on PySide6 steps into every import statement, of libraries too, and reads the whole source of what
+is imported, to see whether `__feature__` (other names for Qt's methods) may be switched on there. Nothing here does.
 """
 
 from __future__ import annotations
 
+import builtins
 import importlib
 
 from ui.style.kept_code import keeping_code
+from ui.style.late_patterns import putting_off_patterns
 
 
 def spare_sources() -> None:
-    """Called before the window's modules are imported: loads Qt's core, and has all of them taken for users of Qt."""
-    with keeping_code():
+    """Called before the window's modules are imported: loads Qt's core, and gives imports back to Python."""
+    imports = builtins.__import__
+    with keeping_code(), putting_off_patterns():
         importlib.import_module("PySide6.QtCore")
-    try:
-        features = importlib.import_module("shibokensupport.feature")
-    except ImportError:
-        return
-    if hasattr(features, "_mod_uses_pyside"):
-        vars(features)["_mod_uses_pyside"] = lambda _module: True
+    builtins.__import__ = imports

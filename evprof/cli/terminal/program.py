@@ -36,14 +36,16 @@ def loading_window() -> Iterator[None]:
     """
     from ui.style.late_methods import put_off_methods
     from ui.style.late_numpy import put_off_numpy
+    from ui.style.quick_enums import quick_enums
     from ui.style.source_reading import spare_sources
 
     gc.disable()
-    spare_sources()
     put_off_numpy()
     put_off_methods()
     try:
-        yield
+        with quick_enums():
+            spare_sources()
+            yield
     finally:
         gc.enable()
 
