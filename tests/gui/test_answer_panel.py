@@ -110,22 +110,22 @@ def test_answers_that_an_imported_file_does_not_tell_part_nowhere(
 
 
 def test_it_follows_an_answer_that_goes_on(
-    panel: AnswerPanel, selection: Selection, controller: RunController, recording: RecordLog
+    panel: AnswerPanel,
+    selection: Selection,
+    controller: RunController,
+    recording: RecordLog,
+    wait_until: Callable[..., Any],
 ) -> None:
+    def is_said(second: str) -> bool:
+        controller.pull()
+        told = f"They part after 3 words: A goes on with “stops.” at 50.0 ms, B with “{second}” at 150 ms."
+        return panel.said.text() == told
+
     selection.set_runs(A, B)
     say(recording, B, ["ves", " on"], 30, start=4)
-    QTest.qWait(260)
-    controller.pull()
-    assert (
-        panel.said.text() == "They part after 3 words: A goes on with “stops.” at 50.0 ms, B with “drives” at 150 ms."
-    )
+    wait_until(lambda: is_said("drives"))
     recording.post(RunEnded(B, FINISHED))
-    QTest.qWait(260)
-    controller.pull()
-    assert (
-        panel.said.text()
-        == "They part after 3 words: A goes on with “stops.” at 50.0 ms, B with “drives on” at 150 ms."
-    )
+    wait_until(lambda: is_said("drives on"))
 
 
 def test_an_answer_that_ends_early_parts_where_it_ends(

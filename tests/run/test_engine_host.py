@@ -212,7 +212,7 @@ def test_an_attached_recording_begins_with_the_state_of_the_engine(start_host, r
 
 
 def test_a_run_book_over_a_live_run_sees_it_grow(start_host, request_for, wait_until):
-    host, recording = start_host("script:3")
+    host, recording = start_host("script:1")
     host.submit(request_for(mode="draft"))
     book, counts = RunBook(recording), set()
     while host.is_busy:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import random
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -104,6 +106,7 @@ class Listening:
     """A watcher that keeps what it hears; `on_end` is called after each row with how many there were."""
 
     on_end: Callable[[int], None] = lambda _: None
+    on_stop: Callable[[], None] = lambda: None
     ended: list[tuple[SuiteRow, int]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     skipped: int = 0
@@ -125,7 +128,8 @@ class Listening:
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
 
-    def stopping(self) -> None: ...
+    def stopping(self) -> None:
+        self.on_stop()
 
 
 def drive(
@@ -310,15 +314,15 @@ def test_stopped_anywhere_and_resumed_is_the_same(tmp_path: Path, order: str) ->
 def test_ctrl_c_during_a_row_stops_after_it(tmp_path: Path) -> None:
     plan = plan_of(grid={"settings": {"mode": "draft"}}, repeat=6)
 
+    heard = threading.Event()
+
     def fails(request: RunRequest, role: str) -> str | None:
         if request.first_repeat == 1:
-            import _thread
-
             _thread.interrupt_main()
-            time.sleep(0.2)
+            assert heard.wait(60)
         return None
 
-    end = drive(plan, tmp_path / "s.evprof", InstantEngine(fails))
+    end = drive(plan, tmp_path / "s.evprof", InstantEngine(fails), watcher=Listening(on_stop=heard.set))
     assert end.is_stopped
     statuses = [info.status for info in infos_of(tmp_path / "s.evprof") if not info.warmup]
     assert statuses == [FINISHED, FINISHED, CANCELLED]
@@ -327,13 +331,14 @@ def test_ctrl_c_during_a_row_stops_after_it(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
+import threading
 from pathlib import Path
 sys.path.insert(0, {folder!r})
 from test_suite_driver import InstantEngine, Listening, drive, plan_of
 def said(count):
     print(count, flush=True)
 plan = plan_of(order={order!r}, repeat=4)
-drive(plan, Path({path!r}), InstantEngine(pause_s=0.01), Listening(said))
+drive(plan, Path({path!r}), InstantEngine(pause_s=0.02), Listening(said))
 """
 
 
@@ -343,7 +348,7 @@ def test_killed_at_any_row_and_resumed_is_the_same(tmp_path: Path, order: str) -
     script = KILLED.format(folder=str(Path(__file__).parent), order=order, path=str(path))
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        count = random.randint(1, len(plan.rows) - 5)
+        count = random.randint(1, len(plan.rows) // 2)  # the child must not end before it is killed
         for _ in range(count):
             assert child.stdout.readline()
         time.sleep(random.uniform(0, 0.02))
