@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -181,3 +182,18 @@ def test_a_word_is_read_though_others_forget_it_at_once(session: Path, monkeypat
     monkeypatch.setattr(runs_module, "MOST_FACTS", 0)
     texts = [found.stored.text("cell", place) for place in range(len(found.stored))]
     assert texts == [run.info.cell for run in found.runs.values()]
+
+
+def test_a_session_that_nobody_holds_any_more_has_let_go_of_its_file(session: Path) -> None:
+    found = open_session(session)
+    assert found.stored is not None
+    assert found.stored[1].info.run_id == 1
+    store = found.stored.store
+    store.whole_info(1)
+    assert store._reading is not None
+    connection = store._reading.connection
+    assert connection.execute("SELECT count(*) FROM runs").fetchone() == (RUNS,)
+    del found, store
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -177,13 +178,15 @@ def _since(reading: RunReading, columns: StoredColumns, run_id: int) -> tuple[Li
 
 
 class SessionStore:
-    """The file behind stored runs. It stays open while nobody writes to it; any thread may ask."""
+    """The file behind stored runs. It stays open while nobody writes to it, and for as long as the store is there; any
+    thread may ask."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, tally: Tally, created_at: object) -> None:
         self._path = path
         self._created_at = created_at
         self._lock = threading.RLock()
         self._held = ExitStack()
+        weakref.finalize(self, self._held.close)
         self._reading: RunReading | None = None
         self._seen: object = None
         self.columns = read_columns(connection, tally, lambda numbers: dict(read_words(connection, numbers)))
