@@ -355,7 +355,7 @@ class MainWindow(LateParts):
             and not self.welcome.is_busy
             and self.pair.is_idle
             and not (self.is_made("opener") and self.opener.is_busy)
-            and not self.comparison.errand.is_busy
+            and not self.comparison.is_busy
             and not any(panel.is_busy for panel in self._following_panels)
             and not any(found.errand.is_busy for found in self.findChildren(AnswerComparison))
         )
