@@ -15,14 +15,16 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QMenu, QScrollArea
 
 from evprof.core.errors import UserError
+from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import TARGET
+from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
+from evprof.view.columns import ShownModel
 from scripted_process import engine_argv
 from ui.state.run_controller import Host
 from ui.style.screen_fit import fit_to_screen
@@ -539,3 +541,47 @@ def test_the_address_of_tensorboard_stays_until_it_is_dismissed(
     window.messages.post("Read and gone.", "info")
     QTest.qWait(50)
     assert window.messages.shown is None
+
+
+class _Busy:
+    """An engine that is at work for as long as it is asked."""
+
+    is_busy = True
+
+    def submit(self, request: RunRequest) -> None:
+        """Nobody asks for more."""
+
+    def stop(self) -> None:
+        """It goes on."""
+
+    def attach(self, recording: RecordLog) -> None:
+        """The test fills the recording."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+        self.is_busy = False
+
+
+def test_a_run_is_shown_although_every_look_finds_something_new(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    had_room: list[bool] = []
+    show = window.pair.show_columns
+
+    def noted(a: ShownModel | None, b: ShownModel | None) -> None:
+        had_room.append(not window.pair.right.strip.isHidden())
+        show(a, b)
+
+    monkeypatch.setattr(window.pair, "show_columns", noted)
+    window.controller.attach_host(_Busy())
+    recording = window.session.recording
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, TARGET, start_ns=0)))
+    for place in range(300):
+        recording.append(TokenRecord(1, TARGET, place, 5, ORIGIN_TARGET, -1, place * 1_000_000, " token"))
+        window.controller.pull()
+        QTest.qWait(5)
+        if window.pair.right.column is not None:
+            break
+    assert window.pair.right.column is not None
+    # In a picture before that: one of both would hold the window up.
+    assert had_room == [True]

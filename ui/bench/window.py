@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer, qVersion
+from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QThread, QTimer, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
@@ -313,6 +313,10 @@ def _crowd(application: QApplication, note: Note, spans: int) -> dict[str, Any]:
 
     window = _window()
     window.housekeeping.start()  # as in every window that has an engine
+    # Runs begin long after what they need was imported.
+    while not window.housekeeping.has_imported:
+        application.processEvents()
+        QThread.msleep(1)
     try:
         return measure_crowd(application, window, note, spans)
     finally:

@@ -146,7 +146,8 @@ class AnswerFlow:
         held: list[TokenMark] = []
         for index in range(start, len(self._emitted)):
             # A character spelled by several bytes is not torn apart by what was rejected between them.
-            held.extend(self._rejections(index))
+            if index in self._rounds_at:
+                held.extend(self._rejections(index))
             if group and not (_is_byte(self._emitted[index]) and _is_byte(self._emitted[group[-1]])):
                 yield self._mark(group)
                 group = []

@@ -55,6 +55,7 @@ class ModelPair(QWidget):
                 player.failed.connect(self.failed)
         self.link = ClockLink(selection, self.clock, self.left, self.right, self.scrubber)
         self._sample: Sample | None = None
+        self._is_alone = False
         grid = self._grid = QGridLayout(self)
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         grid.setHorizontalSpacing(2 * GRID)
@@ -100,8 +101,16 @@ class ModelPair(QWidget):
         self.link.show_windows()
         self.sample_shown.emit()
 
+    def make_room(self) -> bool:
+        """Gives a run's frames and text the room that inputs alone have; False where they have it already."""
+        if not self._is_alone:
+            return False
+        self._give_room(is_alone=False)
+        return True
+
     def _give_room(self, *, is_alone: bool) -> None:
         """Before a run there is nothing but the inputs to look at: they get what frames and text will take."""
+        self._is_alone = is_alone
         for column in (self.left, self.right):
             column.set_alone(is_alone)
         self._grid.setRowStretch(1, 4 if is_alone else 0)

@@ -70,19 +70,20 @@ class PaintedText(QAbstractScrollArea):
     def _formats(self, start: int, stop: int) -> list[QTextLayout.FormatRange]:
         if self._flow is None:
             return []
-        theme = self._themes.theme
+        theme, marks = self._themes.theme, self._flow.marks
         found = []
-        for index in range(max(0, bisect_right(self._starts, start) - 1), len(self._starts)):
-            begin = self._starts[index]
-            if begin >= stop:
-                break
-            mark = self._flow.marks[index]
-            color = self._color(mark, theme)
-            length = min(begin + len(self._texts[index]), stop) - max(begin, start)
-            if color is None or length <= 0:
+        first, last = max(0, bisect_right(self._starts, start) - 1), bisect_left(self._starts, stop)
+        for index in range(first, last):
+            # Asked first: of most answers nearly every token is plain.
+            color = self._color(marks[index], theme)
+            if color is None:
+                continue
+            begin = max(self._starts[index], start)
+            length = min(self._starts[index] + len(self._texts[index]), stop) - begin
+            if length <= 0:
                 continue
             entry = QTextLayout.FormatRange()
-            entry.start = max(begin, start) - start
+            entry.start = begin - start
             entry.length = length
             style = QTextCharFormat()
             style.setForeground(color)

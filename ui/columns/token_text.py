@@ -24,7 +24,7 @@ from ui.widgets.pace import Pace
 MANY_TOKENS = 200
 """Of a longer answer so many tokens are laid out at a time, and the window is free for a moment in between."""
 
-_PAUSE_MS = 1
+_PAUSE_MS = 6
 
 
 class TokenText(PaintedText):

@@ -17,6 +17,7 @@ from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of,
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel
+from ui.run_facts.pieces import Pieces, finished
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.comparability import Comparability
@@ -66,7 +67,14 @@ def compare(
     Every line is there from the start: what is not measured yet is a dash. Scores have none whose rule is not for the
     questions.
     """
-    values = _values(a, b, basis, cells)
+    return finished(compared_in_pieces(a, b, basis, cells))
+
+
+def compared_in_pieces(
+    a: ShownModel | None, b: ShownModel | None, basis: str = END_TO_END, cells: Cells = NO_CELLS
+) -> Pieces[list[FigureRow]]:
+    """The same, a figure at a time."""
+    values = yield from _values(a, b, basis, cells)
     rows: list[FigureRow] = []
     for metric in _listed(basis, a, b):
         figure = figure_of(metric)
@@ -133,20 +141,26 @@ _Value = tuple[tuple[float | None, float | None], float | None, Sequence[float] 
 _NO_VALUE: _Value = ((None, None), None, None)
 
 
-def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells) -> dict[str, _Value]:
-    from evprof.metrics.comparison.document import comparison_rows
+def _values(a: ShownModel | None, b: ShownModel | None, basis: str, cells: Cells) -> Pieces[dict[str, _Value]]:
+    from evprof.metrics.comparison.document import rows_one_by_one
     from evprof.metrics.comparison.figures import on_basis
 
+    pieces = _pieces(a, b)
+    found: dict[str, _Value] = {}
     if a is not None and b is not None and a.run is not b.run:
-        found = {metric: _means(figure, a, b, cells) for metric, figure in _pieces(a, b)}
-        listed = _sides(a, b, cells)
-        return found | {
-            row.metric: ((row.values[0], row.values[1]), row.ratio[1], row.ci95[1] if row.ci95 else None)
-            for row in comparison_rows(listed, 0, basis, spread_for(listed[0].runs[0]))
-            if row.metric in _PAIRED or row.metric in found
-        }
+        found = {metric: _means(figure, a, b, cells) for metric, figure in pieces}
+        wanted, listed = {*_PAIRED, *found}, _sides(a, b, cells)
+        for row in rows_one_by_one(listed, 0, basis, spread_for(listed[0].runs[0])):
+            if row is not None and row.metric in wanted:
+                interval = row.ci95[1] if row.ci95 else None
+                found[row.metric] = (row.values[0], row.values[1]), row.ratio[1], interval
+            yield
+        return found
     own = [(metric, _own(metric, basis)) for metric in _PAIRED if metric in on_basis(basis)]
-    return {metric: _means(figure, a, b, cells) for metric, figure in (*own, *_pieces(a, b))}
+    for metric, figure in (*own, *pieces):
+        found[metric] = _means(figure, a, b, cells)
+        yield
+    return found
 
 
 def _sides(a: ShownModel, b: ShownModel, cells: Cells) -> tuple[Configuration, Configuration]:

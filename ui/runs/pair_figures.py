@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts import figures
+from ui.run_facts.pieces import Pieces, finished
 from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
@@ -18,6 +19,7 @@ from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
+from ui.widgets.piecework import Piecework
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.comparability import Comparability
@@ -48,9 +50,11 @@ class ComparisonPanel(QWidget):
         self._pair: tuple[ShownModel | None, ShownModel | None] = (None, None)
         self._cells: figures.Cells = figures.NO_CELLS
         self._versions: tuple[int, ...] = ()
-        self._later = Pace(INTERVAL_MS, self._fill, self)
+        self._later = Pace(INTERVAL_MS, self._follow, self)
         self.errand = NewestErrand("evprof-comparison", self)
-        self.errand.done.connect(self._show)
+        self._work = Piecework(self)
+        for answering in (self.errand, self._work):
+            answering.done.connect(self._show)
         self.basis = WordSwitch([(basis, figures.BASIS_NAMES[basis]) for basis in figures.BASES])
         self.basis.setToolTip("What the totals and the time to the first token count")
         self.basis.chosen.connect(self._take_basis)
@@ -90,6 +94,7 @@ class ComparisonPanel(QWidget):
             self.refresh()
             return
         self._pair, self._cells = (a, b), cells
+        self._forget_work()
         self.table.reset_widths()
         # Files of other programs seldom hold a total on every basis; what somebody chose stays.
         self.basis.hold(self._asked_basis or figures.basis_for(a, b))
@@ -117,6 +122,23 @@ class ComparisonPanel(QWidget):
     def _are_over(self) -> bool:
         return all(column.run.info.is_over for column in self._pair if column)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether figures are still being worked out."""
+        return self.errand.is_busy or self._work.is_busy
+
+    def _follow(self) -> None:
+        """Works out the figures anew, unless those before are not there yet."""
+        if self._work.is_busy:
+            self._later.begin()
+            self._later.note()
+        else:
+            self._fill()
+
+    def _forget_work(self) -> None:
+        self.errand.forget()
+        self._work.forget()
+
     def _ask_baseline(self) -> None:
         self.baseline_asked.emit(self.against.mapToGlobal(self.against.rect().bottomLeft()))
 
@@ -132,19 +154,21 @@ class ComparisonPanel(QWidget):
         self.table.setVisible(has_figures)
         self._empty.setVisible(a is None and b is None)
         say(self.left_out, excuse)
+        self._forget_work()
         if not has_figures:
-            self.errand.forget()
             for label in (self.cells, self.settings, self.differences, self.generation, self.match):
                 say(label, "")
             for folded in (self.why, self.many_settings):
                 folded.say("")
-        elif sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
+            return
+        pieces = _answer(a, b, self._cells, self.basis.key)
+        if sum(len(cell.runs) for cell in self._cells if cell is not None) > MANY_RUNS:
             say(self.cells, "Working out the means …")
-            pair, basis, cells = self._pair, self.basis.key, self._cells
-            self.errand.ask(lambda: _answer(*pair, cells, basis))
+            self.errand.ask(lambda: finished(pieces))
+        elif self._are_over:
+            self._show(finished(pieces))
         else:
-            self.errand.forget()
-            self._show(_answer(a, b, self._cells, self.basis.key))
+            self._work.begin(pieces)
 
     def _show(self, answer: object) -> None:
         from evprof.metrics.configurations.settings_text import difference_sentence
@@ -186,10 +210,14 @@ class _Answer(NamedTuple):
     match: str
 
 
-def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> _Answer:
-    rows = figures.compare(a, b, basis, cells)
+def _answer(a: ShownModel | None, b: ShownModel | None, cells: figures.Cells, basis: str) -> Pieces[_Answer]:
+    rows = yield from figures.compared_in_pieces(a, b, basis, cells)
+    yield
     shown = a, b, cells
-    generation, match = figures.generation_sentence(*shown), figures.match_sentence(*shown)
+    generation = figures.generation_sentence(*shown)
+    yield
+    match = figures.match_sentence(*shown)
+    yield
     return _Answer(*shown, rows, figures.comparability_of(*shown), generation, match)
 
 

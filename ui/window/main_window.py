@@ -170,7 +170,7 @@ class MainWindow(LateParts):
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
-        self._soon = Pace(SOON_MS, self._show_pair, self, answers=True)
+        self._soon = Pace(SOON_MS, self._show_next, self, answers=True)
         self._figures_soon = Pace(SOON_MS, self._show_figures, self, answers=True)
         self.selection.runs_changed.connect(self._show_pair_soon)
         self.session.opened.connect(self._show_recording)
@@ -212,6 +212,15 @@ class MainWindow(LateParts):
         would hold the window up."""
         runs = [self.controller.run(run_id) for run_id in self.selection.runs]
         if self.controller.is_busy and any(run is not None and not run.info.is_over for run in runs):
+            if not self._soon.isActive():  # every look asks for it: they would put it off for ever
+                self._soon.begin()
+                self._soon.note()
+        else:
+            self._show_pair()
+
+    def _show_next(self) -> None:
+        """First the room for the pair, then, in a picture of its own, what stands in it."""
+        if self.pair.make_room():
             self._soon.begin()
             self._soon.note()
         else:
@@ -355,7 +364,7 @@ class MainWindow(LateParts):
             and not self.welcome.is_busy
             and self.pair.is_idle
             and not (self.is_made("opener") and self.opener.is_busy)
-            and not self.comparison.errand.is_busy
+            and not self.comparison.is_busy
             and not any(panel.is_busy for panel in self._following_panels)
             and not any(found.errand.is_busy for found in self.findChildren(AnswerComparison))
         )

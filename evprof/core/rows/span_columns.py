@@ -18,16 +18,22 @@ RUNNING, ENDED, SETTLED = 0, 1, 2
 _NONE = -1
 
 
+_FEWEST_ROWS = 64
+
+
 class IntTable:
-    """Equally long int64 columns that grow; views handed out stay valid."""
+    """Equally long int64 columns that grow; views handed out stay valid.
+
+    They outgrow their room one after another: to copy all of a long table at once would hold up who appends.
+    """
 
     def __init__(self, columns: int) -> None:
-        self._columns = columns
         self._length = 0
+        self._count = columns
 
     @cached_property
-    def _data(self) -> Ints:
-        return np.empty((self._columns, 64), dtype=np.int64)
+    def _data(self) -> list[Ints]:
+        return [np.empty(0, dtype=np.int64)] * self._count
 
     def __len__(self) -> int:
         return self._length
@@ -35,17 +41,25 @@ class IntTable:
     def append(self, columns: tuple[Ints, ...]) -> None:
         """Adds rows given as equally long columns."""
         needed = self._length + len(columns[0])
-        if needed > self._data.shape[1]:
-            grown = np.empty((self._data.shape[0], max(needed, 2 * self._data.shape[1])), dtype=np.int64)
-            grown[:, : self._length] = self._data[:, : self._length]
-            self._data = grown
         for place, values in enumerate(columns):
-            self._data[place, self._length : needed] = values
+            held = self._data[place]
+            if needed > len(held):
+                held = np.empty(self._room(place, needed), dtype=np.int64)
+                held[: self._length] = self._data[place][: self._length]
+                self._data[place] = held
+            held[self._length : needed] = values
         self._length = needed
+
+    def _room(self, place: int, needed: int) -> int:
+        """How many rows a column is made for: a table that is filled at once takes no more than it needs."""
+        first = round(_FEWEST_ROWS * 2 ** (place / self._count))
+        if not self._length:
+            return max(first, needed)
+        return first << (-(-needed // first) - 1).bit_length()
 
     def column(self, index: int) -> Ints:
         """One column, as a view."""
-        return self._data[index, : self._length]
+        return self._data[index][: self._length]
 
 
 class SpanRows(NamedTuple):

@@ -27,7 +27,7 @@ from evprof.metrics.comparison.differences import (
     token_match,
     token_match_of,
 )
-from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, ratio_of
+from evprof.metrics.comparison.rows import ComparisonRow, comparison_rows, ratio_of, rows_one_by_one
 from evprof.metrics.comparison.settings import ComparedSetting, setting_rows
 from evprof.metrics.configurations.gathering import (
     Configuration,
@@ -65,6 +65,7 @@ __all__ = [
     "is_comparable",
     "pair_document",
     "ratio_of",
+    "rows_one_by_one",
     "sample_key",
     "setting_rows",
     "token_match",

@@ -6,7 +6,7 @@ in pairs. Ratios and their intervals are `estimates`' own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,13 @@ def comparison_rows(
 
     `processes`: how much engine processes differ on the machine that measured, where that is known.
     """
+    return [row for row in rows_one_by_one(listed, baseline, basis, processes) if row is not None]
+
+
+def rows_one_by_one(
+    listed: Sequence[Configuration], baseline: int = 0, basis: str = END_TO_END, processes: ProcessSpread | None = None
+) -> Iterator[ComparisonRow | None]:
+    """The same, each figure worked out when it is asked for; None for one that no column has."""
     from evprof.metrics.comparison.figures import compared_figures
     from evprof.metrics.estimates.observations import Layout
     from evprof.metrics.figures.partition import shape_of
@@ -82,15 +89,15 @@ def comparison_rows(
     shaped = [[(run, shape_of(run)) for run in column.runs] for column in listed]
     shapes = {shape for runs in shaped for _, shape in runs}
     known = [Layout.of_runs(column.runs, column.session) for column in listed]
-    rows = []
     for reading in compared_figures(basis, shapes):
         measured = [_measured(*entry, reading) for entry in zip(listed, known, shaped, strict=True)]
-        if any(measured):
-            notes = _notes(reading, listed, shaped)
-            if reading.figure.key == TOTAL:
-                notes += [*_warmup_notes(measured), *_throttling_notes(listed)]
-            rows.append(_row(reading, measured, baseline, notes, processes))
-    return rows
+        if not any(measured):
+            yield None
+            continue
+        notes = _notes(reading, listed, shaped)
+        if reading.figure.key == TOTAL:
+            notes += [*_warmup_notes(measured), *_throttling_notes(listed)]
+        yield _row(reading, measured, baseline, notes, processes)
 
 
 def ratio_of(value: float | None, base: float | None) -> float | None:
