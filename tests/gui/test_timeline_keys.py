@@ -15,7 +15,7 @@ from evprof.session.marks import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.mark_panel import MarkPanel
+from ui.timeline.navigation.mark_panel import MarkPanel
 from ui.timeline.navigation.marking import NoteEditor
 from ui.timeline.scene import GUTTER_PX
 from ui.window.actions import ENTRIES, TIMELINE
