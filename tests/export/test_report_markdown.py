@@ -60,7 +60,7 @@ def test_a_hostile_text_is_one_cell_of_one_row(text: str) -> None:
 def test_no_text_becomes_markup(text: str) -> None:
     shown = escaped(text)
     assert "\n" not in shown
-    bare = re.sub(r"\\.", "", shown)
+    bare = re.sub(r"\\.", "x", shown)
     assert not set(bare) & set("<>`*|~$\\")
     assert not re.search(r"\]\(|\]\[|\]:", bare)
     assert not re.match(r"\s*(#{1,6}|[-+]|\d+[.)])(\s|$)", bare)

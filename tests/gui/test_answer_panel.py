@@ -103,7 +103,10 @@ def test_answers_that_an_imported_file_does_not_tell_part_nowhere(
     selection.set_runs(A, B)
     assert panel.comparison.diff is None
     assert panel.said.text() == ""
-    assert panel.note.text() == "The imported file does not tell the answer of A."
+    application.processEvents()
+    assert panel.empty.words == ("No answers to compare", "The imported file does not tell the answer of A.")
+    assert panel.empty.isVisible()
+    assert panel.empty.y() < 20
     panel.close()
     panel.deleteLater()
     controller.close()

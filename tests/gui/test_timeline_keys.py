@@ -15,7 +15,7 @@ from evprof.session.marks import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
-from ui.timeline.mark_panel import MarkPanel
+from ui.timeline.navigation.mark_panel import MarkPanel
 from ui.timeline.navigation.marking import NoteEditor
 from ui.timeline.scene import GUTTER_PX
 from ui.window.actions import ENTRIES, TIMELINE
@@ -201,6 +201,31 @@ def test_marks_are_kept_in_the_session_with_their_notes(window: MainWindow, sess
     assert sorted(mark.note for mark in marks) == ["", "slow here"]
     window.session.close()
     assert marks_of(load_session(session_file).facts) == marks
+
+
+@pytest.mark.parametrize(("key", "kept"), [("Return", "slow here"), ("Esc", "")])
+def test_enter_keeps_a_note_and_esc_does_not(window: MainWindow, key: str, kept: str) -> None:
+    """Esc was the window's own: it took the selection and left the field open."""
+    window.selection.select(TimeRange(2 * MS, 5 * MS))
+    _press(window, "Shift+M")
+    (editor,) = window.timeline.findChildren(NoteEditor)
+    QTest.keyClicks(editor, "slow here")
+    _press(editor, key)
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert window.timeline.findChildren(NoteEditor) == []
+    assert [mark.note for mark in window.controller.marks.marks] == [kept]
+    assert window.selection.chosen == TimeRange(2 * MS, 5 * MS)
+    assert window.timeline.hasFocus()
+
+
+def test_esc_takes_a_message_away_before_the_selection(window: MainWindow) -> None:
+    window.selection.select(TimeRange(2 * MS, 5 * MS))
+    window.messages.post("Something is to be read.")
+    _press(window.runs.list, "Esc")
+    assert window.messages.shown is None
+    assert window.selection.chosen == TimeRange(2 * MS, 5 * MS)
+    _press(window.runs.list, "Esc")
+    assert window.selection.chosen is None
 
 
 def test_figures_of_a_range_are_copied_as_the_panel_tells_them(window: MainWindow) -> None:

@@ -128,6 +128,14 @@ def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Pa
     assert dialog.modules.tree.isHidden()
 
 
+def test_the_first_tab_begins_where_the_name_does(
+    application: QApplication, dialog: TraceDialog, trace_path: Path
+) -> None:
+    opened(dialog, trace_path)
+    application.processEvents()
+    assert dialog.pages.tabBar().x() == dialog.name.x()
+
+
 def test_operators_can_be_told_by_shapes_and_kernels_by_launch(dialog: TraceDialog, trace_path: Path) -> None:
     opened(dialog, trace_path)
     dialog.by_shapes.setChecked(True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QPointF
+from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
@@ -22,7 +22,7 @@ from scripted_engine import ScriptedEngine
 from ui.columns.model_pair import ModelPair
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection, SpanRef
+from ui.state.selection import Selection, SpanRef, TimeRange
 from ui.style.theme import ThemeHolder
 from ui.timeline.delta_lane import signed
 from ui.timeline.stage_lane import StageLane
@@ -223,6 +223,38 @@ def test_differences_stand_under_b_without_a_colour_where_nothing_is_known(
     assert (hit.title, hit.span.run_id) == ("decode", PLAIN)
     assert dict(hit.facts)["B − A"] == signed(decode.delta_ms)
     assert hit.note == "one run each: too few to say better or worse"
+
+
+class _Texts:
+    """A painter that notes what is written, and where."""
+
+    def __init__(self) -> None:
+        self.placed: list[tuple[float, str]] = []
+
+    def drawText(self, place: QPointF, text: str) -> None:
+        self.placed.append((place.x(), text))
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+@pytest.mark.parametrize("part", [0.0, 0.15, 0.5, 0.85])
+def test_no_difference_is_cut_by_the_edge_of_a_zoomed_view(
+    view: TimelineView, application: QApplication, part: float
+) -> None:
+    """Texts of bars that had left the view to the left were half in it."""
+    view.selection.set_runs(SPECULATIVE, PLAIN)
+    application.processEvents()
+    lane, theme = view.delta, view.scene.theme
+    end_ns = view.scene.extent()[1]
+    for step in range(40):
+        start = round(end_ns * (part + step / 400))
+        view.zooming.look_at(TimeRange(start, start + end_ns // 3))
+        painter = _Texts()
+        lane.paint_canvas(painter, QRectF(0, 0, lane.canvas_width, lane.height()))  # type: ignore[arg-type]
+        for x, text in painter.placed:
+            assert x >= 0
+            assert x + theme.text_width(text, 10.5, 500) <= lane.canvas_width
 
 
 def test_both_draw_from_the_same_figures(view: TimelineView, controller: RunController) -> None:

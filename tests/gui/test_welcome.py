@@ -136,6 +136,8 @@ def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(wi
     assert page.isVisible()
     assert page.geometry() == window.body.rect()
     assert set(page.buttons) <= set(window.actions_by_name.by_name)
+    window.activateWindow()
+    QApplication.processEvents()
     QTest.keyClick(page.buttons["demo"], Qt.Key.Key_Escape)
     assert not page.isVisible()
 

@@ -26,6 +26,7 @@ from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
 from evprof.view.columns import ShownModel
 from scripted_process import engine_argv
+from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import Host
 from ui.style.screen_fit import fit_to_screen
 from ui.style.theme import ThemeHolder
@@ -379,6 +380,21 @@ def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplicati
     second.close()
     first.deleteLater()
     second.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def test_the_toolbar_is_shown_once_with_the_first_sample(
+    themes: ThemeHolder, application: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Sample] = []
+    show = Toolbar._show_state
+    monkeypatch.setattr(Toolbar, "_show_state", lambda self: (shown.append(self.sample), show(self)))
+    made = MainWindow(themes)
+    assert shown == [made.samples.samples[0]]
+    assert made.toolbar.prompt.text() == made.samples.samples[0].prompt
+    assert made.toolbar.prompt.cursorPosition() == 0
+    made.close()
+    made.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 

@@ -34,6 +34,11 @@ from ui.widgets.panel_parts import say, scrolling, sentence
 _MIDDLE_PX = 112.0
 _PAD = 5.0
 _MOST_TOLD = 60
+_TEACHES = (
+    "Two answers, phrase by phrase",
+    "This shows where the answers of two runs part, and who said what earlier. "
+    "Put one run on A and another on B: drag them from the run list, or Ctrl+click two of them.",
+)
 _WRAPS = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
 
 
@@ -193,16 +198,12 @@ class AnswerPanel(QWidget):
         self.said = sentence("title")
         self.keyword = sentence()
         self.note = sentence("small")
-        self._empty = EmptyState(
-            "Two answers, phrase by phrase",
-            "This shows where the answers of two runs part, and who said what earlier. "
-            "Put one run on A and another on B: drag them from the run list, or Ctrl+click two of them.",
-        )
+        self.empty = EmptyState(*_TEACHES)
         in_role(self.sheet, "panel")
         self.sheet.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._pane = scrolling(self.sheet)
         margins = (2 * GRID, GRID, GRID, GRID)
-        parts = (self.said, self.keyword, self.note, (self._pane, 1), (self._empty, 1))
+        parts = (self.said, self.keyword, self.note, (self._pane, 1), (self.empty, 1))
         stacked(*parts, on=self, margins=margins, spacing=GRID // 2)
         self._fill()
 
@@ -213,15 +214,18 @@ class AnswerPanel(QWidget):
 
     def _fill(self) -> None:
         diff, runs = self.comparison.diff, self.comparison.runs
-        self._empty.setVisible(runs is None)
+        self.empty.setVisible(diff is None)
         self._pane.setVisible(diff is not None)
         say(self.said, "" if diff is None else parting_sentence(diff))
         say(self.keyword, "" if diff is None else keyword_sentence(diff))
         cut = "Only the beginnings of the answers are compared. " if diff is not None and diff.is_cut else ""
-        waiting = "" if runs is None else "Long answers are compared when both are over."
+        say(self.note, "" if diff is None else f"{cut}Times count from each run's start.")
         if untold := self.comparison.untold:
-            waiting = f"The imported file does not tell the answer of {untold}."
-        say(self.note, waiting if diff is None else f"{cut}Times count from each run's start.")
+            self.empty.say("No answers to compare", f"The imported file does not tell the answer of {untold}.")
+        elif runs is not None:
+            self.empty.say("Not compared yet", "Long answers are compared when both are over.")
+        else:
+            self.empty.say(*_TEACHES)
         self.sheet.show_diff(diff, (-1, -1) if runs is None else (runs[0].run_id, runs[1].run_id))
 
 

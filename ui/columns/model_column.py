@@ -8,12 +8,10 @@ from __future__ import annotations
 from functools import cached_property
 from textwrap import shorten
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLayout, QPlainTextEdit, QStackedLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPlainTextEdit, QStackedLayout, QWidget
 
-from evprof.core.records import DRAFT
-from evprof.core.run_info import FAILED, ModelFacts
+from evprof.core.run_info import FAILED
 from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, ms_from_ns, ms_text
@@ -21,7 +19,7 @@ from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.columns import ShownModel, takes_draft_model
-from evprof.view.labels import model_title
+from ui.columns.model_head import ModelHead
 from ui.columns.stage_strip import StageStrip
 from ui.columns.text_look import TextLook
 from ui.columns.token_text import TokenText
@@ -34,13 +32,12 @@ from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.players.video_player import VideoPlayer
 from ui.run_facts.expected import WHOLE, expected_line, expected_text
-from ui.run_facts.provenance import has_pieces, lacking, provenance_tip
-from ui.run_facts.run_text import chips, counters, drafter_kind, mode_name, short_chips, stage_now
+from ui.run_facts.provenance import has_pieces, lacking
+from ui.run_facts.run_text import counters, drafter_kind
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
 from ui.widgets.counter_row import CounterRow
-from ui.widgets.elided import elided_text
 from ui.widgets.empty_state import EmptyState
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import ToneLabel
@@ -48,9 +45,6 @@ from ui.widgets.panel_parts import ToneLabel
 NOTHING = "–"
 """Stands where a figure is not known yet."""
 
-LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
-
-_STATE_WIDTH = 96
 _LEAST_INPUT_PX, _MOST_INPUT_PX, _LOWEST_INPUT_PX = 80, 360, 56
 """Heights of the inputs in logical px: alone, and beside a run's frames in the lowest window."""
 _LONGEST_ERROR = 240
@@ -70,12 +64,6 @@ _TOKENS, _NOTHING_YET, _PLAIN, _LACKING, _SILENT = range(5)
 """Pages of the answer."""
 
 
-def _is_lossy(column: ShownModel) -> bool:
-    from evprof.metrics.speculation.outcome import is_lossy
-
-    return column.is_answer and is_lossy(column.run)
-
-
 def _kind_read(column: ShownModel) -> str:
     from evprof.metrics.configurations.settings_text import kind_read
 
@@ -91,102 +79,6 @@ def _plain_text() -> QPlainTextEdit:
     made.setAccessibleName("Generated text, without its tokens")
     made.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
     return made
-
-
-class ModelHead(QWidget):
-    """Name, family · arithmetic · device, part in the run, and what it is doing now.
-
-    With little room the part goes first (its side says it already), then the family.
-    """
-
-    def __init__(self, side: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._side = side
-        self._model: ModelFacts | None = None
-        self._header = in_role(Label(), "small")
-        self._header.hide()
-        self._name = in_role(Label(), "title")
-        self._chips = in_role(Label(), "chip")
-        self._part = in_role(Label(), "chip")
-        self._lossy = in_role(Label("lossy"), "warn-chip")
-        self._lossy.setToolTip(LOSSY)
-        self._lossy.hide()
-        self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._state.setMinimumWidth(_STATE_WIDTH)
-        self.setFixedHeight(24)
-        row = QHBoxLayout(self)
-        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(GRID)
-        for widget in (self._header, self._name, self._lossy, self._chips, self._part):
-            row.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.addStretch(1)
-        row.addWidget(self._state)
-
-    def set_header(self, text: str) -> None:
-        """`A · run 2` where two runs are compared; empty elsewhere."""
-        if text != self._header.text():
-            self._header.setText(text)
-            self._header.setVisible(bool(text))
-            self._fit()
-
-    def show_column(self, column: ShownModel | None) -> None:
-        """Shows a model of a run; called again while the run goes on."""
-        model = column.run.info.models.get(column.role) if column else None
-        part = self._part_of(column)
-        lossy = column is not None and _is_lossy(column)
-        known = (self._model, self._part.text(), not self._lossy.isHidden())
-        if (model, part, lossy) != known or not self._name.text():
-            self._model = model
-            self._part.setText(part)
-            self._lossy.setVisible(lossy)
-            self._fit()
-        if column is None:
-            self._state.say("", "dim")
-            return
-        state = stage_now(column.run, column.role)
-        self._state.say(state, "bad" if column.run.info.status == FAILED else "dim")
-        self._state.setToolTip(plain(provenance_tip(column.run)))
-
-    def _part_of(self, column: ShownModel | None) -> str:
-        """What the model is in its run; of a speculative run beside another one also who drafts."""
-        if column is None or not self._header.text() or column.role == DRAFT or not takes_draft_model(column.run):
-            return column.role if column else ""
-        return f"{column.role} · drafts: {model_title(column.run, DRAFT)}"
-
-    def minimumSizeHint(self) -> QSize:
-        """The name's beginning and the state: everything else gives way."""
-        return QSize(180, 24)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Chooses what to leave out, then shortens the name."""
-        for part in (self._header, self._name, self._lossy, self._chips, self._part):
-            part.ensurePolished()  # before they were shown they would be measured in another font
-        model = self._model
-        name = model.name if model else mode_name(self._side)
-        metrics = QFontMetrics(self._name.font())
-        wanted = metrics.horizontalAdvance(name) + GRID
-        width = self.width()
-        room = width - _STATE_WIDTH - GRID
-        for kept in (self._header, self._lossy):
-            room -= 0 if kept.isHidden() else kept.sizeHint().width() + GRID
-        for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
-            self._chips.setText(text)
-            shown = ((self._chips, bool(text)), (self._part, has_part and bool(self._part.text())))
-            used = sum(part.sizeHint().width() + GRID for part, is_shown in shown if is_shown)
-            if wanted + used <= room:
-                break
-        for part, is_shown in shown:
-            part.setVisible(is_shown)
-        if self.width() != width:
-            self._fit()  # showing a part made the layout give this another width in the meantime
-            return
-        self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, max(64, room - used)))
-        self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
 
 
 class ModelColumn:

@@ -28,7 +28,7 @@ from ui.widgets.drawn import show_tip
 from ui.widgets.elided import elided_text
 from ui.widgets.stage_fill import paint_swatch
 
-NAME_PX = 144.0
+NAME_PX = 152.0
 LEAST_PX, MOST_PX = 192.0, 288.0
 """Width of the names, and the least and most of a column: figures far from their names are hard to read."""
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
 from ui.palette.found import Found, Lookup
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
+from ui.widgets.escape import asks_for_escape
 from ui.widgets.label import Label
 from ui.widgets.line_list.line import ListLine
 from ui.widgets.line_list.view import LineList
@@ -114,9 +115,7 @@ class PaletteBox(QFrame):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Keys that move the mark, clicks elsewhere, and a window that changes its size."""
         if watched is self.line and isinstance(event, QKeyEvent):
-            if event.type() == QEvent.Type.ShortcutOverride and event.key() == Qt.Key.Key_Escape:
-                # Else the window's own Esc would come first.
-                event.accept()
+            if asks_for_escape(event):
                 return True
             if event.type() == QEvent.Type.KeyPress:
                 return self._take_key(event)

@@ -72,15 +72,16 @@ class Toolbar(QFrame):
         themes: ThemeHolder,
         recent: Recent | None = None,
         trace_folder: Callable[[], Path] | None = None,
-        parent: QWidget | None = None,
+        sample: Sample | None = None,
     ) -> None:
-        """`trace_folder` says where torch traces go; without it there is no trace button."""
-        super().__init__(parent)
+        """`trace_folder` says where torch traces go; without it there is no trace button. `sample` is run first."""
+        super().__init__()
         self.setProperty("role", "panel")
         self.setFixedHeight(HEIGHT)
         self._themes = themes
         self._recent = recent if recent is not None else Recent(None)
         self.form = RequestForm()
+        self.form.sample = sample or self.form.sample
         self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
         self.examiner: Examiner | None = None
@@ -119,6 +120,7 @@ class Toolbar(QFrame):
 
     def _make_prompt(self) -> None:
         self.prompt = QLineEdit(self.form.sample.prompt)
+        self.prompt.setCursorPosition(0)
         self.prompt.setPlaceholderText("Prompt")
         self.prompt.setAccessibleName("Prompt")
         self.prompt.setMinimumWidth(80)
@@ -207,6 +209,8 @@ class Toolbar(QFrame):
 
     def set_sample(self, sample: Sample) -> None:
         """Takes a sample that was chosen elsewhere, with its prompt."""
+        if sample == self.form.sample and sample.prompt == self.prompt.text():
+            return
         self.form.sample = sample
         self.prompt.setText(sample.prompt)
         self.prompt.setCursorPosition(0)

@@ -114,6 +114,8 @@ class DeltaLane(Lane):
 
     def _paint_row(self, painter: QPainter, middle: float, delta: StageDelta, bars: tuple[float, float, float]) -> None:
         left, shorter, longer = bars
+        if longer < 0 or left > self.canvas_width:
+            return  # a text without its bar would be cut by the edge
         theme, color = self.scene.theme, self._color(delta)
         painter.fillRect(QRectF(left, middle - 0.5, max(1.0, shorter - left), 1), theme.alpha(theme.text_dim, 0.7))
         piece = QRectF(shorter, middle - _BAR / 2, max(1.0, longer - shorter), _BAR)
@@ -126,10 +128,10 @@ class DeltaLane(Lane):
         width_of = partial(theme.text_width, size_px=_LABEL_PX, weight=500)
         right = self.canvas_width - 8
         text = widest_that_fits(self._wordings[delta.stage], max(right - longer - 8, left - 16), width_of)
+        if not text:
+            return
         width = width_of(text)
         x = longer + 6 if width <= right - longer - 8 else left - 6 - width
-        if x > self.canvas_width or x + width < 0:
-            return  # what nobody sees takes as long to write
         painter.setPen(theme.readable(color, theme.panel) if delta.judgement else theme.text_dim)
         painter.drawText(QPointF(x, middle + 3.5), text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QSettings, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
@@ -21,6 +21,9 @@ from ui.widgets.boxes import stacked
 DRAG_BEGINS_PX = 4.0
 EDGE_PX = 4.0
 """How near the pointer has to be to the edge of a range to take hold of it."""
+
+LANES_KEY = "timeline/lanes"
+"""The setting that keeps how lanes are arranged."""
 
 WHEEL_STEP = 1.0016
 """Zoom factor per eighth of a degree of the wheel: a notch (120) zooms by 21 %."""
@@ -58,7 +61,6 @@ class LaneStack(QWidget):
         clicked(object): the Hit that was clicked, or None.
         double_clicked(object): the Hit that was double-clicked, or None.
         menu_asked(object, object, object): the Lane, the Hit or None, and where on the screen the menu is wanted.
-        reordered(): the person arranged the lanes anew.
         resized(): the drawing area has another width.
     """
 
@@ -70,14 +72,17 @@ class LaneStack(QWidget):
     clicked = Signal(object)
     double_clicked = Signal(object)
     menu_asked = Signal(object, object, object)
-    reordered = Signal()
     resized = Signal()
 
-    def __init__(self, scene: TimelineScene, lanes: list[Lane], card_parent: QWidget, order: LaneOrder) -> None:
+    def __init__(
+        self, scene: TimelineScene, lanes: list[Lane], card_parent: QWidget, settings: QSettings | None
+    ) -> None:
+        """`settings` None: how lanes are arranged is not remembered."""
         super().__init__()
         self.scene = scene
         self.lanes = lanes
-        self.order = order
+        self._settings = settings
+        self.order = LaneOrder.from_text("" if settings is None else str(settings.value(LANES_KEY, "")))
         self.measures_from: int | None = None
         """The moment from which the ruler follows the pointer."""
 
@@ -150,7 +155,8 @@ class LaneStack(QWidget):
 
     def _note_order(self) -> None:
         self.arrange()
-        self.reordered.emit()
+        if self._settings is not None:
+            self._settings.setValue(LANES_KEY, self.order.to_text())
 
     def in_sight(self) -> list[Lane]:
         """The lanes that are shown, top to bottom."""

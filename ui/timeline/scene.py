@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from PySide6.QtGui import QColor
@@ -9,6 +10,7 @@ from PySide6.QtGui import QColor
 from evprof.core.records import DRAFT
 from evprof.session.marks import Mark
 from evprof.view.alignment import offset_of
+from evprof.view.columns import ShownModel, headers_of
 from evprof.view.labels import model_title
 from evprof.view.lanes import Track
 from evprof.view.overlap import Overlap
@@ -26,7 +28,7 @@ GUTTER_PX = 144
 
 @dataclass
 class TimelineScene:
-    """Shared by the lanes; written by the TimelineView alone.
+    """Shared by the lanes; written by the TimelineView and what moves it.
 
     `tracks` lie at four places: column A's, column B's, that of the draft that helped A's run, and B's.
     """
@@ -59,6 +61,12 @@ class TimelineScene:
     """The window in which a draft could work, with what it was found in, see `shown_overlap`."""
 
     _shown: tuple[object, list[tuple[int, Track]]] = (None, [])
+
+    def show(self, models: Sequence[ShownModel | None]) -> None:
+        """Takes the tracks of what is to be shown, one for each place; of what is shown already they stay."""
+        before = {(track.run.run_id, track.role): track for _, track in self.shown}
+        self.tracks = tuple(None if model is None else _track_of(model, before) for model in models)
+        self.headers = headers_of(*models[:2])
 
     @property
     def shown(self) -> list[tuple[int, Track]]:
@@ -142,6 +150,14 @@ class TimelineScene:
         for place, track in self.shown:
             track.shift_ns = (offset or 0) if place % 2 else 0
         return offset
+
+
+def _track_of(model: ShownModel, before: Mapping[tuple[int, str], Track]) -> Track:
+    track = before.get((model.run.run_id, model.role))
+    if track is None or track.run is not model.run:
+        track = Track(model)
+    track.update()
+    return track
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
 from evprof.core.safe_text import plain
 from evprof.metrics.traces.modules import ModuleRow
-from ui.style.theme import GRID
 from ui.traces.columns import time_of
 from ui.traces.reading import ReadTrace
 from ui.widgets.boxes import stacked
@@ -39,7 +38,7 @@ class ModulePage(QWidget):
         for column in range(1, len(_HEADS)):
             self.tree.headerItem().setTextAlignment(column, Qt.AlignmentFlag.AlignRight)
             head.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
-        stacked(self.empty, (self.tree, 1), on=self, margins=(0, GRID, 0, 0))
+        stacked(self.empty, (self.tree, 1), on=self)
 
     def show_trace(self, read: ReadTrace) -> None:
         """Shows another trace."""

@@ -14,7 +14,6 @@ from evprof.view.trace_rows import TraceLane
 from ui.state.selection import Selection, TimeRange
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import AxisHead
-from ui.timeline.ground.lane_order import LaneOrder
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.navigation.held_keys import HeldKeys
 from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
@@ -110,7 +109,7 @@ class TimelinePage(QWidget):
         self.lanes = [SliceLane(self.scene, name=lane_name(trace, lane), key=f"{lane.track}") for lane in shown]
         for widget, lane in zip(self.lanes, shown, strict=True):
             widget.show_lane(lane, self.looks, -start)
-        self.stack = LaneStack(self.scene, list(self.lanes), self, LaneOrder())
+        self.stack = LaneStack(self.scene, list(self.lanes), self, None)
         self.stack.zoomed.connect(self.zoom)
         self.stack.panned.connect(self.pan)
         self.stack.pointer_moved.connect(self.head.update)

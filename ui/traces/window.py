@@ -88,7 +88,7 @@ class TraceDialog(QDialog):
             "operator, kernel, module and moment. Runs of evprof make one with Trace switched on.",
             "Open trace…",
         )
-        self.empty.setContentsMargins(4 * GRID, 4 * GRID, 4 * GRID, 0)
+        self.empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         self.empty.activated.connect(self.browse)
         self.overview, self.memory, self.modules = OverviewPage(themes), MemoryPage(themes), ModulePage()
         self.by_shapes, self.by_launch = QCheckBox("By input shapes"), QCheckBox("By operator and launch")
@@ -106,7 +106,7 @@ class TraceDialog(QDialog):
         self.pages = QTabWidget()
         self.pages.setDocumentMode(True)
         margin = QWidget()  # the first tab begins where the name above it does
-        margin.setFixedWidth(2 * GRID)
+        stacked(on=margin, margins=(2 * GRID, 0, 0, 0))  # Qt asks for its size hint, whatever width is fixed
         self.pages.setCornerWidget(margin, Qt.Corner.TopLeftCorner)
         for title, page in (
             ("Overview", self.overview),

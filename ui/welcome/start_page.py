@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 from ui.style.theme import GRID, ThemeHolder
 from ui.welcome.card_size import CARD_GRIDS
 from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.escape import asks_for_escape, is_escape
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import section_head, sentence
 
@@ -119,8 +120,12 @@ class StartPage(QWidget):
         for place, card in enumerate(self.cards):
             self._grid.addWidget(card, place // per_row, place % per_row)
 
+    def event(self, event: QEvent) -> bool:
+        """Esc uncovers the window before it does anything in it."""
+        return asks_for_escape(event) or super().event(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
+        if is_escape(event):
             self.leave()
         else:
             super().keyPressEvent(event)

@@ -43,6 +43,11 @@ class EmptyState(QWidget):
         self._heading.setText(heading)
         self._sentence.setText(sentence)
 
+    @property
+    def words(self) -> tuple[str, str]:
+        """What it says."""
+        return self._heading.text(), self._sentence.text()
+
     def _act(self) -> None:
         self.activated.emit()
         place: QObject | None = self if self._does else None

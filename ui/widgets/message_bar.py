@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from ui.style.icons import SIZE, icon, pixmap
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
+from ui.widgets.escape import asks_for_escape, is_escape
 from ui.widgets.label import Label
 
 READING_MS = 8000
@@ -73,10 +75,26 @@ class MessageBar(QFrame):
         ground.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Follows the ground's place and size; never keeps an event from its receiver."""
-        if event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
+        """Follows the ground's place and size; Esc in the window is for the message that is shown over it."""
+        if watched is self._ground and event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
             self._place()
-        return super().eventFilter(watched, event)
+        if watched is not self.window() or self.isHidden():
+            return super().eventFilter(watched, event)
+        if event.type() == QEvent.Type.KeyPress and is_escape(event):
+            self.dismiss()
+            return True
+        return asks_for_escape(event) or super().eventFilter(watched, event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Hears the window's keys from now on."""
+        super().showEvent(event)
+        self.window().installEventFilter(self)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """And no longer."""
+        if self.window() is not self._ground:
+            self.window().removeEventFilter(self)
+        super().hideEvent(event)
 
     def _place(self) -> None:
         ground, holder = self._ground, self.parentWidget()

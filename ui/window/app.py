@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -73,6 +74,34 @@ def run_window(
     application.setWindowIcon(window_icon())
     settings = QSettings("evprof", "evprof")
     holder = ThemeHolder(theme_named(theme or str(settings.value("window/theme", "dark"))))
+    window = _new_window(holder, settings, theme, size)
+
+    def begin() -> None:
+        before_files()
+        if works is not None:
+            window.long_work.offer(works)
+        _begin(window, paths, engine_argv, demo=demo)
+
+    with _watched(window, report):
+        examiner = Examiner(examine_argv) if examine_argv else None
+        window.toolbar.examiner = examiner
+        if not paths and not demo:
+            window.welcome.page.open()
+        window.painted.connect(begin)
+        window.show()
+        code = application.exec()
+        if examiner is not None:
+            examiner.close()
+    holder.detach()
+    if window.starts_anew and again_argv:
+        _start_again(again_argv, window.session.path)
+    return code
+
+
+def _new_window(
+    holder: ThemeHolder, settings: QSettings, theme: str | None, size: tuple[int, int] | None
+) -> MainWindow:
+    """As it was left last, but for what is asked for."""
     window = MainWindow(holder, settings)
     if theme is not None:
         holder.set_theme(theme_named(theme))
@@ -80,10 +109,23 @@ def run_window(
         window.resize(*size)
     else:
         fit_to_screen(window, room_on_screen(window))
+    return window
+
+
+@contextmanager
+def _watched(window: MainWindow, report: Report | None) -> Iterator[None]:
+    """What nobody expected is caught and told; what breaks Python off is written down."""
     net = DefectNet(window, report, LastRecords(window.controller))
     net.spread()
     fault_file = FaultFile()
     fault_file.open()
+    yield
+    net.fold()
+    fault_file.close()
+
+
+def _begin(window: MainWindow, paths: Sequence[str], engine_argv: Sequence[str], *, demo: bool) -> None:
+    """What waits for the first paint."""
 
     def make_host(recording: RecordLog) -> Host:
         from evprof.run.processes.engine_host import EngineHost
@@ -92,38 +134,22 @@ def run_window(
         host.start()
         return host
 
-    def begin() -> None:
-        before_files()
-        if works is not None:
-            window.long_work.offer(works)
-        window.welcome.look_up()
-        if not paths and not demo and window.tour.is_new:
-            window.tour.begin()
-        window.start_engine(make_host)
-        window.abandoned.look()
-        window.session.in_background(crashed_windows, partial(_tell_crashes, window))
-        window.open_paths(paths)
-        if demo:
-            _run_demo_soon(window)
+    window.welcome.look_up()
+    if not paths and not demo and window.tour.is_new:
+        window.tour.begin()
+    window.start_engine(make_host)
+    window.abandoned.look()
+    window.session.in_background(crashed_windows, partial(_tell_crashes, window))
+    window.open_paths(paths)
+    if demo:
+        _run_demo_soon(window)
 
-    examiner = Examiner(examine_argv) if examine_argv else None
-    window.toolbar.examiner = examiner
-    if not paths and not demo:
-        window.welcome.page.open()
-    window.painted.connect(begin)
-    window.show()
-    code = application.exec()
-    if examiner is not None:
-        examiner.close()
-    net.fold()
-    fault_file.close()
-    holder.detach()
-    if window.starts_anew and again_argv:
-        forget_scale()
-        path = window.session.path
-        words = [*again_argv[1:], *([] if path is None else [str(path)])]
-        WINDOW.start(partial(QProcess.startDetached, again_argv[0], words))
-    return code
+
+def _start_again(argv: Sequence[str], session: Path | None) -> None:
+    """Another program, at another scale, with the session that was open."""
+    forget_scale()
+    words = [*argv[1:], *([] if session is None else [str(session)])]
+    WINDOW.start(partial(QProcess.startDetached, argv[0], words))
 
 
 def _tell_crashes(window: MainWindow, reports: Sequence[Path]) -> None:

@@ -106,7 +106,9 @@ class MainWindow(LateParts):
         self.messages = MessageBar(self.holder)
         self.traces = TraceViewer(self.session, self.controller, self.messages.post)
         recent = self.recent = self._memory.recent()
-        self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces)
+        self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
+        first = next(iter(self.samples.samples), None)
+        self.toolbar = Toolbar(self.holder, recent, self.traces.folder_for_traces, first)
         self.pair = ModelPair(self.selection, self.holder, self._memory.settings)
         self.pair.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.timeline = TimelineView(self.controller, self.selection, self.holder, self._memory.settings)
@@ -115,7 +117,6 @@ class MainWindow(LateParts):
         self.inspector.tracks = lambda: [track for _, track in self.timeline.scene.shown]
         self.timeline.offers.range_lines = self.inspector.lines
         self.status = StatusBar(self.selection, self.holder)
-        self.samples = SampleList(self.holder, [*bundled_samples(), *recent.samples])
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.runs.remarks.post = self.messages.post
         self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)

@@ -1,14 +1,13 @@
 """Reads the two shapes of pickle that recordings have, a dict of arrays and a list of structured ones, and no other.
 
 EventGPT's `.npy` recordings are pickles, and unpickling a stranger's file runs whatever it names. This reader never
-imports or calls anything a file asks for: a small stack machine carries out the few opcodes such a recording needs,
-with inert notes standing in for numpy's own functions, and reads the columns out of the notes at the end.
+imports or calls anything a file asks for: inert notes stand in for numpy's own functions (`pickle_machine.py`), and the
+columns are read out of the notes at the end.
 """
 
 from __future__ import annotations
 
 import math
-import pickletools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,175 +19,9 @@ import numpy.typing as npt
 
 from evprof.core.budget import Budget
 from evprof.core.errors import UserError
-
-MAX_OPCODES = 20_000
-"""A recording needs about 150; a pickle with more is something else."""
-
-_ALLOWED = {
-    f"{package}.{name}"
-    for package in ("numpy.core", "numpy._core")
-    for name in ("multiarray._reconstruct", "multiarray.scalar", "numeric._frombuffer")
-} | {"numpy.ndarray", "numpy.dtype", "_codecs.encode"}
+from evprof.loaders.events.pickle_machine import ByteSource, NotedCall, PickleRefusal, noted
 
 _NUMBER = re.compile(r"[<>=|]?[biuf][1248]\Z")
-
-
-class ByteSource(Protocol):
-    """What pickletools reads from: a bounded BytesIO or mmap, whose `read` never allocates past its end."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes."""
-
-    def readline(self) -> bytes:
-        """Bytes up to and with the next newline."""
-
-    def tell(self) -> int:
-        """The offset of the next byte."""
-
-
-class _Refusal(Exception):  # noqa: N818 - becomes a UserError with the file's name at the one place that knows it
-    """Why a pickle is not read, as the end of a sentence."""
-
-
-@dataclass
-class _Name:
-    """A global the file names, never looked up."""
-
-    path: str
-
-
-@dataclass
-class _Call:
-    """A call the file asks for, never made; `state` is what it would have been filled with."""
-
-    function: str
-    arguments: tuple[Any, ...]
-    state: Any = None
-
-
-_MARK = object()
-
-
-class _Machine:
-    """The stack and the memo of one pickle."""
-
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
-
-    def pop(self) -> Any:
-        if not self.stack or self.stack[-1] is _MARK:
-            raise _Refusal("its pickle is damaged: a value is missing")
-        return self.stack.pop()
-
-    def top(self, kind: type[Any]) -> Any:
-        if not self.stack or not isinstance(self.stack[-1], kind):
-            raise _Refusal("its pickle is damaged: a value has the wrong kind")
-        return self.stack[-1]
-
-    def pop_to_mark(self) -> list[Any]:
-        for index in range(len(self.stack) - 1, -1, -1):
-            if self.stack[index] is _MARK:
-                values = self.stack[index + 1 :]
-                del self.stack[index:]
-                return values
-        raise _Refusal("its pickle is damaged: a mark is missing")
-
-    def step(self, name: str, argument: Any) -> None:
-        """Carries out one opcode other than STOP."""
-        if name in _CONSTANTS:
-            self.stack.append(_CONSTANTS[name])
-        elif name in _LITERALS:
-            self.stack.append(argument)
-        elif name in _TUPLES:
-            values = [self.pop() for _ in range(_TUPLES[name])]
-            self.stack.append(tuple(reversed(values)))
-        elif name in ("GLOBAL", "STACK_GLOBAL"):
-            self._name(argument)
-        elif name in ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"):
-            self.memo[len(self.memo) if argument is None else argument] = self.top(object)
-        elif name in ("BINGET", "LONG_BINGET", "GET"):
-            if argument not in self.memo:
-                raise _Refusal("its pickle is damaged: it refers to a value that was never stored")
-            self.stack.append(self.memo[argument])
-        elif name in _BUILDERS:
-            _BUILDERS[name](self)
-        elif name not in ("PROTO", "FRAME"):
-            raise _Refusal(f"its pickle uses {name}, which no recording needs; it was blocked")
-
-    def _name(self, argument: str | None) -> None:
-        if argument is None:
-            attribute, module = self.pop(), self.pop()
-        else:
-            module, _, attribute = argument.partition(" ")
-        path = f"{module}.{attribute}"
-        if path not in _ALLOWED:
-            shown = path if len(path) <= 60 else f"{path[:57]}…"
-            raise _Refusal(f"its pickle would run {shown!r}, which was blocked: it is not a plain recording")
-        self.stack.append(_Name(path))
-
-    def mark(self) -> None:
-        self.stack.append(_MARK)
-
-    def tuple_from_mark(self) -> None:
-        self.stack.append(tuple(self.pop_to_mark()))
-
-    def call(self) -> None:
-        arguments, function = self.pop(), self.pop()
-        if not isinstance(function, _Name) or not isinstance(arguments, tuple):
-            raise _Refusal("its pickle calls something that is not a name, which was blocked")
-        self.stack.append(_Call(function.path, arguments))
-
-    def build(self) -> None:
-        state = self.pop()
-        self.top(_Call).state = state
-
-    def append(self) -> None:
-        value = self.pop()
-        self.top(list).append(value)
-
-    def appends(self) -> None:
-        values = self.pop_to_mark()
-        self.top(list).extend(values)
-
-    def set_item(self) -> None:
-        value, key = self.pop(), self.pop()
-        self._fill([key, value])
-
-    def set_items(self) -> None:
-        self._fill(self.pop_to_mark())
-
-    def _fill(self, pairs: list[Any]) -> None:
-        keys, values = pairs[::2], pairs[1::2]
-        if len(keys) != len(values) or not all(isinstance(key, str) for key in keys):
-            raise _Refusal("its pickle holds a dictionary whose keys are not names")
-        self.top(dict).update(zip(keys, values, strict=True))
-
-    def new_list(self) -> None:
-        self.stack.append([])
-
-    def new_dict(self) -> None:
-        self.stack.append({})
-
-
-_CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-_LITERALS = frozenset({"INT", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"}) | {
-    *("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE"),
-    *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
-}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_BUILDERS = {
-    "MARK": _Machine.mark,
-    "TUPLE": _Machine.tuple_from_mark,
-    "REDUCE": _Machine.call,
-    "BUILD": _Machine.build,
-    "APPEND": _Machine.append,
-    "APPENDS": _Machine.appends,
-    "SETITEM": _Machine.set_item,
-    "SETITEMS": _Machine.set_items,
-    "EMPTY_LIST": _Machine.new_list,
-    "EMPTY_DICT": _Machine.new_dict,
-}
 
 
 def read_pickled_columns(source: ByteSource, budget: Budget) -> dict[str, npt.NDArray[Any]]:
@@ -199,7 +32,7 @@ def read_pickled_columns(source: ByteSource, budget: Budget) -> dict[str, npt.ND
     to one text, which becomes bytes for each. Raises UserError for anything else, and names what was blocked.
     """
     with _sentences(budget.path):
-        value = _run(source)
+        value = noted(source)
         if parts := _parts(value):
             return _joined_fields([_array(part, budget, _row_dtype) for part in parts], budget)
         found = _recording(value)
@@ -214,7 +47,7 @@ def find_pickled_columns(source: PlacedSource, budget: Budget) -> dict[str, Foun
     """
     with _sentences(budget.path):
         try:
-            value = _run(_Skipping(source))
+            value = noted(_Skipping(source))
         except TypeError:
             # pickletools made a text or a bytearray of what was passed over.
             return None
@@ -283,44 +116,30 @@ _LONG = 1 << 16
 def _sentences(name: str) -> Iterator[None]:
     try:
         yield
-    except _Refusal as refusal:
+    except PickleRefusal as refusal:
         raise UserError(
             f"{name}: {refusal}; load a recording from a source you trust, or save its columns as .npz."
         ) from None
 
 
-def _run(source: ByteSource) -> Any:
-    machine = _Machine()
-    try:
-        for count, (opcode, argument, _) in enumerate(pickletools.genops(source)):  # type: ignore[arg-type]  # asks for IO[bytes], uses three of its methods
-            if count > MAX_OPCODES:
-                raise _Refusal(f"its pickle has more than {MAX_OPCODES:,} steps; a recording needs about 150")
-            if opcode.name == "STOP":
-                return machine.pop()
-            machine.step(opcode.name, argument)
-    except (ValueError, OverflowError, MemoryError, IndexError, KeyError, AttributeError) as error:
-        raise _Refusal("its pickle is damaged or cut short") from error
-    raise _Refusal("its pickle is cut short")
-
-
 def _recording(value: Any) -> dict[str, Any]:
     """The dict inside the 0-d object array, or the dict itself."""
-    if isinstance(value, _Call) and isinstance(value.state, tuple) and len(value.state) == 5:
+    if isinstance(value, NotedCall) and isinstance(value.state, tuple) and len(value.state) == 5:
         content = value.state[4]
         if isinstance(content, list) and len(content) == 1:
             value = content[0]
     if not isinstance(value, dict):
-        raise _Refusal("it holds a Python object that is not a dictionary of the columns x, y, t and p")
+        raise PickleRefusal("it holds a Python object that is not a dictionary of the columns x, y, t and p")
     return value
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, _Call) and value.function.endswith(("._reconstruct", "._frombuffer"))
+    return isinstance(value, NotedCall) and value.function.endswith(("._reconstruct", "._frombuffer"))
 
 
-def _parts(value: Any) -> list[_Call]:
+def _parts(value: Any) -> list[NotedCall]:
     """The arrays that an object array holds; none where it holds anything else."""
-    if not (isinstance(value, _Call) and isinstance(value.state, tuple) and len(value.state) == 5):
+    if not (isinstance(value, NotedCall) and isinstance(value.state, tuple) and len(value.state) == 5):
         return []
     content = value.state[4]
     return content if isinstance(content, list) and all(map(_is_array, content)) else []
@@ -335,20 +154,20 @@ class JoinedParts(dict[str, npt.NDArray[Any]]):
 def _joined_fields(parts: list[npt.NDArray[Any]], budget: Budget) -> JoinedParts:
     names = parts[0].dtype.names or ()
     if any(part.ndim != 1 or part.dtype.names != names for part in parts):
-        raise _Refusal("the parts of its recording are not alike")
+        raise PickleRefusal("the parts of its recording are not alike")
     budget.take(sum(part.nbytes for part in parts))
     found = JoinedParts({name: np.concatenate([part[name] for part in parts]) for name in names})
     found.lengths = tuple(map(len, parts))
     return found
 
 
-def _array(call: _Call, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]] | None = None) -> npt.NDArray[Any]:
+def _array(call: NotedCall, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]] | None = None) -> npt.NDArray[Any]:
     dtype, shape, is_fortran, content = _described(call, budget, dtype_of or _dtype)
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
 def _described(
-    call: _Call, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]]
+    call: NotedCall, budget: Budget, dtype_of: Callable[[Any], np.dtype[Any]]
 ) -> tuple[np.dtype[Any], tuple[int, ...], bool, Any]:
     """Type, shape, Fortran order and content of the array of a note, checked against the bytes that are really there.
 
@@ -356,34 +175,34 @@ def _described(
     """
     if call.function.endswith("._frombuffer"):
         if len(call.arguments) != 4:
-            raise _Refusal("one of its arrays is described wrongly")
+            raise PickleRefusal("one of its arrays is described wrongly")
         data, dtype_note, shape, order = call.arguments
         is_fortran = order == "F"
     else:
         if not (isinstance(call.state, tuple) and len(call.state) == 5):
-            raise _Refusal("one of its arrays has no content")
+            raise PickleRefusal("one of its arrays has no content")
         _, shape, dtype_note, is_fortran, data = call.state
     dtype = dtype_of(dtype_note)
     content = data if isinstance(data, SkippedBytes) else _bytes(data, budget)
     if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
-        raise _Refusal("one of its arrays has a shape that makes no sense")
+        raise PickleRefusal("one of its arrays has a shape that makes no sense")
     if len(shape) > 4 or math.prod(shape) * dtype.itemsize != len(content):
-        raise _Refusal(f"one of its arrays says it has shape {list(shape)[:4]} but holds {len(content):,} bytes")
+        raise PickleRefusal(f"one of its arrays says it has shape {list(shape)[:4]} but holds {len(content):,} bytes")
     return dtype, shape, bool(is_fortran), content
 
 
 def _dtype(note: Any) -> np.dtype[Any]:
-    if not (isinstance(note, _Call) and note.function == "numpy.dtype" and note.arguments):
-        raise _Refusal("one of its arrays has no number type")
+    if not (isinstance(note, NotedCall) and note.function == "numpy.dtype" and note.arguments):
+        raise PickleRefusal("one of its arrays has no number type")
     text = note.arguments[0]
     if not (isinstance(text, str) and _NUMBER.match(text)):
         # Only a text is shown: tuples of tuples of one tuple take forever to write down.
         told = repr(text[:20]) if isinstance(text, str) else f"a {type(text).__name__}"
-        raise _Refusal(f"one of its arrays holds {told}, which is not a number type")
+        raise PickleRefusal(f"one of its arrays holds {told}, which is not a number type")
     try:
         dtype = np.dtype(text)
     except TypeError:
-        raise _Refusal(f"one of its arrays holds {text!r}, which is not a number type") from None
+        raise PickleRefusal(f"one of its arrays holds {text!r}, which is not a number type") from None
     if isinstance(note.state, tuple) and len(note.state) > 1 and note.state[1] in ("<", ">"):
         dtype = dtype.newbyteorder(note.state[1])
     return dtype
@@ -391,20 +210,20 @@ def _dtype(note: Any) -> np.dtype[Any]:
 
 def _row_dtype(note: Any) -> np.dtype[Any]:
     """Of rows of named numbers: numpy's note gives names, and by name a number's type and its offset in the row."""
-    state = note.state if isinstance(note, _Call) and note.function == "numpy.dtype" else None
+    state = note.state if isinstance(note, NotedCall) and note.function == "numpy.dtype" else None
     if not (
         isinstance(state, tuple) and len(state) >= 6 and isinstance(state[3], tuple) and isinstance(state[4], dict)
     ):
-        raise _Refusal("its recording lies in parts that are not rows of x, y, t and p")
+        raise PickleRefusal("its recording lies in parts that are not rows of x, y, t and p")
     names, fields, itemsize = state[3:6]
     placed: list[Any] = [fields.get(name) if isinstance(name, str) else None for name in names]
     if len(names) > _MOST_FIELDS or not all(isinstance(place, tuple) and len(place) == 2 for place in placed):
-        raise _Refusal("one of its arrays has fields that make no sense")
+        raise PickleRefusal("one of its arrays has fields that make no sense")
     formats, offsets = [_dtype(place[0]) for place in placed], [_offset(place[1]) for place in placed]
     try:
         return np.dtype({"names": list(names), "formats": formats, "offsets": offsets, "itemsize": _offset(itemsize)})
     except (ValueError, TypeError):
-        raise _Refusal("one of its arrays has fields that make no sense") from None
+        raise PickleRefusal("one of its arrays has fields that make no sense") from None
 
 
 _MOST_FIELDS = 64
@@ -413,12 +232,12 @@ _MOST_ROW_BYTES = 1 << 12
 
 def _offset(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _MOST_ROW_BYTES:
-        raise _Refusal("one of its arrays has fields that make no sense")
+        raise PickleRefusal("one of its arrays has fields that make no sense")
     return value
 
 
 def _bytes(data: Any, budget: Budget) -> bytes | bytearray:
-    if isinstance(data, _Call) and data.function == "_codecs.encode" and len(data.arguments) >= 1:
+    if isinstance(data, NotedCall) and data.function == "_codecs.encode" and len(data.arguments) >= 1:
         # How Python 2 protocols spell bytes. Encoded here and not when met: a pickle may refer to one text many times.
         text = data.arguments[0]
         if isinstance(text, str):
@@ -426,7 +245,7 @@ def _bytes(data: Any, budget: Budget) -> bytes | bytearray:
             try:
                 return text.encode("latin-1")
             except UnicodeEncodeError:
-                raise _Refusal("one of its arrays holds text that is no bytes") from None
+                raise PickleRefusal("one of its arrays holds text that is no bytes") from None
     if isinstance(data, bytes | bytearray):
         return data
-    raise _Refusal("one of its arrays holds Python objects instead of numbers")
+    raise PickleRefusal("one of its arrays holds Python objects instead of numbers")

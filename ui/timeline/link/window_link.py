@@ -54,7 +54,7 @@ class WindowLink(QObject):
         self._is_closed = True
         self._timeline.stack.pointer_moved.disconnect(self._pace.follow)
         self._timeline.selection.view_range_changed.disconnect(self._pace.follow)
-        self._timeline.show_linked(None)
+        self._timeline.stack.overlay.show_linked(None)
         for peer in list(self._peers):
             peer.abort()
         if self._server is not None:
@@ -115,7 +115,7 @@ class WindowLink(QObject):
             return
         self._peers.remove(socket)
         socket.deleteLater()
-        self._timeline.show_linked(None)
+        self._timeline.stack.overlay.show_linked(None)
         if not self.is_hub and not self._is_closed:
             self._join_later()
 
@@ -149,4 +149,4 @@ class WindowLink(QObject):
         # What is shown now was told by somebody else: it is not told back.
         self._told = LinkMessage(self._timeline.pointer_ns, heard.view_ns)
         self._timeline.selection.set_view_range(heard.view_ns)
-        self._timeline.show_linked(heard.cursor_ns)
+        self._timeline.stack.overlay.show_linked(heard.cursor_ns)

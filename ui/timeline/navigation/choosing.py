@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 
 
 class Choosing:
-    """What keys do to the selection."""
+    """What keys and clicks do to the selection."""
 
     def __init__(self, scene: TimelineScene, selection: Selection) -> None:
         self._scene = scene
         self._selection = selection
+        self.is_here = False
+        """Whether what is being selected lies under the mouse: the view stays under it."""
+
+    def select_here(self, chosen: Chosen | None) -> None:
+        """Selects what lies under the mouse."""
+        self.is_here = True
+        self._selection.select(chosen)
+        self.is_here = False
 
     def step(self, by: int) -> None:
         """Selects what follows (`by` 1) or precedes (-1): spans of one row, tokens, rounds; else any stage."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
@@ -11,6 +11,7 @@ from ui.state.mark_book import MarkBook, go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TimeRange
 from ui.timeline.scene import GUTTER_PX, TimelineScene
+from ui.widgets.escape import asks_for_escape, is_escape
 
 _NOTE_PX = 240
 
@@ -26,6 +27,7 @@ class NoteEditor(QLineEdit):
 
     def __init__(self, note: str, parent: QWidget) -> None:
         super().__init__(note, parent)
+        self._ground = parent
         self.setMaxLength(LONGEST_NOTE)
         self.setPlaceholderText("Note on this mark")
         self.setAccessibleName("Note on this mark")
@@ -38,13 +40,19 @@ class NoteEditor(QLineEdit):
         self.written.emit(self.text())
         self.deleteLater()
 
+    def event(self, event: QEvent) -> bool:
+        """Esc is for the note, and not for what is selected."""
+        return asks_for_escape(event) or super().event(event)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc leaves the note as it was."""
-        if event.key() == Qt.Key.Key_Escape:
+        """Esc leaves the note as it was; after it and Enter the timeline has the keyboard again."""
+        if is_escape(event):
             self.editingFinished.disconnect(self._finish)
             self.deleteLater()
-            return
-        super().keyPressEvent(event)
+        else:
+            super().keyPressEvent(event)
+        if is_escape(event) or event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._ground.setFocus()
 
 
 class Marking(QObject):
