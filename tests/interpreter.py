@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def patch_once() -> None:
         return _Lasting()
 
     interpreter._patch_lang = once
+
+
+def leave_out_overflow() -> None:
+    """The interpreter works out whether a whole number overflows, which takes a third of its time, and then looks at
+    the answer only when it debugs, which it does not here."""
+    from triton.runtime import interpreter
+
+    builder = interpreter.interpreter_builder
+    assert not builder.options.debug
+    builder.options = replace(builder.options, sanitize_overflow=False)
 
 
 def count_launches(names: list[str]) -> None:

@@ -25,8 +25,8 @@ _PADDING = -1
 
 _OFTENER = {IS_THERE: 4.0, HOW_MANY: 2.0, WHERE: 2.0}
 """Kinds of questions that take longest to learn are asked so many times oftener than others."""
-_SHARES = np.array([_OFTENER.get(kind, 1.0) for kind, _ in SUBJECTS])
-_SHARES /= _SHARES.sum()
+_BOUNDS = np.cumsum([_OFTENER.get(kind, 1.0) for kind, _ in SUBJECTS])
+_BOUNDS /= _BOUNDS[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,11 @@ class Packed:
     def answers(self) -> Iterator[tuple[int, ...]]:
         """The ids of every answer, its end with it."""
         for targets, turns in zip(self.targets.tolist(), self.turn.tolist(), strict=True):
-            for number in range(max(turns) + 1):
-                yield tuple(
-                    token for token, turn in zip(targets, turns, strict=True) if turn == number and token != IGNORED
-                )
+            said: list[list[int]] = [[] for _ in range(max(turns) + 1)]
+            for token, turn in zip(targets, turns, strict=True):
+                if token != IGNORED:
+                    said[turn].append(token)
+            yield from map(tuple, said)
 
     def mask(self, prefix: int) -> torch.Tensor:
         """[B, 1, P + L, P + L] True where a position may look: back to the prefix and to its own question."""
@@ -81,12 +82,8 @@ class Conversations:
     def draw(self, labels: NDArray[np.int64], rng: np.random.Generator) -> Packed:
         """As many questions as fit, a description first, on each of the scenes of `labels` [B, facts]."""
         shape = (len(labels), self.length)
-        packed = Packed(
-            torch.zeros(shape, dtype=torch.long),
-            torch.full(shape, IGNORED),
-            torch.full(shape, _PADDING),
-            torch.zeros(shape, dtype=torch.long),
-        )
+        tokens, place = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        targets, turn = np.full(shape, IGNORED), np.full(shape, _PADDING)
         for row, indices in enumerate(labels):
             start = 0
             for number, (question, reply) in enumerate(self.turns(attributes_of(indices), rng)):
@@ -95,12 +92,12 @@ class Conversations:
                 end = start + len(asked) + len(said)
                 if end > self.length:
                     break
-                packed.tokens[row, start:end] = torch.tensor([*asked, *said])
-                packed.targets[row, start + len(asked) - 1 : end - 1] = torch.tensor(said)
-                packed.turn[row, start:end] = number
-                packed.place[row, start:end] = torch.arange(end - start)
+                tokens[row, start:end] = [*asked, *said]
+                targets[row, start + len(asked) - 1 : end - 1] = said
+                turn[row, start:end] = number
+                place[row, start:end] = range(end - start)
                 start = end
-        return packed
+        return Packed(*map(torch.from_numpy, (tokens, targets, turn, place)))
 
     def turns(self, scene: Attributes, rng: np.random.Generator) -> Iterator[tuple[str, str]]:
         """Questions and answers without end; one question in eight as typed in haste."""
@@ -109,7 +106,7 @@ class Conversations:
             question = draw_question(rng, scene, subject, held_out=False)
             reply = draw_answer(rng, scene, question, self.visible, held_out=False).text
             yield casual(question.text) if rng.random() < 0.125 else question.text, reply
-            subject = SUBJECTS[int(rng.choice(len(SUBJECTS), p=_SHARES))]
+            subject = SUBJECTS[int(_BOUNDS.searchsorted(rng.random(), side="right"))]
 
 
 def attributes_of(indices: NDArray[np.int64]) -> Attributes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bundled_pair.attributes import draw, draw_balanced
+from bundled_pair.attributes import Attributes, draw, draw_balanced
 from bundled_pair.recordings import event_columns, through_h264, video_frame, video_times
 from bundled_pair.scenes import Scene, draw_scene
 from engines.stages.pixel_values import ClipTransform
@@ -37,8 +37,17 @@ class SceneSet:
 
 
 def training_scene(seed: int, index: int) -> Scene:
-    rng = np.random.default_rng((seed, 0, index))
+    rng = _training_rng(seed, index)
     return draw_scene(draw(rng), rng)
+
+
+def training_attributes(seed: int, index: int) -> Attributes:
+    """Those of a training scene, which are drawn before the rest of it."""
+    return draw(_training_rng(seed, index))
+
+
+def _training_rng(seed: int, index: int) -> np.random.Generator:
+    return np.random.default_rng((seed, 0, index))
 
 
 def held_out_scenes(count: int, seed: int) -> list[Scene]:

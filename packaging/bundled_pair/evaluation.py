@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from bundled_pair.attributes import VALUES, VIDEO_VISIBLE, Attributes, chance
-from bundled_pair.dataset import held_out_scenes, training_scene
+from bundled_pair.dataset import held_out_scenes, training_attributes
 from bundled_pair.export import EVENTGPT_NAME, VIDEO_LLAVA_NAME
 from bundled_pair.grammar import SUBJECTS, Question, draw_answer, draw_question, held_out_options, parse
 from bundled_pair.held_out import Said, Witness, load, write_scenes
@@ -158,7 +158,7 @@ def held_out_share(seed: int, draws: int = 3000) -> float:
     rng = np.random.default_rng((seed, 8))
     places: set[tuple[str, str]] = set()
     for number in range(draws):
-        scene = training_scene(seed, number % 500).attributes
+        scene = training_attributes(seed, number % 500)
         question = draw_question(rng, scene, SUBJECTS[number % len(SUBJECTS)], held_out=False)
         for production in draw_answer(rng, scene, question, VIDEO_VISIBLE, held_out=True).productions:
             template, symbol, _ = production.split(" | ")

@@ -7,6 +7,7 @@ them is held out: training never draws them, so what is asked and expected on he
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -166,20 +167,42 @@ class _Speaker:
         return self._choose(self._template, key, self._rules[key])
 
     def _choose(self, template: str, symbol: str, options: Sequence[str]) -> str:
-        """The first of an order is the likeliest; each vehicle has an order of its own."""
-        shift = crc32(f"{symbol}/{self._manner}".encode()) % len(options)
-        order = [*options[shift:], *options[:shift]]
-        out = held_out_options(template, symbol, tuple(options))
-        left = [each for each in order if self._held_out or each not in out]
-        shares = _shares(len(left))
-        place = int(np.searchsorted(np.cumsum(shares[:-1]), self._rng.random(), side="right"))
-        self._bits -= float(np.log2(shares[place]))
-        self._used.append(f"{template} | {symbol} | {left[place]}")
-        self._is_new |= left[place] in out
-        return left[place]
+        choice = _choice(template, symbol, self._manner, tuple(options), held_out=self._held_out)
+        place = bisect_right(choice.bounds, self._rng.random())
+        self._bits += choice.bits[place]
+        self._used.append(choice.productions[place])
+        self._is_new |= choice.left[place] in choice.out
+        return choice.left[place]
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What is left to choose from, where a number drawn from 0 to 1 passes from one to the next, what each is worth in
+    bits, the productions they make, and those of them that are held out."""
+
+    left: tuple[str, ...]
+    bounds: tuple[float, ...]
+    bits: tuple[float, ...]
+    productions: tuple[str, ...]
+    out: frozenset[str]
 
 
 @cache
+def _choice(template: str, symbol: str, manner: str, options: tuple[str, ...], *, held_out: bool) -> _Choice:
+    """The first of an order is the likeliest; each vehicle has an order of its own."""
+    shift = crc32(f"{symbol}/{manner}".encode()) % len(options)
+    out = held_out_options(template, symbol, options)
+    left = tuple(each for each in (*options[shift:], *options[:shift]) if held_out or each not in out)
+    shares = _shares(len(left))
+    return _Choice(
+        left,
+        tuple(np.cumsum(shares[:-1]).tolist()),
+        tuple((-np.log2(shares)).tolist()),
+        tuple(f"{template} | {symbol} | {each}" for each in left),
+        out,
+    )
+
+
 def _shares(count: int) -> NDArray[np.float64]:
     weights: NDArray[np.float64] = np.arange(1, count + 1, dtype=np.float64) ** -_STEEPNESS
     shares: NDArray[np.float64] = weights / weights.sum()

@@ -11,7 +11,7 @@ import torch
 from bundled_pair import tokenizer
 from bundled_pair.blind_model import BlindModel
 from bundled_pair.conversations import Conversations
-from bundled_pair.dataset import training_scene
+from bundled_pair.dataset import training_attributes
 from bundled_pair.grammar import Question
 from bundled_pair.held_out import Said, Witness
 from bundled_pair.language_training import conversation_rng
@@ -77,7 +77,7 @@ def _mean_bits(answers: Sequence[Said]) -> float:
 def training_answers(name: str, seed: int) -> Iterator[tuple[int, ...]]:
     """Every answer model ``name`` was taught, as ids with the end: the training's own chance, drawn once more."""
     course, rng = COURSES[name], conversation_rng(seed)
-    labels = np.array([training_scene(seed, index).attributes.indices() for index in range(SCENES)], dtype=np.int64)
+    labels = np.array([training_attributes(seed, index).indices() for index in range(SCENES)], dtype=np.int64)
     talk = Conversations(
         tokenizer.load(tokenizer.train()).encode, course.template, course.visible, length=QUESTION_TOKENS
     )

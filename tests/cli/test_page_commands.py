@@ -30,6 +30,9 @@ SHORTER = {
 }
 """What commands are given besides, so that none takes long. Of an option that is given twice the last one counts."""
 
+FEWER = ("--sessions", "2")
+"""Where several engine processes are asked for, each of which loads everything anew; two are several."""
+
 ELSEWHERE = ("doctor",)
 """Commands that have tests of their own and take long."""
 
@@ -83,7 +86,7 @@ def words_of(command: ShownCommand) -> list[str]:
     """Its words as a shell hands them over, made shorter where it may be long."""
     words = [name for word in command.words for name in (sorted(glob.glob(word)) if "*" in word else [word])]
     more = next((options for start, options in SHORTER.items() if tuple(words[: len(start)]) == start), ())
-    return [*words, *more]
+    return [*words, *more, *(FEWER if FEWER[0] in words else ())]
 
 
 def outcome_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

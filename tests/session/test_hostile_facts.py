@@ -50,10 +50,10 @@ VALUES: dict[str, Any] = {
     "html": HTML,
     "control characters": CONTROL,
     "a lone surrogate": "\ud800",
-    "a long text": "é|`#\n" * 100_000,
+    "a long text": "é|`#\n" * 25_000,
     "a path": "../../../etc/passwd",
     "a list": [1, None, HTML, {}, [[]], float("nan")],
-    "a long list": [HTML] * 5_000,
+    "a long list": [HTML] * 1_250,
     "a table": {HTML: {CONTROL: [HTML]}, "": None},
     "a deep list": deep(500),
 }
@@ -161,7 +161,7 @@ def survives(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
         written = path.parent / name
         if written.exists():
             page = written.read_text(encoding="utf-8")
-            assert len(page) < 20_000_000
+            assert len(page) < 2_000_000
             assert not _NOT_PRINTED.search(page)
             assert "<script>alert" not in (page if name == "r.html" else re.sub(r"(?s)```.*?```", "", page))
     for name in ("0-t.json", "3-d.json"):
