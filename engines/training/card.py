@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evprof.core.units import times_text
+from evprof.core.units import percent_text, times_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import AdapterInfo
 from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
@@ -76,7 +76,7 @@ def _training(facts: Mapping[str, Any]) -> list[str]:
 def _thinned(rows: Sequence[tuple[int, float, float]], most: int = 12) -> list[tuple[str, str, str]]:
     step = max(1, -(-len(rows) // most))
     kept = [row for number, row in enumerate(rows) if number % step == 0 or row is rows[-1]]
-    return [(f"{at}", f"{loss:.3f}", f"{match:.1%}") for at, loss, match in kept]
+    return [(f"{at}", f"{loss:.3f}", percent_text(match, 1)) for at, loss, match in kept]
 
 
 def _evaluation(info: AdapterInfo) -> list[str]:
@@ -135,7 +135,7 @@ def _ratio(found: Mapping[str, Any], name: str) -> str | None:
 
 
 def _share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1%}"
+    return None if value is None else percent_text(value, 1)
 
 
 def _number(value: float | None) -> str | None:

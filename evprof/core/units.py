@@ -51,6 +51,11 @@ def ms_text(duration_ms: float | None) -> str:
     return f"{duration_ms * 1000:.0f} µs"
 
 
+def percent_text(share: float | None, digits: int = 0) -> str:
+    """A share of 0…1 in percent with so many digits after the point: `12 %`; "n/a" for None."""
+    return "n/a" if share is None else f"{100 * share:.{digits}f} %"
+
+
 TIMES = "×"
 """The sign behind a ratio, for people."""
 

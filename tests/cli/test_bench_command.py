@@ -74,7 +74,7 @@ def test_engine_for_people(evprof) -> None:
         ["prefill", "ours"],
         ["prefill", "hf_eager"],
     ]
-    assert "100%" in lines[table + 1]
+    assert "100 %" in lines[table + 1]
     assert any("GB/s" in line and "TFLOP/s" in line for line in lines)
 
 

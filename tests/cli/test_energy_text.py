@@ -25,7 +25,7 @@ def test_show_tells_energy_and_warns_of_slowdowns(evprof, session) -> None:
     assert "energy per token      19.5 J" in quiet
     assert "power mean / peak     457 W / 610 W" in quiet
     assert "Slowed down" not in quiet
-    assert "warning: Slowed down: cuda:0 by thermal slowdown (software) in 38% of its samples." in hot
+    assert "warning: Slowed down: cuda:0 by thermal slowdown (software) in 38 % of its samples." in hot
 
 
 def test_show_prints_energy_as_json(evprof, session) -> None:

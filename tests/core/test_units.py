@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text, times_text
+from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text, percent_text, times_text
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,12 @@ def test_durations(duration_ms, text):
 def test_ratios():
     assert times_text(0.674) == "0.67×"
     assert times_text(0.6744, 3) == "0.674×"
+
+
+def test_shares():
+    assert percent_text(0.124) == "12 %"
+    assert percent_text(0.8424, 1) == "84.2 %"
+    assert percent_text(None) == "n/a"
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_the_details_tell_energy_by_stage_and_what_slowed_a_run(application: QAp
     told = {detail.name: (detail.text, detail.beside) for detail in sections["Energy"].details}
     assert told["total"] == ("1187 J", "2474 J")
     assert told["hottest"] == ("61 °C", "88 °C")
-    assert told["slowed down"] == ("–", "38% of samples")
+    assert told["slowed down"] == ("–", "38 % of samples")
     assert [detail.swatch for detail in sections["Energy"].details][1:6] == [
         "load",
         "preprocess",

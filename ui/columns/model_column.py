@@ -16,7 +16,7 @@ from evprof.core.records import DRAFT
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
-from evprof.core.units import bytes_text, ms_from_ns, ms_text
+from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
@@ -383,7 +383,7 @@ def _entries(column: ShownModel) -> list[tuple[str, str]]:
         return [kv]
     if not column.is_answer:
         accepted = sum(entry.accepted for entry in column.run.rounds)
-        share = f"{accepted / found.tokens:.0%}" if found.tokens else NOTHING
+        share = percent_text(accepted / found.tokens) if found.tokens else NOTHING
         return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
     if column.run.info.imported is not None:
         counted = output_length(column.run)

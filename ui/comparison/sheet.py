@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
 
-from evprof.core.units import count_text, ms_text
+from evprof.core.units import count_text, ms_text, percent_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.document import (
     ComparisonRow,
@@ -267,7 +267,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
 
 def value_text(value: float, unit: str) -> str:
     """A figure without its unit; shares in percent."""
-    return f"{figure_text(value, unit)} %" if unit == "" else figure_text(value, unit)
+    return percent_text(value, 1) if unit == "" else figure_text(value, unit)
 
 
 def delta_text(delta: float, unit: str) -> str:
@@ -294,7 +294,7 @@ def _part_tip(entry: Mapping[str, object]) -> str:
     delta, share, ends = entry["delta_ms"], entry["share"], entry.get("ci95")
     lines = [f"{stage_title(str(entry['stage']))}   {_signed_ms(_float(delta))}"]
     if isinstance(share, float):
-        lines.append(f"{share:.0%} of the difference")
+        lines.append(f"{percent_text(share)} of the difference")
     if isinstance(ends, list):
         lines.append(f"95 % interval {_signed_ms(ends[0])} … {_signed_ms(ends[1])}")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QGridLayout, QSizePolicy, QWidget
 
+from evprof.core.units import percent_text
 from evprof.metrics.costs.sweeps import (
     FLAT,
     TOO_FEW,
@@ -222,7 +223,7 @@ def roof_rows(ribbon: Ribbon) -> tuple[list[TableRow], tuple[str, ...]]:
     rows = [
         TableRow(
             stage,
-            tuple("–" if share is None or share.share is None else f"{share.share:.0%}" for share in shares),
+            tuple("–" if share is None or share.share is None else percent_text(share.share) for share in shares),
             unit=figure,
             tip=ROOF_TIPS[figure],
             swatch=stage,

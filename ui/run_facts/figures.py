@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
-from evprof.core.units import MIB, TIMES, ratio_digits, times_text
+from evprof.core.units import MIB, TIMES, percent_text, ratio_digits, times_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
@@ -320,7 +320,7 @@ def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO
     found = configuration_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
     if found["rate"] is None:
         return ""
-    return f"{found['matched']:,} of {found['compared']:,} tokens match by position, {found['rate']:.0%}"
+    return f"{found['matched']:,} of {found['compared']:,} tokens match by position, {percent_text(found['rate'])}"
 
 
 def column_heads(a: ShownModel | None, b: ShownModel | None) -> tuple[str, str]:

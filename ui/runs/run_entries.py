@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text
+from evprof.core.units import ms_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.run.kept_repeatability import spread_for
@@ -147,8 +147,8 @@ class RunEntries:
         right, shared = self._scores(members) if facts is None else (facts.right, facts.shared)
         scored = right_words(right) or nearness_words(shared)
         label = " · ".join(filter(None, (counts.sentence, scored, file)))
-        lines += [f"{role}: {100 * share:.1f} % of its answers are right" for role, share in right.items()]
-        lines += [f"{role}: token F1 {100 * share:.1f} % on average" for role, share in shared.items()]
+        lines += [f"{role}: {percent_text(share, 1)} of its answers are right" for role, share in right.items()]
+        lines += [f"{role}: token F1 {percent_text(share, 1)} on average" for role, share in shared.items()]
         entry = RunEntry(
             tuple(members.run_ids),
             name,

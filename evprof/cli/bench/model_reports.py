@@ -15,9 +15,9 @@ _ENGINE: tuple[Column, ...] = (
     ("middle half", "{ms_low:ms} … {ms_high:ms}"),
     ("tok/s", "{tok_s:.1f}"),
     ("vs hf_eager", "{vs_hf_eager:times}"),
-    ("same tokens", "{agreement:.0%}"),
-    ("MBU", "{mbu:.0%}"),
-    ("MFU", "{mfu:.0%}"),
+    ("same tokens", "{agreement:percent}"),
+    ("MBU", "{mbu:percent}"),
+    ("MFU", "{mfu:percent}"),
     ("turns", "{turns}"),
 )
 
@@ -28,7 +28,7 @@ def _range(row: Row) -> str:
 
 def _same(row: Row) -> str:
     return filled(
-        "{same_answers}/{answers}" if row["is_lossless"] else "{token_match:.1%} of tokens", row, "n/a of tokens"
+        "{same_answers}/{answers}" if row["is_lossless"] else "{token_match:share} of tokens", row, "n/a of tokens"
     )
 
 
@@ -36,7 +36,7 @@ _DRAFTERS: tuple[Column, ...] = (
     ("drafter", lambda row: row["name"] + ("" if row["is_lossless"] else " (lossy)")),
     ("γ", "{gamma}"),
     ("accepted", "{accepted}/{drafted}"),
-    ("rate", "{draft_acceptance_rate:.1%}"),
+    ("rate", "{draft_acceptance_rate:share}"),
     ("a round", "{mean_acceptance_length:.2f}"),
     ("c", "{draft_cost:.2f}"),
     ("v", "{verify_cost:.2f}"),
@@ -67,7 +67,7 @@ def engine_blocks(document: Row) -> Iterator[Block]:
         yield f"No ceiling by memory: {found['decode_mbu_reason']}."
     else:
         read = "A step reads {weight_bytes_per_token:bytes} of weights and {kv_bytes_per_token:bytes} of cache: "
-        best = filled(" Ours reaches {decode_tok_s:.1f} ({decode_mbu:.0%}).", found, "")
+        best = filled(" Ours reaches {decode_tok_s:.1f} ({decode_mbu:percent}).", found, "")
         yield filled(f"{read}at most {{decode_ceiling_tok_s:.1f}} tok/s.{best}", found)
     yield from found["problems"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, TableName, filled
+from evprof.core.units import percent_text
 
 
 def _right(row: Row) -> str:
@@ -14,7 +15,7 @@ def _right(row: Row) -> str:
 
 
 def _ends(ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f"{100 * ends[0]:.1f}–{100 * ends[1]:.1f} %"
+    return "" if ends is None else f"{100 * ends[0]:.1f}–{percent_text(ends[1], 1)}"
 
 
 _EVENTS: tuple[Column, ...] = (

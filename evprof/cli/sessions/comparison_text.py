@@ -10,7 +10,7 @@ from typing import Any
 from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.fitting import GAP, Cell, Piece, total_width
-from evprof.core.units import amount_text, bytes_text, count_text, ms_text, ratio_digits, times_text
+from evprof.core.units import amount_text, bytes_text, count_text, ms_text, percent_text, ratio_digits, times_text
 
 BAR = 24
 """Letters of the longest bar."""
@@ -266,7 +266,10 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
         )
     match = pair["token_match"]
     if match["rate"] is not None:
-        out.line(f"same token at the same position: {match['matched']} of {match['compared']} ({match['rate']:.0%})")
+        out.line(
+            f"same token at the same position: {match['matched']} of {match['compared']} "
+            f"({percent_text(match['rate'])})"
+        )
     if pair["mcnemar"] is not None:
         out.folded(mcnemar_line(pair["mcnemar"], base, label))
     if pair["text_diff"] is not None:
@@ -312,7 +315,7 @@ def _bars(parts: Sequence[Document], width: int) -> list[Cells]:
     for part in parts:
         interval = part["ci95"]
         spread = f"[{signed_text(interval[0], 'ms')}, {signed_text(interval[1], 'ms')}]" if interval else ""
-        share = "" if part["share"] is None else f"{part['share']:.0%}"
+        share = "" if part["share"] is None else percent_text(part["share"])
         lines.append([part["stage"], signed_text(part["delta_ms"], "ms"), spread, share])
     room = min(BAR, max(1, width - total_width(lines) - len(GAP)))
     for part, line in zip(parts, lines, strict=True):

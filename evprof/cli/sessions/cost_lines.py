@@ -7,7 +7,7 @@ from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text, ms_text, number_text
+from evprof.core.units import bytes_text, ms_text, number_text, percent_text
 from evprof.metrics.costs.cache_map import HELD_ORIGINS, cache_map, reason_without
 from evprof.metrics.costs.second_costs import second_costs, second_sentences
 from evprof.metrics.costs.sweeps import Ribbon, RoofShare, ribbons_of, roof_of
@@ -105,5 +105,7 @@ def _ribbon_lines(ribbon: Ribbon) -> Iterator[str]:
 
 
 def _roof_text(roof: Sequence[RoofShare]) -> str:
-    """`MFU of vision 45%, …`; empty where no ceiling was measured."""
-    return ", ".join(f"{share.figure} of {share.stage} {share.share:.0%}" for share in roof if share.share is not None)
+    """`MFU of vision 45 %, …`; empty where no ceiling was measured."""
+    return ", ".join(
+        f"{share.figure} of {share.stage} {percent_text(share.share)}" for share in roof if share.share is not None
+    )

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evprof.core.units import bytes_text, times_text
+from evprof.core.units import bytes_text, percent_text, times_text
 from evprof.core.vocabulary.figures import judge
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
 
@@ -153,12 +153,9 @@ def spread_text(mean: float, std: float | None) -> str:
 
 def share_text(value: float) -> str:
     """`84.2 %`; small shares keep two significant digits, `0.43 %`."""
-    percent = 100 * value
-    if not math.isfinite(percent):
+    if not math.isfinite(value):
         return NOT_AVAILABLE
-    if percent in (0, 100):
-        return f"{percent:.0f} %"
-    return f"{percent:.{2 if abs(percent) < 1 else 1}f} %"
+    return percent_text(value, 0 if value in (0, 1) else 2 if abs(value) < 0.01 else 1)
 
 
 def ratio_text(value: float) -> str:

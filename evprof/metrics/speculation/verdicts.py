@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text, times_text
+from evprof.core.units import ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
@@ -196,7 +196,7 @@ def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
     found = _acceptance_over(payoff.runs)
     if prediction is None or found is None or not found.drafted:
         return ""
-    accepted = f"{found.accepted / found.drafted:.0%} of {found.drafted} drafted tokens were accepted"
+    accepted = f"{percent_text(found.accepted / found.drafted)} of {found.drafted} drafted tokens were accepted"
     needed = break_even_words(payoff, prediction)
     return f"{accepted}; {needed}." if needed else f"{accepted}."
 
@@ -222,7 +222,7 @@ def break_even_words(payoff: Payoff, found: Prediction) -> str:
     if rate == 0:
         return "it pays at any acceptance"
     of_what = "of each level" if is_tree else "of the drafted tokens"
-    return f"it pays above {rate:.0%} {of_what}"
+    return f"it pays above {percent_text(rate)} {of_what}"
 
 
 def _never(found: Prediction) -> str:
@@ -250,7 +250,7 @@ def _window_break_even(payoff: Payoff, window: ParallelPrefillFigures) -> str:
         return "; no acceptance makes it pay"
     if window.break_even_alpha == 0:
         return "; it pays at any acceptance"
-    return f"; it pays above a chance of {window.break_even_alpha:.0%} per token"
+    return f"; it pays above a chance of {percent_text(window.break_even_alpha)} per token"
 
 
 def _adapted_sentences(run: RunLog, others: Sequence[RunLog], payoff: Payoff | None) -> tuple[str, str]:
@@ -261,9 +261,8 @@ def _adapted_sentences(run: RunLog, others: Sequence[RunLog], payoff: Payoff | N
     plain = baseline.runs[-1]
     agreed = next((entry for entry in definitions(run, plain) if entry.name == AGREEMENT), None)
     if agreed is not None and agreed.value is not None:
-        said += (
-            f"; {agreed.numerator:.0f} of {agreed.denominator:.0f} tokens ({agreed.value:.0%}) are the plain target's"
-        )
+        counted = f"{agreed.numerator:,.0f} of {agreed.denominator:,.0f} tokens"
+        said += f"; {counted} ({percent_text(agreed.value)}) are the plain target's"
         if len(run.tokens) != len(plain.tokens):
             said += f", which says {len(plain.tokens)} where this one says {len(run.tokens)}"
     return (f"{said}.", "") if payoff is None else (payoff_sentence(payoff), f"{said}.")

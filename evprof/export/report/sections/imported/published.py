@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evprof.core.units import MIB, TIMES
+from evprof.core.units import MIB, TIMES, percent_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import number_text, ratio_cell, rows_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
@@ -268,7 +268,7 @@ def _ms(value: float | None) -> Cell:
 def _share(value: float | None, whole: float | None) -> Cell:
     if value is None or not whole:
         return not_available()
-    return Cell(f"{100 * value / whole:.0f} %", Badge.DERIVED)
+    return Cell(percent_text(value / whole), Badge.DERIVED)
 
 
 def _cell_table(name: str, cells: Sequence[PublishedCell]) -> list[Block]:
