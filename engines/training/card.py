@@ -47,15 +47,15 @@ def _told(value: Any) -> str:
 
 def _training(facts: Mapping[str, Any]) -> list[str]:
     told = [
-        f"{facts.get('examples', 0)} answers of the target from {facts.get('scenes', 'an unknown number of')} scenes; "
-        f"{facts.get('validation_examples', 0)} more, of scenes held back, chose the state that is kept."
+        f"{facts.get('examples', 0):,} answers of the target from {facts.get('scenes', 'an unknown number of')} "
+        f"scenes; {facts.get('validation_examples', 0):,} more, of scenes held back, chose the state that is kept."
     ]
     options = facts.get("options")
     if isinstance(options, dict) and facts.get("steps"):
         told.append(
-            f"AdamW, {facts['steps'][-1]} of {options.get('steps')} steps of {options.get('batch')} answers, learning "
-            f"rate {options.get('learning_rate'):g} (rising, then a cosine), seed {options.get('seed')}; the state "
-            f"after step {facts.get('best_step')} is kept"
+            f"AdamW, {facts['steps'][-1]:,} of {options.get('steps')} steps of {options.get('batch')} answers, "
+            f"learning rate {options.get('learning_rate'):g} (rising, then a cosine), seed {options.get('seed')}; the "
+            f"state after step {facts.get('best_step')} is kept"
             + (", nothing better came." if facts.get("stopped_early") else ".")
         )
     rows = list(
@@ -120,7 +120,7 @@ def evaluation_rows(found: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 def _counts(found: Mapping[str, Any]) -> str | None:
     if not found.get("drafted"):
         return None
-    return f"{found['drafted']}, {found['accepted']} in {found['rounds']} rounds"
+    return f"{found['drafted']:,}, {found['accepted']:,} in {found['rounds']:,} rounds"
 
 
 def _equal(found: Mapping[str, Any]) -> str | None:

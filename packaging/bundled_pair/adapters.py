@@ -83,7 +83,7 @@ def make_adapters(
         read_manifest(training).samples, _choice(VIDEO_LLAVA_NAME), _choice(EVENTGPT_NAME), GenerationSettings(), data
     )
     end = Collecting(plan).run(_Telling(note), threading.Event())
-    note(f"{end.examples} examples, {end.tokens} answer tokens: {data}")
+    note(f"{end.examples:,} examples, {end.tokens:,} answer tokens: {data}")
     made = []
     for kind in kinds:
         folder = out / adapter_name(kind)
@@ -160,7 +160,7 @@ class _Telling:
             self._note(f"{name}: {error}")
         if time.monotonic() - self._told_at > 20:
             self._told_at = time.monotonic()
-            self._note(f"{self._done} of {self._total} examples")
+            self._note(f"{self._done:,} of {self._total:,} examples")
 
     def say(self, sentence: str) -> None:
         """A warning."""

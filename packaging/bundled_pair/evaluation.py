@@ -263,9 +263,10 @@ def table(result: Evaluation) -> str:
     speed = result.acceptance
     lines += [
         "",
-        f"Speculative decoding, γ = {speed.gamma}, one question a scene: {speed.accepted} of {speed.drafted} drafted "
-        f"tokens accepted ({percent_text(speed.draft_acceptance_rate, 1)}, 95 %: {percent_text(speed.ci95[0], 1)} to "
-        f"{percent_text(speed.ci95[1], 1)}, drawn by scene), {speed.unique_tokens} tokens of {speed.scenes} scenes. "
-        f"{percent_text(result.held_out_productions, 1)} of the productions of answers are held out.",
+        f"Speculative decoding, γ = {speed.gamma}, one question a scene: {speed.accepted:,} of {speed.drafted:,} "
+        f"drafted tokens accepted ({percent_text(speed.draft_acceptance_rate, 1)}, 95 %: "
+        f"{percent_text(speed.ci95[0], 1)} to {percent_text(speed.ci95[1], 1)}, drawn by scene), "
+        f"{speed.unique_tokens:,} tokens of {speed.scenes} scenes. {percent_text(result.held_out_productions, 1)} of "
+        "the productions of answers are held out.",
     ]
     return "\n".join(lines)

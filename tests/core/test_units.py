@@ -12,11 +12,11 @@ from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, numbe
     [
         (None, "n/a"),
         (0, "0 B"),
-        (1023, "1023 B"),
+        (1023, "1,023 B"),
         (1024, "1.00 KiB"),
         (150 * 1024, "150.0 KiB"),
         (64 << 20, "64.00 MiB"),
-        (2_434_269_184, "2321.5 MiB"),
+        (2_434_269_184, "2,321.5 MiB"),
         (10 << 30, "10.00 GiB"),
         (-2048, "-2.00 KiB"),
     ],

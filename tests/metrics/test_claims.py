@@ -181,7 +181,7 @@ def test_prefill_against_measured_ceilings(evidence: Callable[..., Evidence], pa
     fast = DeviceCeiling("cuda:0", "float16", 1, 1e12, 1.6e14)
     _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[fast])), REFUTED, "above 160.0", "91 %")
     starved = DeviceCeiling("cuda:0", "float16", 1, 1e10, 1.6e14)
-    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[starved])), CONFIRMED, "above 16000.0")
+    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[starved])), CONFIRMED, "above 16,000.0")
 
 
 def test_prefill_against_its_own_decode_steps(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
@@ -190,7 +190,7 @@ def test_prefill_against_its_own_decode_steps(evidence: Callable[..., Evidence],
     slow = pair[1].with_(stages=pair[1].stages | {"decode": 5 * 400.0})
     _verdict(speed.memory_bound_prefill(evidence(slow)), CONFIRMED)
     short = pair[1].with_(prompt=700, frames=1)
-    _verdict(speed.memory_bound_prefill(evidence(short)), NOT_MEASURED, "700 positions, not 4643")
+    _verdict(speed.memory_bound_prefill(evidence(short)), NOT_MEASURED, "700 positions, not 4,643")
 
 
 def test_noted_shapes_of_other_models_are_told_and_named(

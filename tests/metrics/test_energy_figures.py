@@ -176,7 +176,7 @@ def test_slowed_down_runs_are_told_with_why():
 
 def test_a_clock_that_drops_without_a_reason_is_told_too():
     run = watched(None, FakeGpu(clock_mhz=lambda now: 1980 if now < 4000 * MS else 1500))
-    assert "with a clock down to 1500 of 1980 MHz" in throttle_sentence(run)
+    assert "with a clock down to 1,500 of 1,980 MHz" in throttle_sentence(run)
 
 
 @pytest.mark.parametrize("gpu", [

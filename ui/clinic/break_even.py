@@ -86,7 +86,7 @@ SCALES = (
         100,
         lambda place: float(round(2 * (_LONGEST / 2) ** (place / 100))),
         lambda value: round(100 * log(max(value, 2.0) / 2) / log(_LONGEST / 2)),
-        lambda value: f"{value:.0f} tok",
+        lambda value: f"{value:,.0f} tok",
     ),
     Scale(
         VERIFY,

@@ -404,7 +404,7 @@ def _entries(column: ShownModel) -> list[tuple[str, str]]:
 
 
 def _pace_text(tokens_per_s: float | None) -> str:
-    return NOTHING if tokens_per_s is None else f"{tokens_per_s:.1f}"
+    return NOTHING if tokens_per_s is None else f"{tokens_per_s:,.1f}"
 
 
 def _row(*widgets: QWidget) -> QWidget:

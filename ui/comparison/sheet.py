@@ -195,11 +195,11 @@ def _head(column: Configuration, title: str, session: OpenSession, *, is_baselin
     info = column.runs[0].info
     runs = len(column.runs)
     samples = len(column.samples())
-    counted = f"{runs:,} run" + ("" if runs == 1 else "s")
+    counted = count_text(runs, "run")
     if column.is_cell:
-        counted = f"{samples:,} sample" + ("" if samples == 1 else "s")
+        counted = count_text(samples, "sample")
         counted += f" · {runs:,} runs" if runs > samples else ""
-    counted += f" · {column.failures} failed" if column.failures else ""
+    counted += f" · {column.failures:,} failed" if column.failures else ""
     model = info.models.get(info.role)
     lines = [column.label, mode_name(info.mode), *([model.name] if model else []), session.path or session.title]
     if info.imported is not None:
@@ -307,7 +307,9 @@ def _generation_sentence(base: Configuration, other: Configuration, basis: str) 
 
 
 def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: Mapping[str, OpenSession]) -> list[str]:
-    failed = [f"{column.failures} of {title}" for column, title in zip(listed, titles, strict=True) if column.failures]
+    failed = [
+        f"{column.failures:,} of {title}" for column, title in zip(listed, titles, strict=True) if column.failures
+    ]
     warm = sum(sessions[column.session].left_out(column) for column in listed)
     said = []
     if failed:

@@ -52,7 +52,7 @@ class RibbonView(QWidget):
         axis = ribbon.sweep.axis
         title = in_role(Label(ribbon.sweep.name), "title")
         title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        told = in_role(Label(f"over {axis.plural} · {ribbon.run_count} runs"), "small")
+        told = in_role(Label(f"over {axis.plural} · {ribbon.run_count:,} runs"), "small")
         self.chart = RibbonChart(themes)
         self.chart.show_ribbon(ribbon, top_ms)
         self.slopes = FigureTable(themes, least_px=56)
@@ -201,7 +201,7 @@ def slope_rows(ribbon: Ribbon) -> list[TableRow]:
     for slope in ribbon.slopes:
         verdict, line = slope.verdict, slope.line
         is_single = has_single_runs(line)
-        basis = f"{line.places} sizes, {'1 run each' if is_single else f'{line.count} runs'}"
+        basis = f"{line.places} sizes, {'1 run each' if is_single else f'{line.count:,} runs'}"
         cells = (slope_text(line).replace("-", "−"), ends_text(line).replace("-", "−") or "–", basis, verdict)
         tone = "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else ""
         roles = ("", "dim", "warn" if is_single else "dim", tone)

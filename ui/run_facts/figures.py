@@ -230,11 +230,11 @@ def figure_text(value: float | None, unit: str) -> str:
     if unit == "":
         return f"{100 * value:.1f}"
     if unit == "tokens":
-        return f"{value:.0f}"
+        return f"{value:,.0f}"
     if unit == "bytes":
         mib = value / MIB
-        return f"{mib:.{1 if mib >= 100 else 2 if mib >= 1 else 3}f}"
-    return f"{value:.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f}"
+        return f"{mib:,.{1 if mib >= 100 else 2 if mib >= 1 else 3}f}"
+    return f"{value:,.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f}"
 
 
 def left_out(a: ShownModel | None, b: ShownModel | None) -> str:

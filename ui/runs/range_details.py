@@ -114,7 +114,7 @@ def _tokens(track: Track, start_ns: int, end_ns: int) -> list[Detail]:
     details = [Detail("tokens", str(count))]
     times = track.token_times()[rows]
     if count > 1 and times[-1] > times[0]:
-        details.append(Detail("tokens per second", f"{(count - 1) * NS_PER_S / int(times[-1] - times[0]):.1f}"))
+        details.append(Detail("tokens per second", f"{(count - 1) * NS_PER_S / int(times[-1] - times[0]):,.1f}"))
         details.append(Detail("longest gap", ms_text(ms_from_ns(int(np.diff(times).max())))))
     return details
 
@@ -138,7 +138,7 @@ def _rounds(track: Track, start_ns: int, end_ns: int) -> list[Detail]:
         return []
     tried, taken = int(drafted[rows].sum()), int(accepted[rows].sum())
     rate = f" · {percent_text(taken / tried)}" if tried else ""
-    return [Detail("rounds that begin", str(count)), Detail("accepted of drafted", f"{taken} of {tried}{rate}")]
+    return [Detail("rounds that begin", str(count)), Detail("accepted of drafted", f"{taken:,} of {tried:,}{rate}")]
 
 
 def _kv(track: Track, start_ns: int, end_ns: int) -> list[Detail]:

@@ -122,7 +122,7 @@ def _rate(run: RunLog, span: Span) -> str:
     if span.name == "prefill" and lengths is not None:
         return f"{lengths.input * NS_PER_S / span.duration_ns:,.0f} tok/s"
     if span.name == "decode" and span.role == run.info.role and len(run.tokens) > 1:
-        return f"{(len(run.tokens) - 1) * NS_PER_S / span.duration_ns:.1f} tok/s"
+        return f"{(len(run.tokens) - 1) * NS_PER_S / span.duration_ns:,.1f} tok/s"
     return ""
 
 

@@ -140,7 +140,7 @@ class RunEntries:
             list(dict.fromkeys(run.info.error for run in members if run.info.error)) if facts is None else facts.errors
         )
         lines = [key[1], mode_name(members[0].info.mode), counts.sentence]
-        lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []
+        lines += [f"{counts.warmups:,} warm-up runs, in no figure"] if counts.warmups else []
         lines += errors[:MOST_ERRORS]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
         name, file = cell_names(members[0])
@@ -188,7 +188,7 @@ class RunEntries:
         titled = [run for group in measured for run in group]
         name = common_name(titled) or mode_words(members[0])
         few = f" of {len(measured)}" if len(counted) < len(measured) else ""
-        count = f"×{len(counted)}{few}" if len(measured) > 1 else ""
+        count = f"×{len(counted):,}{few}" if len(measured) > 1 else ""
         label = " · ".join(filter(None, (count, note_of(titled[:1]), settings_of(lines[-1]))))
         marks = Counter(mark for group in lines for mark in badges_of(group))
         tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]
@@ -310,6 +310,6 @@ def _counted_tip(counted: Sequence[Sequence[RunLog]], lines: Sequence[Sequence[R
         return ""
     figure = "the mean" if len(counted) > 1 else "the one that counts"
     left = len(lines) - len(counted)
-    return f"figure: {figure} of {len(counted)} of {len(lines)} repeats" + (
+    return f"figure: {figure} of {len(counted):,} of {len(lines):,} repeats" + (
         "; warm-up, cold and profiled ones are left out" if left else ""
     )

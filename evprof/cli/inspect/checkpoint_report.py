@@ -140,7 +140,7 @@ def _place(model: dict[str, Any]) -> str:
 
 
 def _positions(positions: dict[str, int]) -> str:
-    return f"{sum(positions.values())}: {positions['visual']} visual, {positions['text']} text"
+    return f"{sum(positions.values()):,}: {positions['visual']:,} visual, {positions['text']:,} text"
 
 
 def _count(value: int | None) -> str:

@@ -53,7 +53,7 @@ def _definition_lines(rows: Sequence[Definition]) -> Iterator[str]:
 
 
 def _count(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.0f}" if float(value).is_integer() else f"{value:.2f}"
+    return "n/a" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:.2f}"
 
 
 def _place_lines(run: RunLog) -> Iterator[str]:

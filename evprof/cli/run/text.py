@@ -253,7 +253,7 @@ def loading_text(loading: Loading) -> str:
     if loading.events_per_s is not None:
         parts.append(f"{loading.events_per_s / 1e6:.1f} Mev/s")
     if loading.frames_per_s is not None:
-        parts.append(f"{loading.frames_per_s:.0f} frames/s")
+        parts.append(f"{loading.frames_per_s:,.0f} frames/s")
     if facts.frame_cache is not None:
         parts.append(f"frame cache {facts.frame_cache}")
     if facts.bytes_read is not None:
@@ -265,7 +265,7 @@ def loading_text(loading: Loading) -> str:
 
 
 def _rate(tokens_per_s: float | None) -> str:
-    return "n/a" if tokens_per_s is None else f"{tokens_per_s:.1f} tok/s"
+    return "n/a" if tokens_per_s is None else f"{tokens_per_s:,.1f} tok/s"
 
 
 def _number(value: float | None) -> str:

@@ -78,10 +78,10 @@ def _column_text(column: Document, is_of_many: bool) -> str:
     runs, samples = len(column["run_ids"]), column["samples"]
     parts = [f"run {column['label']}" if samples is None else column["label"]]
     parts += [f"in {Path(column['session']).name}"] if is_of_many and column["session"] else []
-    counts = [f"{runs} repeats"] if samples is None and runs > 1 else []
+    counts = [f"{runs:,} repeats"] if samples is None and runs > 1 else []
     if samples is not None:
-        counts = [f"{samples} sample{'s' if samples > 1 else ''}", *([f"{runs} runs"] if runs != samples else [])]
-    counts += [f"{column['failures']} failed"] if column["failures"] else []
+        counts = [count_text(samples, "sample"), *([f"{runs:,} runs"] if runs != samples else [])]
+    counts += [f"{column['failures']:,} failed"] if column["failures"] else []
     parts += [f"({', '.join(counts)})"] if counts else []
     return " ".join(parts) + (", the baseline" if column["is_baseline"] else "")
 
@@ -132,11 +132,11 @@ def figure_text(value: float | None, unit: str) -> str:
         case "bytes":
             return bytes_text(value)
         case "tokens":
-            return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
+            return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
         case "":
             return f"{value:.3f}"
         case _:
-            return f"{value:.1f} {unit}"
+            return f"{value:,.1f} {unit}"
 
 
 def signed_text(value: float | None, unit: str) -> str:
@@ -267,7 +267,7 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
     match = pair["token_match"]
     if match["rate"] is not None:
         out.line(
-            f"same token at the same position: {match['matched']} of {match['compared']} "
+            f"same token at the same position: {match['matched']:,} of {match['compared']:,} "
             f"({percent_text(match['rate'])})"
         )
     if pair["mcnemar"] is not None:
@@ -282,7 +282,7 @@ def _answer_lines(diff: Document, base: str, label: str) -> list[str]:
     common = diff["common_words"]
     lines = []
     if diff["parting"] is not None:
-        after = f"after {common} word{'' if common == 1 else 's'} that both say" if common else "at the first word"
+        after = f"after {count_text(common, 'word')} that both say" if common else "at the first word"
         lines.append(
             f"answers part {after}: {base} {_told(diff['parting']['a'])}, {label} {_told(diff['parting']['b'])}"
         )

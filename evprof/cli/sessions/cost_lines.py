@@ -78,7 +78,7 @@ def _frame_rows(run: RunLog, role: str, noted: dict[str, Any]) -> Iterator[list[
         return
     yield ["  shares of", "tokens", "KV cache", "vision", "prefill", "decode"]
     if len(costs.frames) > 1 == len({frame.cost for frame in costs.frames}):
-        yield _cost_row(f"  each of {len(costs.frames)} frames", costs.frames[0].cost)
+        yield _cost_row(f"  each of {len(costs.frames):,} frames", costs.frames[0].cost)
     else:
         for frame in costs.frames:
             yield _cost_row(f"  frame {frame.frame + 1}", frame.cost)
@@ -94,7 +94,7 @@ def _cost_row(name: str, cost: TokenCost) -> list[str]:
 
 def _ribbon_lines(ribbon: Ribbon) -> Iterator[str]:
     axis = ribbon.sweep.axis
-    yield f"{ribbon.sweep.name} over {axis.plural}: {ribbon.run_count} runs"
+    yield f"{ribbon.sweep.name} over {axis.plural}: {ribbon.run_count:,} runs"
     for point in ribbon.points:
         known = ", ".join(f"{stage} {ms_text(found.value)}" for stage, found in point.stages.items())
         yield f"  {number_text(point.place):<18}{known}"

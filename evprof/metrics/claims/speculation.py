@@ -52,7 +52,9 @@ def length_ratio_as_acceptance(evidence: Evidence) -> Finding:
     sentence = f"The prompts' lengths have the ratio {percent_text(share, 1)}"
     if drafted:
         rate = accepted / drafted
-        sentence += f"; of {drafted:.0f} tokens drafted in chains {accepted:.0f} were accepted, {percent_text(rate, 1)}"
+        sentence += (
+            f"; of {drafted:,.0f} tokens drafted in chains {accepted:,.0f} were accepted, {percent_text(rate, 1)}"
+        )
         is_so = abs(rate - share) <= TOLERANCE
         return found(is_so, f"{sentence}: two different things.", draft, target, needs_text=True, needs_times=False)
     if abs(share - EQUIVALENT) <= TOLERANCE:
@@ -236,8 +238,8 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     samples = len(column.samples())
     name = column.cell or runs_text([run.run_id for run in column.runs])
     sentence = (
-        f"{percent_text(accepted / drafted, 1)} accepted in chains: {accepted:.0f} of {drafted:.0f} drafted tokens of "
-        f"{name}, {count_text(samples, 'sample')}."
+        f"{percent_text(accepted / drafted, 1)} accepted in chains: {accepted:,.0f} of {drafted:,.0f} drafted tokens "
+        f"of {name}, {count_text(samples, 'sample')}."
     )
     if interval is None or interval[0] <= ADAPTER_RATE <= interval[1]:
         return nothing(f"{sentence} Too few samples to tell it from 80 %.")

@@ -100,8 +100,8 @@ def smaller_cache(evidence: Evidence) -> Finding:
     reading = works[1].bytes / works[0].bytes
     copying = (works[1].bytes + 2 * _cache_bytes(longer)) / (works[0].bytes + 2 * _cache_bytes(shorter))
     sentence = (
-        f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):.0f} positions as at "
-        f"{mean_of(shorter, input_length):.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
+        f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):,.0f} positions as at "
+        f"{mean_of(shorter, input_length):,.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
     )
     if times.ratio_interval is None:
         return nothing(f"{sentence}. There are fewer than three samples.")
@@ -141,13 +141,13 @@ def memory_bound_prefill(evidence: Evidence) -> Finding:
     column, sizes, work = longest
     positions = round(mean_of(column, input_length) or 0)
     if are_claims_models(column) and positions < LONG_PROMPT:
-        return nothing(f"The longest prompt here has {positions} positions, not 4643.")
+        return nothing(f"The longest prompt here has {positions:,} positions, not 4,643.")
     linear = f"{percent_text(linear_share(sizes, positions))} of its operations are linear in the prompt"
     ceiling = ceiling_of(column.runs[0], column.runs[0].info.role, evidence.ceilings)
     if ceiling is not None:
         sentence = (
-            f"A prefill of {positions} positions does {work.intensity:.0f} operations a byte; above "
-            f"{ceiling.balance:.1f} this machine is bound by arithmetic (MFU {percent_text(work.mfu(ceiling))}, MBU "
+            f"A prefill of {positions:,} positions does {work.intensity:,.0f} operations a byte; above "
+            f"{ceiling.balance:,.1f} this machine is bound by arithmetic (MFU {percent_text(work.mfu(ceiling))}, MBU "
             f"{percent_text(work.mbu(ceiling), 1)}). {linear}."
         )
         return found(work.bound(ceiling) == MEMORY, sentence, column)
@@ -156,8 +156,8 @@ def memory_bound_prefill(evidence: Evidence) -> Finding:
         return nothing(f"Neither ceilings nor decode steps tell what bandwidth there was; {linear}.")
     share = work.bytes / decode.bytes_s / work.seconds
     sentence = (
-        f"Its decode steps read {decode.bytes_s / 1e9:.0f} GB/s; at that rate the bytes of a prefill of {positions} "
-        f"positions take {percent_text(share)} of its time, and it does {work.intensity:.0f} operations a byte. "
+        f"Its decode steps read {decode.bytes_s / 1e9:,.0f} GB/s; at that rate the bytes of a prefill of {positions:,} "
+        f"positions take {percent_text(share)} of its time, and it does {work.intensity:,.0f} operations a byte. "
         f"{linear}."
     )
     return found(share > 1 / 2, sentence, column)
@@ -187,16 +187,16 @@ def warm_prefill(wanted: tuple[float, float], evidence: Evidence) -> Finding:
     if not mine:
         return nothing(
             "EventGPT-7B did not prefill 600 to 700 positions in 16 bit on a GPU here."
-            + (f" ({models_text(asked[0][1])}: {asked[0][0]:.1f} ms.)" if asked else "")
+            + (f" ({models_text(asked[0][1])}: {asked[0][0]:,.1f} ms.)" if asked else "")
         )
     spent, column = mine[0]
     cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
     values = values_of(column, _prefill)
     if len(values) < FEWEST:
-        return nothing(f"{spent:.1f} ms over {len(values)} samples, fewer than {FEWEST}.")
-    sentence = f"Warm, it takes {spent:.1f} ms ({min(values):.1f} to {max(values):.1f}, {len(values)} samples)"
+        return nothing(f"{spent:,.1f} ms over {len(values)} samples, fewer than {FEWEST}.")
+    sentence = f"Warm, it takes {spent:,.1f} ms ({min(values):,.1f} to {max(values):,.1f}, {len(values)} samples)"
     if cold:
-        sentence += f"; the first, cold pass took {cold[0]:.1f} ms"
+        sentence += f"; the first, cold pass took {cold[0]:,.1f} ms"
         sentence += ", as 000 says" if PREFILL_000[0] <= cold[0] <= PREFILL_000[1] else ""
     gpu = column.runs[0].info.environment.get("gpu") or {}
     clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None

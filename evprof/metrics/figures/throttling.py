@@ -63,7 +63,7 @@ def slowed_down(runs: Iterable[RunLog]) -> list[RunLog]:
 def _why(state: dict[str, Any]) -> str:
     if state["throttle_reasons"]:
         return f"by {' and '.join(state['throttle_reasons'])}"
-    return f"with a clock down to {state['lowest_sm_mhz']} of {state['highest_sm_mhz']} MHz"
+    return f"with a clock down to {state['lowest_sm_mhz']:,} of {state['highest_sm_mhz']:,} MHz"
 
 
 def _tells(records: Sequence[PowerRecord]) -> bool:

@@ -37,7 +37,7 @@ class Chains:
     @property
     def words(self) -> str:
         """`49.1 %, 212 of 432 judged tokens, runs 3, 4, … 8 (6 runs)`."""
-        counted = f"{self.accepted} of {self.judged} judged tokens"
+        counted = f"{self.accepted:,} of {self.judged:,} judged tokens"
         return f"{percent_text(self.rate, 1)}, {counted}, {runs_text([run.run_id for run in self.runs])}"
 
     def costs(self, step_ms: float) -> tuple[float, float] | None:

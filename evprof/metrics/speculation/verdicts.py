@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text, percent_text, times_text
+from evprof.core.units import count_text, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
@@ -115,7 +115,7 @@ def _cold(run: RunLog) -> str:
 def _without_baseline(run: RunLog) -> str:
     found = acceptance(run)
     if mode_of(run.info.mode).is_parallel and found is not None and found.hidden_drafted:
-        return f"{found.hidden_accepted} of {found.hidden_drafted} hidden tokens were accepted. {_ALONE}"
+        return f"{found.hidden_accepted:,} of {found.hidden_drafted:,} hidden tokens were accepted. {_ALONE}"
     return _ALONE
 
 
@@ -136,7 +136,7 @@ def _payoff_rest(payoff: Payoff) -> str:
     found = payoff.whole
     if found is None:
         return ""
-    against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
+    against = f"{count_text(found.runs, 'run')} against {_plain(payoff, found)}"
     note = _without_interval(found) if found.interval is None else found.note
     return f"{against}; {note}." if note else f"{against}."
 
@@ -156,7 +156,7 @@ def payoff_sentence(payoff: Payoff) -> str:
     found = payoff.whole
     if found is None:
         return _ALONE
-    against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
+    against = f"{count_text(found.runs, 'run')} against {_plain(payoff, found)}"
     speed = f"{times_text(found.speedup)}{interval_text(found)}"
     if found.interval is None:
         return f"{speed} in {against}; {_without_interval(found)}."
@@ -169,10 +169,6 @@ def _without_interval(found: MeasuredSpeedup) -> str:
     if min(found.runs, found.plain_runs) < FEWEST:
         return f"too few to call it faster or slower; three of each are needed (--repeat {FEWEST})"
     return found.note or "these runs give no interval"
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def _plain(payoff: Payoff, found: MeasuredSpeedup) -> str:
@@ -196,7 +192,7 @@ def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
     found = _acceptance_over(payoff.runs)
     if prediction is None or found is None or not found.drafted:
         return ""
-    accepted = f"{percent_text(found.accepted / found.drafted)} of {found.drafted} drafted tokens were accepted"
+    accepted = f"{percent_text(found.accepted / found.drafted)} of {found.drafted:,} drafted tokens were accepted"
     needed = break_even_words(payoff, prediction)
     return f"{accepted}; {needed}." if needed else f"{accepted}."
 
@@ -235,7 +231,7 @@ def _never(found: Prediction) -> str:
 def _window_detail(payoff: Payoff, window: ParallelPrefillFigures) -> str:
     if not window.drafted:
         return "Nothing was drafted inside the target's prefill."
-    said = f"{window.accepted} of {window.drafted} hidden tokens were accepted"
+    said = f"{window.accepted:,} of {window.drafted:,} hidden tokens were accepted"
     if window.stage_contention_ms is not None:
         more = "longer" if window.stage_contention_ms >= 0 else "less"
         said += f"; beside the draft the prefill took {ms_text(abs(window.stage_contention_ms))} {more}"
