@@ -63,9 +63,9 @@ def main(program: list[str]) -> int:
         shown = json.loads(call(program, "show", str(session), "--json"))
         if [run["token_ids"] for run in shown["runs"]] != [run["token_ids"] for run in document["runs"]]:
             raise SystemExit("the session file holds other tokens than the run printed")
-        print(f"session: {session.stat().st_size} bytes, reopened with the same tokens")
+        print(f"session: {session.stat().st_size:,} bytes, reopened with the same tokens")
         call(program, "gui", str(session), "--screenshot", str(picture))
-        print(f"window: drawn, {picture.stat().st_size} bytes")
+        print(f"window: drawn, {picture.stat().st_size:,} bytes")
         doctor = json.loads(call(program, "doctor", "--json"))
         broken = [part for part in ("decoders", "engine", "window") if doctor[part] is None]
         if broken:

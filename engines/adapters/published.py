@@ -225,7 +225,7 @@ def check_fit(info: AdapterInfo, config: LlamaConfig, rows: int, name: str = "")
         )
     if not 0 <= rows - info.vocabulary <= MOST_PADDING:
         raise UserError(
-            f"Head {info.name} is for a target with {info.vocabulary} tokens, and {model} has {rows}; choose the "
+            f"Head {info.name} is for a target with {info.vocabulary:,} tokens, and {model} has {rows:,}; choose the "
             "target it was made for or another head."
         )
     if info.layout is not None and info.layout.reads == LAYERS:
@@ -352,8 +352,8 @@ def _target_ids(info: AdapterInfo, files: HeadFiles, choices: int, target: Llama
     if _MAP not in files.names:
         if choices not in (info.vocabulary, target.rows):
             raise UserError(
-                f"{info.folder} chooses among {choices} of {info.vocabulary} tokens, and lacks '{_MAP}', which says "
-                "which; download the head again."
+                f"{info.folder} chooses among {choices:,} of {info.vocabulary:,} tokens, and lacks '{_MAP}', which "
+                "says which; download the head again."
             )
         return None
     added = files.whole_numbers(_MAP, (choices,))

@@ -29,7 +29,7 @@ from engines.hardware.threads import SMALL_PARAMETERS
 from engines.loading.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
-from evprof.core.units import NS_PER_MS
+from evprof.core.units import NS_PER_MS, percent_text
 from evprof.metrics.limits.roofline import vision_flops
 
 Note = Callable[[str], None]
@@ -155,6 +155,6 @@ def unrest_problems(before: Ceilings, after: Ceilings) -> list[str]:
     if unrest <= MOST_UNREST:
         return []
     return [
-        f"The machine was not at rest: its own ceilings differ by {unrest:.0%} between start and end, so the shares of "
-        "them are rough."
+        f"The machine was not at rest: its own ceilings differ by {percent_text(unrest)} between start and end, so the "
+        "shares of them are rough."
     ]

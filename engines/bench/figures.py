@@ -21,6 +21,7 @@ from engines.bench.turns import (
     spread,
     spread_of,
 )
+from evprof.core.units import percent_text
 from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.limits import roofline
 
@@ -167,12 +168,14 @@ def problems_of(rows: list[dict[str, Any]], series: Mapping[str, ContenderTurns]
     for row in rows:
         name, share = row["contender"], row["agreement"]
         if share is not None and share < 1 and dtype == "float32":
-            found.append(f"{name} chose other tokens than {HF_EAGER} at {1 - share:.0%} of the positions, in float32.")
+            found.append(
+                f"{name} chose other tokens than {HF_EAGER} at {percent_text(1 - share)} of the positions, in float32."
+            )
         for key, what in (("mbu", "measured bandwidth"), ("mfu", "measured matrix products")):
             if row[key] is not None and row[key] > 1:
                 found.append(
-                    f"{name} reached {row[key]:.0%} of the {what} in {row['phase']}: the ceiling was measured too low "
-                    "or caches helped, so trust neither figure."
+                    f"{name} reached {percent_text(row[key])} of the {what} in {row['phase']}: the ceiling was "
+                    "measured too low or caches helped, so trust neither figure."
                 )
     found += [f"{each.name} was left out: {each.reason}." for each in series.values() if each.reason]
     return found

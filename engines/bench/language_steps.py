@@ -122,7 +122,7 @@ class _Bench:
         told: Sequence[EngineContender] | None = None,
     ) -> None:
         """Turns at one context; rows of those `told`, by default of all."""
-        self.note(f"{workload.prompt} positions: {', '.join(one.name for one in contenders)}")
+        self.note(f"{workload.prompt:,} positions: {', '.join(one.name for one in contenders)}")
         made: dict[str, Runner] = {}
 
         def make(one: EngineContender) -> Runner:
@@ -161,7 +161,7 @@ class _Bench:
             for row in found:
                 self.emit(here | row)
             for sentence in problems_of(found, {}, dtype_name(self.plan.dtype)):
-                self.emit({"problem": f"{sentence[:-1]} ({workload.prompt} positions)."})
+                self.emit({"problem": f"{sentence[:-1]} ({workload.prompt:,} positions)."})
 
     def _more(self, runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[str, Any]:
         found: dict[str, Any] = {}

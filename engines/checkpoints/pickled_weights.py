@@ -65,7 +65,7 @@ def _check(path: Path) -> None:
         for entry in archive.infolist():
             if entry.filename.endswith(".pkl"):
                 if entry.file_size > _MOST_PICKLE_BYTES:
-                    raise UserError(f"{path} lists {entry.file_size} bytes of names; use the safetensors files.")
+                    raise UserError(f"{path} lists {entry.file_size:,} bytes of names; use the safetensors files.")
                 with archive.open(entry) as file:
                     _check_names(path, file)
 

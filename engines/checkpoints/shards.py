@@ -136,7 +136,7 @@ def safetensors_header(path: Path) -> list[StoredTensor]:
         start = file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else _HEADER_LIMIT + 1
         if length > min(_HEADER_LIMIT, size - 8):
-            raise UserError(f"{damaged} ({size} bytes); download it again.")
+            raise UserError(f"{damaged} ({size:,} bytes); download it again.")
         try:
             header: Any = parse_json(file.read(length))
             header.pop("__metadata__", None)
@@ -150,7 +150,7 @@ def safetensors_header(path: Path) -> list[StoredTensor]:
             raise UserError(f"{path} is damaged: '{tensor.name}' does not begin where the one before it ends.")
         end += tensor.nbytes
     if end != size:
-        raise UserError(f"{path} is damaged: {end} bytes expected, {size} found; download it again.")
+        raise UserError(f"{path} is damaged: {end:,} bytes expected, {size:,} found; download it again.")
     return found
 
 

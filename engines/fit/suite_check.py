@@ -51,8 +51,8 @@ class SuiteRoom:
             limit, new_tokens = shape.config.text.max_position_embeddings, cell.settings.max_new_tokens
             if need.positions.prompt + new_tokens > limit:
                 return (
-                    f"its prompt (about {need.positions.prompt}) and answer (up to {new_tokens} tokens) pass the "
-                    f"{limit} positions that {need.name} was trained for"
+                    f"its prompt (about {need.positions.prompt:,}) and answer (up to {new_tokens:,} tokens) pass the "
+                    f"{limit:,} positions that {need.name} was trained for"
                 )
         return None
 

@@ -130,8 +130,8 @@ def _past_context(plan: PlannedModels, need: MemoryNeed) -> str | None:
     if wanted <= limit:
         return None
     return (
-        f"Prompt (about {need.positions.prompt}) and answer (up to {plan.settings.max_new_tokens} tokens) can pass the "
-        f"{limit} positions {need.name} was trained for; text beyond them degrades."
+        f"Prompt (about {need.positions.prompt:,}) and answer (up to {plan.settings.max_new_tokens:,} tokens) can pass "
+        f"the {limit:,} positions {need.name} was trained for; text beyond them degrades."
     )
 
 

@@ -107,7 +107,7 @@ def _stored_facts(checkpoint: Checkpoint, folder: Path, network: Network) -> dic
         problems += _vocabulary_problems(config, vocabulary)
         assumptions += rows_sentence(config, vocabulary)
         source = vocabulary_file(folder, prefer_file=engine_family(config.family).writes_tokenizer_file)
-        assumptions.append(f"The tokenizer is {source}, {vocabulary.size} entries.")
+        assumptions.append(f"The tokenizer is {source}, {vocabulary.size:,} entries.")
     except UserError as error:
         problems.append(error.sentence)
     try:
@@ -149,7 +149,9 @@ def _vocabulary_problems(config: ModelConfig, vocabulary: Vocabulary) -> list[st
     rows = config.text.vocab_size
     if vocabulary.size <= rows:
         return []
-    return [f"The tokenizer has {vocabulary.size} tokens but the model only {rows} rows; they do not belong together."]
+    return [
+        f"The tokenizer has {vocabulary.size:,} tokens but the model only {rows:,} rows; they do not belong together."
+    ]
 
 
 def _main_dtype(stored: Mapping[str, StoredTensor]) -> str | None:

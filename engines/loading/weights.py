@@ -243,7 +243,7 @@ def _check_vocabulary(checkpoint: Checkpoint, vocabulary: Vocabulary) -> None:
     rows = checkpoint.config.text.vocab_size
     if vocabulary.size > rows:
         raise UserError(
-            f"{checkpoint.name}: the tokenizer has {vocabulary.size} tokens but the model only {rows} rows; "
+            f"{checkpoint.name}: the tokenizer has {vocabulary.size:,} tokens but the model only {rows:,} rows; "
             "they do not belong together."
         )
 
@@ -258,8 +258,8 @@ def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...
     if rows == published or rows == vocabulary.size < published or not published:
         return ()
     return (
-        f"The embeddings have {rows} rows, {FAMILIES[config.family].title} as published {published} and the tokenizer "
-        f"{vocabulary.size} entries; tokens without an entry have no text.",
+        f"The embeddings have {rows:,} rows, {FAMILIES[config.family].title} as published {published} and the "
+        f"tokenizer {vocabulary.size:,} entries; tokens without an entry have no text.",
     )
 
 

@@ -25,6 +25,7 @@ from engines.tokens.uploads import upload
 from evprof.core.protocols import StopFlag
 from evprof.core.records import DRAFT, ORIGIN_DRAFT, TARGET
 from evprof.core.speculation import SpeculationFacts
+from evprof.core.units import percent_text
 from evprof.loaders.adapters import AdapterInfo, read_adapter
 
 
@@ -132,5 +133,6 @@ def lossy_sentence(info: AdapterInfo, draft: str, target: str) -> str:
     )
     agreement = (info.evaluation or {}).get("agreement")
     if isinstance(agreement, int | float) and not isinstance(agreement, bool):
-        return f"{said}; on held-out samples {agreement:.1%} of the tokens agreed with those it says by itself."
+        share = percent_text(agreement, 1)
+        return f"{said}; on held-out samples {share} of the tokens agreed with those it says by itself."
     return f"{said}."

@@ -110,8 +110,8 @@ def tokenize_prompt(
     total = text + counts.total
     if text >= model.facts.context_limit:
         raise UserError(
-            f"The prompt's text takes {text} positions, but {model.facts.name} has {model.facts.context_limit} in all; "
-            "shorten the prompt."
+            f"The prompt's text takes {text:,} positions, but {model.facts.name} has {model.facts.context_limit:,} in "
+            "all; shorten the prompt."
         )
     warnings = []
     if layout.cut_at is not None and total > layout.cut_at:
@@ -120,8 +120,8 @@ def tokenize_prompt(
         ids = ids[: before + 1 + max(layout.cut_at - before - counts.total, 0)]
         text = len(ids) - 1
         warnings.append(
-            f"The prompt takes {total} positions; as in the released code the last {total - layout.cut_at} were cut "
-            f"off, because {model.facts.name} reads {layout.cut_at}."
+            f"The prompt takes {total:,} positions; as in the released code the last {total - layout.cut_at:,} were "
+            f"cut off, because {model.facts.name} reads {layout.cut_at}."
         )
     system = min(tokens.system, text)
     visual = counts.total
@@ -133,12 +133,12 @@ def _past_the_limit(facts: ModelFacts, lengths: LengthFacts, max_new_tokens: int
     limit = facts.context_limit
     if lengths.input > limit:
         return [
-            f"The prompt takes {lengths.input} positions, {lengths.visual} of them visual, but {facts.name} was "
-            f"trained for {limit}; what lies beyond them degrades the answer."
+            f"The prompt takes {lengths.input:,} positions, {lengths.visual:,} of them visual, but {facts.name} was "
+            f"trained for {limit:,}; what lies beyond them degrades the answer."
         ]
     if lengths.input + max_new_tokens > limit:
         return [
-            f"Prompt ({lengths.input}) and answer (up to {max_new_tokens} tokens) can pass the {limit} "
+            f"Prompt ({lengths.input:,}) and answer (up to {max_new_tokens:,} tokens) can pass the {limit:,} "
             f"positions {facts.name} was trained for; text beyond them degrades."
         ]
     return []

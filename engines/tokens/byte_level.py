@@ -49,7 +49,7 @@ def tokenizer_values(folder: Path) -> dict[str, Any]:
     """
     sizes = [_size(folder / name) for name in ("vocab.json", "merges.txt")]
     if sum(sizes) > MOST_BYTES:
-        raise UserError(f"{folder / 'vocab.json'} and its merges are {sum(sizes)} bytes, too many for a vocabulary.")
+        raise UserError(f"{folder / 'vocab.json'} and its merges are {sum(sizes):,} bytes, too many for a vocabulary.")
     try:
         pieces = parse_json((folder / "vocab.json").read_bytes())
         merges = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()

@@ -41,11 +41,11 @@ def _problem(model: memoryview) -> str | None:
             pieces += 1
             for text in (bytes(text) for inner, text in _fields(content) if inner == _PIECE_TEXT):
                 if len(text) > _LONGEST_PIECE:
-                    return f"holds a piece of more than {_LONGEST_PIECE} bytes"
+                    return f"holds a piece of more than {_LONGEST_PIECE:,} bytes"
                 text.decode("utf-8")
         elif number in _REWRITING and any(inner == _TABLE and len(table) for inner, table in _fields(content)):
             return "rewrites texts by a table of its own"
-    return f"holds more than {_MOST_PIECES} pieces" if pieces > _MOST_PIECES else None
+    return f"holds more than {_MOST_PIECES:,} pieces" if pieces > _MOST_PIECES else None
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:

@@ -40,7 +40,7 @@ def checked_tokenizer(content: bytes, source: str) -> str:
     """The file's text as the library gets it: without padding, truncation, dropout and what decodes or frames a text,
     none of which is ours to use. Raises UserError naming `source` for what no supported family has."""
     if len(content) > MOST_BYTES:
-        raise UserError(f"{source} is {len(content)} bytes long, far too long for a vocabulary.")
+        raise UserError(f"{source} is {len(content):,} bytes long, far too long for a vocabulary.")
     try:
         values = parse_json(content)
         if not isinstance(values, dict) or not isinstance(values.get("model"), dict):
@@ -75,9 +75,9 @@ def _model_problem(model: dict[str, Any]) -> str | None:
     if kind != "BPE":
         return f"holds a vocabulary of the kind {str(kind)[:40]!r}"
     if not isinstance(pieces, dict) or len(pieces) > _MOST_PIECES:
-        return f"holds no table of at most {_MOST_PIECES} pieces"
+        return f"holds no table of at most {_MOST_PIECES:,} pieces"
     if max(map(len, pieces), default=0) > _LONGEST_PIECE:
-        return f"holds a piece of more than {_LONGEST_PIECE} letters"
+        return f"holds a piece of more than {_LONGEST_PIECE:,} letters"
     texts = [model.get(name) for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")]
     return "holds a prefix or ending without end" if any(_is_long(text, _LONGEST_PIECE) for text in texts) else None
 
@@ -86,10 +86,10 @@ def _added_problem(added: Any) -> str | None:
     if added is None:
         return None
     if not isinstance(added, list) or len(added) > _MOST_ADDED:
-        return f"adds no list of at most {_MOST_ADDED} tokens"
+        return f"adds no list of at most {_MOST_ADDED:,} tokens"
     found = [entry.get("content") if isinstance(entry, dict) else None for entry in added]
     if any(not isinstance(text, str) or not text or len(text) > _LONGEST_PIECE for text in found):
-        return f"adds a token without a text of at most {_LONGEST_PIECE} letters"
+        return f"adds a token without a text of at most {_LONGEST_PIECE:,} letters"
     return None
 
 
@@ -106,7 +106,7 @@ def _normalizer_problem(normalizer: Any) -> str | None:
             growth *= max(1.0, factor)
         elif kind not in _HARMLESS:
             return f"normalizes texts by {_named(step)}"
-    return f"makes more than {_MOST_GROWTH} letters of one" if growth > _MOST_GROWTH else None
+    return f"makes more than {_MOST_GROWTH:,} letters of one" if growth > _MOST_GROWTH else None
 
 
 def _growth(step: dict[str, Any]) -> float | None:

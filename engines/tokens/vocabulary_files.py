@@ -30,7 +30,7 @@ def read_vocabulary(folder: Path, *, prefer_file: bool, rows: int | None = None)
         return FileVocabulary(json.dumps(tokenizer_values(folder)).encode(), str(file))
     size = regular_file(file, "download the checkpoint again").stat().st_size
     if size > (MOST_JSON_BYTES if file.suffix == ".json" else MOST_MODEL_BYTES):
-        raise UserError(f"{file} is {size} bytes long, far too long for a vocabulary.")
+        raise UserError(f"{file} is {size:,} bytes long, far too long for a vocabulary.")
     if file.suffix == ".json":
         return FileVocabulary(file.read_bytes(), str(file))
     plain = SentencePieceVocabulary(file.read_bytes(), str(file))

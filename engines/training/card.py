@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evprof.core.units import times_text
+from evprof.core.units import percent_text, times_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.loaders.adapters import AdapterInfo
 from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
@@ -47,15 +47,15 @@ def _told(value: Any) -> str:
 
 def _training(facts: Mapping[str, Any]) -> list[str]:
     told = [
-        f"{facts.get('examples', 0)} answers of the target from {facts.get('scenes', 'an unknown number of')} scenes; "
-        f"{facts.get('validation_examples', 0)} more, of scenes held back, chose the state that is kept."
+        f"{facts.get('examples', 0):,} answers of the target from {facts.get('scenes', 'an unknown number of')} "
+        f"scenes; {facts.get('validation_examples', 0):,} more, of scenes held back, chose the state that is kept."
     ]
     options = facts.get("options")
     if isinstance(options, dict) and facts.get("steps"):
         told.append(
-            f"AdamW, {facts['steps'][-1]} of {options.get('steps')} steps of {options.get('batch')} answers, learning "
-            f"rate {options.get('learning_rate'):g} (rising, then a cosine), seed {options.get('seed')}; the state "
-            f"after step {facts.get('best_step')} is kept"
+            f"AdamW, {facts['steps'][-1]:,} of {options.get('steps')} steps of {options.get('batch')} answers, "
+            f"learning rate {options.get('learning_rate'):g} (rising, then a cosine), seed {options.get('seed')}; the "
+            f"state after step {facts.get('best_step')} is kept"
             + (", nothing better came." if facts.get("stopped_early") else ".")
         )
     rows = list(
@@ -76,7 +76,7 @@ def _training(facts: Mapping[str, Any]) -> list[str]:
 def _thinned(rows: Sequence[tuple[int, float, float]], most: int = 12) -> list[tuple[str, str, str]]:
     step = max(1, -(-len(rows) // most))
     kept = [row for number, row in enumerate(rows) if number % step == 0 or row is rows[-1]]
-    return [(f"{at}", f"{loss:.3f}", f"{match:.1%}") for at, loss, match in kept]
+    return [(f"{at}", f"{loss:.3f}", percent_text(match, 1)) for at, loss, match in kept]
 
 
 def _evaluation(info: AdapterInfo) -> list[str]:
@@ -120,7 +120,7 @@ def evaluation_rows(found: Mapping[str, Any]) -> list[tuple[str, str | None]]:
 def _counts(found: Mapping[str, Any]) -> str | None:
     if not found.get("drafted"):
         return None
-    return f"{found['drafted']}, {found['accepted']} in {found['rounds']} rounds"
+    return f"{found['drafted']:,}, {found['accepted']:,} in {found['rounds']:,} rounds"
 
 
 def _equal(found: Mapping[str, Any]) -> str | None:
@@ -135,7 +135,7 @@ def _ratio(found: Mapping[str, Any], name: str) -> str | None:
 
 
 def _share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1%}"
+    return None if value is None else percent_text(value, 1)
 
 
 def _number(value: float | None) -> str | None:

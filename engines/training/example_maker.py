@@ -173,7 +173,7 @@ def _size_sentence(plan: CollectPlan, target: LlamaDecoder, layers: tuple[int, .
     if not plan.keeps_positions:
         return f"{told}: of its whole prompt and of its answer."
     most = plan.positions + plan.settings.max_new_tokens
-    return f"{told}: at most {bytes_text(most * inside)} for {plan.positions} of the prompt and its answer."
+    return f"{told}: at most {bytes_text(most * inside)} for {plan.positions:,} of the prompt and its answer."
 
 
 def _model(model: VisionLanguageModel, choice: ModelChoice, identity: Callable[[ModelChoice], str]) -> dict[str, Any]:

@@ -235,8 +235,8 @@ def split_by_scene(scenes: Sequence[str], share: float, seed: int) -> tuple[list
     known = list(dict.fromkeys(scenes))
     if len(known) < 2:
         raise UserError(
-            f"All {len(scenes)} examples are of one scene, so none can be held back to judge the others; collect from "
-            "more samples."
+            f"All {len(scenes):,} examples are of one scene, so none can be held back to judge the others; collect "
+            "from more samples."
         )
     order = torch.randperm(len(known), generator=torch.Generator().manual_seed(seed)).tolist()
     count = min(max(1, round(share * len(known))), len(known) - 1)

@@ -251,7 +251,7 @@ def _switches(process: SectionProcess) -> str:
         )
     timer.cancel()
     if not found["summary"]["is_complete"]:
-        return f"Time allowed for {len(found['rows'])} rows."
+        return f"Time allowed for {len(found['rows']):,} rows."
     return f"{found['summary']['measured']} rows measured, {found['summary']['not_here']} not here."
 
 

@@ -144,7 +144,7 @@ class EventArray:
             raise UserError(f"Event frames must be at least 1, not {parts}.")
         if len(self) < parts:
             raise UserError(
-                f"The recording holds {len(self)} events, too few for {parts} event frames; ask for fewer frames."
+                f"The recording holds {len(self):,} events, too few for {parts:,} event frames; ask for fewer frames."
             )
         size = len(self) // parts
         for index in range(parts):

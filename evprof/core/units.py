@@ -16,20 +16,20 @@ def ms_from_ns(duration_ns: int) -> float:
 
 
 def bytes_text(count: int | float | None) -> str:
-    """A byte count in binary units with three significant digits: `2321.5 MiB`; "n/a" for None."""
+    """A byte count in binary units with three significant digits: `2,321.5 MiB`; "n/a" for None."""
     if count is None:
         return "n/a"
     value = float(count)
     for unit in ("B", "KiB", "MiB"):
         if abs(value) < 1024 or (unit == "MiB" and abs(value) < 10_240):
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.{1 if value >= 100 else 2}f} {unit}"
+            return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.{1 if value >= 100 else 2}f} {unit}"
         value /= 1024
-    return f"{value:.2f} GiB"
+    return f"{value:,.2f} GiB"
 
 
 def memory_text(count: int) -> str:
     """Bytes to compare need with room: GiB with two digits from one GiB up, `2.35 GiB`; below as `bytes_text`."""
-    return f"{count / GIB:.2f} GiB" if count >= GIB else bytes_text(count)
+    return f"{count / GIB:,.2f} GiB" if count >= GIB else bytes_text(count)
 
 
 def count_text(count: int, noun: str) -> str:
@@ -43,12 +43,17 @@ def ms_text(duration_ms: float | None) -> str:
         return "n/a"
     size = abs(duration_ms)
     if size >= 1000:
-        return f"{duration_ms / 1000:.{2 if size < 10_000 else 1}f} s"
+        return f"{duration_ms / 1000:,.{2 if size < 10_000 else 1}f} s"
     if size >= 100:
         return f"{duration_ms:.0f} ms"
     if size >= 1:
         return f"{duration_ms:.{1 if size >= 10 else 2}f} ms"
     return f"{duration_ms * 1000:.0f} µs"
+
+
+def percent_text(share: float | None, digits: int = 0) -> str:
+    """A share of 0…1 in percent with so many digits after the point: `12 %`; "n/a" for None."""
+    return "n/a" if share is None else f"{100 * share:.{digits}f} %"
 
 
 TIMES = "×"
@@ -57,7 +62,7 @@ TIMES = "×"
 
 def times_text(ratio: float, digits: int = 2) -> str:
     """A ratio with so many digits after the point: `0.67×`."""
-    return f"{ratio:.{digits}f}{TIMES}"
+    return f"{ratio:,.{digits}f}{TIMES}"
 
 
 def ratio_digits(ratio: float, width: float = 0.0) -> int:
@@ -90,7 +95,7 @@ def number_text(value: float, digits: int = 4) -> str:
 
 
 def amount_text(value: float | None, unit: str) -> str:
-    """Three significant digits with the unit, all digits from 100 on: `0.0213 J`, `1187 W`; "n/a" for None."""
+    """Three significant digits with the unit, all digits from 100 on: `0.0213 J`, `1,187 W`; "n/a" for None."""
     if value is None:
         return "n/a"
-    return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{number_text(value, 3)} {unit}"
+    return f"{value:,.0f} {unit}" if abs(value) >= 100 else f"{number_text(value, 3)} {unit}"

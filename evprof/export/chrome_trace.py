@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.export.trace_entries import Entry, TracePlace, run_entries
 from evprof.export.trace_slices import BEFORE_ZERO, THREADS, UNSETTLED
 from evprof.version import __version__
@@ -146,7 +147,7 @@ def left_out_sentences(document: dict[str, Any]) -> list[str]:
         count = counts[key]
         if not count:
             continue
-        subject = f"{count} {noun}{'' if count == 1 else 's'}"
+        subject = count_text(count, noun)
         if key == UNSETTLED:
             subject += " was" if count == 1 else " were"
         sentences.append(sentence.format(subject, "is" if count == 1 else "are"))

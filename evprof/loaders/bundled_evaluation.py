@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from evprof.core.units import number_text
+from evprof.core.units import number_text, percent_text
 from evprof.loaders.bundled import assets_folder
 
 EVALUATION = "evaluation.json"
@@ -31,7 +31,7 @@ def pair_sentences(target: str, found: dict[str, Any]) -> list[str]:
     left = found["openness"][target]
     drawn, likeliest = (number_text(left[name], 2) for name in ("entropy_bits", "entropy_bits_greedy"))
     kinds = "; ".join(
-        f"{kind} {of['right']:.0%} ({of['chance']:.0%}, {of['other_input']:.0%})"
+        f"{kind} {percent_text(of['right'])} ({percent_text(of['chance'])}, {percent_text(of['other_input'])})"
         for kind, of in found["accuracy"][target].items()
     )
     recited = "Most of what it says is recited: acceptance measured on it promises nothing for other models."
@@ -39,8 +39,9 @@ def pair_sentences(target: str, found: dict[str, Any]) -> list[str]:
         f"{target} leaves {drawn} bits a token open on answers it draws and {likeliest} on its likeliest ones; a blind "
         f"{left['ngram']}-gram of {left['ngram_answers']:,} answers it was taught has perplexity "
         f"{number_text(left['ngram_perplexity'], 3)} on the drawn ones, foretells "
-        f"{left['ngram_right_greedy']:.0%} of the likeliest tokens. Word for word in its training: "
-        f"{left['in_training']:.1%} of the drawn answers, {left['in_training_greedy']:.1%} of the likeliest.",
+        f"{percent_text(left['ngram_right_greedy'])} of the likeliest tokens. Word for word in its training: "
+        f"{percent_text(left['in_training'], 1)} of the drawn answers, {percent_text(left['in_training_greedy'], 1)} "
+        "of the likeliest.",
         f"Right by kind of question (by chance, with another scene's input): {kinds}. "
         f"Measured on {found['scenes']} held-out scenes, asked in held-out words.",
         *([recited] if left["in_training_greedy"] > _RECITED else []),

@@ -61,7 +61,7 @@ class EventSurvey:
         if duration_us == 0:
             problems.append("All events carry the same time.")
         if self.events < EVENTGPT_FRAMES:
-            problems.append(f"{self.events} events are too few for EventGPT's {EVENTGPT_FRAMES} event frames.")
+            problems.append(f"{self.events:,} events are too few for EventGPT's {EVENTGPT_FRAMES} event frames.")
         return problems
 
 

@@ -18,6 +18,7 @@ from evprof.core.errors import UserError
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.arrow_tables import stream_values
 from evprof.export.tables import COLUMNS, table_rows
@@ -267,7 +268,7 @@ class Session(_Measured):
         self.close()
 
     def __repr__(self) -> str:
-        told = "closed" if self._runs is None else f"{len(self._runs)} run{'' if len(self._runs) == 1 else 's'}"
+        told = "closed" if self._runs is None else count_text(len(self._runs), "run")
         return f"<evprof session {self.path}: {told}>"
 
     def _repr_html_(self) -> str:

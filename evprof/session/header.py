@@ -58,7 +58,7 @@ def _read_header(path: Path) -> bytes:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(f"{path} cannot be read: {reason}; check its permissions.") from error
     if len(header) < _HEADER_BYTES:
-        raise UserError(f"{path} is no evprof session: it ends after {len(header)} bytes; choose another file.")
+        raise UserError(f"{path} is no evprof session: it ends after {len(header):,} bytes; choose another file.")
     return header
 
 

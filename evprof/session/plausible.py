@@ -92,7 +92,7 @@ def _wrong_texts(recording: RecordLog) -> Iterator[str]:
         for name, kind in column_kinds(stream).items():
             most = _LONGEST.get((stream, name), _LONGEST_TEXT)
             if kind == "str" and max(map(len, rows.texts(name).words), default=0) > most:
-                yield f"a {name} among its {stream} is longer than {most} letters"
+                yield f"a {name} among its {stream} is longer than {most:,} letters"
 
 
 def _wrong_tree(recording: RecordLog) -> str | None:

@@ -106,4 +106,4 @@ def rate_words(events_per_s: float) -> str:
 def _scaled(events_per_s: float) -> str:
     unit, factor = ("M", 1e6) if events_per_s >= 1e6 else ("k", 1e3)
     value = events_per_s / factor
-    return f"{value:.0f} {unit}/s" if value >= 100 else f"{value:.1f} {unit}/s"
+    return f"{value:,.0f} {unit}/s" if value >= 100 else f"{value:.1f} {unit}/s"

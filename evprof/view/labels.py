@@ -69,12 +69,12 @@ def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[st
         return [*(f"{words}  {took}" for words in counted), *counted, f"draft  {took}", "draft"]
     lengths = run.info.lengths.get(role)
     if name == "prefill" and lengths is not None:
-        wordings.insert(0, f"{name}  {took} · {lengths.input} tokens")
+        wordings.insert(0, f"{name}  {took} · {lengths.input:,} tokens")
     if name == "vision" and lengths is not None and lengths.visual:
-        wordings.insert(0, f"{name}  {took} · {lengths.visual} tokens")
+        wordings.insert(0, f"{name}  {took} · {lengths.visual:,} tokens")
     tokens = len(run.tokens)
     if name == "decode" and role == run.info.role and tokens > 1 and duration_ms > 0:
-        wordings.insert(0, f"{name}  {took} · {(tokens - 1) / duration_ms * 1000:.1f} tok/s")
+        wordings.insert(0, f"{name}  {took} · {(tokens - 1) / duration_ms * 1000:,.1f} tok/s")
     return wordings
 
 

@@ -22,7 +22,7 @@ from engines.training.evaluating import write_evaluation
 from engines.training.loop import Curves, TrainingOptions
 from engines.training.making import TrainPlan, train_adapter
 from evprof.core.errors import UserError
-from evprof.core.units import times_text
+from evprof.core.units import percent_text, times_text
 from evprof.core.vocabulary.drafters import EAGLE, HIDDEN, KV, LORA, NGRAM
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.adapters import read_adapter
@@ -83,7 +83,7 @@ def make_adapters(
         read_manifest(training).samples, _choice(VIDEO_LLAVA_NAME), _choice(EVENTGPT_NAME), GenerationSettings(), data
     )
     end = Collecting(plan).run(_Telling(note), threading.Event())
-    note(f"{end.examples} examples, {end.tokens} answer tokens: {data}")
+    note(f"{end.examples:,} examples, {end.tokens:,} answer tokens: {data}")
     made = []
     for kind in kinds:
         folder = out / adapter_name(kind)
@@ -130,7 +130,7 @@ def evaluate_shipped(folder: Path, work: Path, count: int, seed: int, note: Note
     made_by = f"python packaging/make_pair.py --seed {seed} scenes --count {count} --held-out -o {HELD_OUT_FOLDER}"
     write_evaluation(adapter, found | {"samples_command": made_by})
     rate, speed = found["draft_acceptance_rate"], found["decode_speedup"]
-    told = "lossy" if rate is None else f"{rate:.1%} accepted"
+    told = "lossy" if rate is None else f"{percent_text(rate, 1)} accepted"
     note(f"{adapter.name}: {told}, decoding {times_text(speed)}" if speed else f"{adapter.name}: {told}")
 
 
@@ -160,7 +160,7 @@ class _Telling:
             self._note(f"{name}: {error}")
         if time.monotonic() - self._told_at > 20:
             self._told_at = time.monotonic()
-            self._note(f"{self._done} of {self._total} examples")
+            self._note(f"{self._done:,} of {self._total:,} examples")
 
     def say(self, sentence: str) -> None:
         """A warning."""
@@ -172,4 +172,6 @@ class _Telling:
     def judged(self, curves: Curves, *, is_best: bool) -> None:
         """The examples held back were looked at."""
         match, loss = curves.validation_match[-1], curves.validation_loss[-1]
-        self._note(f"step {curves.validation_steps[-1]}: {match:.1%} of held-back tokens right, loss {loss:.3f}")
+        self._note(
+            f"step {curves.validation_steps[-1]}: {percent_text(match, 1)} of held-back tokens right, loss {loss:.3f}"
+        )

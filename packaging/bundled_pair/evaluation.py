@@ -34,6 +34,7 @@ from engines.speculation.verification import Verifier
 from engines.tokens.answer import Round, SilentAnswer
 from engines.tokens.vocabulary_alignment import align
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.units import percent_text
 from evprof.loaders.bundled_evaluation import EVALUATION
 
 GAMMA = 5
@@ -245,25 +246,27 @@ def table(result: Evaluation) -> str:
         lines.append("|---|---|---|---|---|")
         for kind, found in kinds.items():
             lines.append(
-                f"| {kind} | {found.items} | {found.right:.1%} | {found.other_input:.1%} | {found.chance:.1%} |"
+                f"| {kind} | {found.items} | {percent_text(found.right, 1)} | {percent_text(found.other_input, 1)} | "
+                f"{percent_text(found.chance, 1)} |"
             )
         left = result.openness[name]
         lines += [
             "",
             f"Entropy: {left.entropy_bits:.2f} bits a token on answers drawn at temperature 1, "
             f"{left.entropy_bits_greedy:.2f} on greedy ones; answers of {left.shortest} to {left.longest} tokens. Of "
-            f"the drawn answers {left.in_training:.1%} stand word for word among the {left.training_answers:,} of the "
-            f"training, of the greedy ones {left.in_training_greedy:.1%}. A blind {left.ngram}-gram of the last "
-            f"{left.ngram_answers:,} of these has perplexity "
-            f"{left.ngram_perplexity:.2f} on the drawn ones and foretells {left.ngram_right_greedy:.1%} of the greedy "
-            "tokens.",
+            f"the drawn answers {percent_text(left.in_training, 1)} stand word for word among the "
+            f"{left.training_answers:,} of the training, of the greedy ones "
+            f"{percent_text(left.in_training_greedy, 1)}. A blind {left.ngram}-gram of the last {left.ngram_answers:,} "
+            f"of these has perplexity {left.ngram_perplexity:.2f} on the drawn ones and foretells "
+            f"{percent_text(left.ngram_right_greedy, 1)} of the greedy tokens.",
         ]
     speed = result.acceptance
     lines += [
         "",
-        f"Speculative decoding, γ = {speed.gamma}, one question a scene: {speed.accepted} of {speed.drafted} drafted "
-        f"tokens accepted ({speed.draft_acceptance_rate:.1%}, 95 %: {speed.ci95[0]:.1%} to {speed.ci95[1]:.1%}, drawn "
-        f"by scene), {speed.unique_tokens} tokens of {speed.scenes} scenes. {result.held_out_productions:.1%} of the "
-        "productions of answers are held out.",
+        f"Speculative decoding, γ = {speed.gamma}, one question a scene: {speed.accepted:,} of {speed.drafted:,} "
+        f"drafted tokens accepted ({percent_text(speed.draft_acceptance_rate, 1)}, 95 %: "
+        f"{percent_text(speed.ci95[0], 1)} to {percent_text(speed.ci95[1], 1)}, drawn by scene), "
+        f"{speed.unique_tokens:,} tokens of {speed.scenes} scenes. {percent_text(result.held_out_productions, 1)} of "
+        "the productions of answers are held out.",
     ]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from transformers import CLIPVisionModel
 
 from bundled_pair.attributes import VALUES
 from engines.stages.pixel_values import CLIP_MEAN, CLIP_STD
+from evprof.core.units import percent_text
 
 Report = Callable[[str], None]
 
@@ -80,7 +81,7 @@ def train_tower(
             right = {
                 name: (predictions[name].argmax(-1) == truth[:, columns[name]]).float().mean().item() for name in names
             }
-            figures = " ".join(f"{name} {100 * value:.0f}%" for name, value in right.items())
+            figures = " ".join(f"{name} {percent_text(value)}" for name, value in right.items())
             report(f"tower step {step + 1}/{steps}, {time.monotonic() - started:.0f} s: {figures}")
 
 

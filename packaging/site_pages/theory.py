@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from evprof.core.units import times_text
+from evprof.core.units import percent_text, times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, EAGLE, KINDS, KV, SELF
 from evprof.metrics.limits.theory import (
     C_002,
@@ -90,7 +90,7 @@ def _drafters() -> Iterator[str]:
     long, short = PROMPTS[1], PROMPTS[0]
     yield (
         f"- A draft of the target's size cannot win at {short:,} positions: c is 1. At {long:,} it reads "
-        f"{1 - draft_cost('model', long):.0%} less than the target a step, and that is all there is to gain. "
+        f"{percent_text(1 - draft_cost('model', long))} less than the target a step, and that is all there is to gain. "
         "Document 002 measured "
         f"c = {C_002:.3f}, which reading alone does not explain.\n"
         f"- `{SELF}` accepts everything and cannot win; it shows what a round costs.\n"
@@ -116,7 +116,7 @@ def _line(*texts: str) -> str:
 def _pays_above(cost: float) -> str:
     if cost >= 1:
         return "never"
-    return f"{cost:.0%}" if cost else "0%"
+    return percent_text(cost)
 
 
 def _speed(found: tuple[int, float]) -> str:
@@ -183,8 +183,8 @@ def _inside() -> Iterator[str]:
     rows = [(str(tokens), *(times_text(inside(tokens, rate)) for rate in (*RATES, 1.0))) for tokens in OUTPUT_LENGTHS]
     yield table(("answer", *(f"a = {rate:g}" for rate in (*RATES, 1.0))), rows)
     yield (
-        f"By the roofline, answers of 100 tokens, prefill at {_USED:.0%} of the card's peak, without vision. At "
-        f"{PROMPTS[0]:,} positions "
+        f"By the roofline, answers of 100 tokens, prefill at {percent_text(_USED)} of the card's peak, without vision. "
+        f"At {PROMPTS[0]:,} positions "
         "the draft reads as long as the target, and nothing fits:\n"
     )
     rows = [
@@ -213,4 +213,4 @@ def _hopes() -> Iterator[str]:
 def _verdict(one: Hope) -> str:
     if one.needed is None:
         return "cannot come true"
-    return f"can, from an acceptance of {one.needed:.1%} on"
+    return f"can, from an acceptance of {percent_text(one.needed, 1)} on"

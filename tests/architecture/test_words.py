@@ -24,8 +24,16 @@ ODD = re.compile(
 BY_DEFAULT = re.compile(r"\b(?:off|on|is|are|shown) by (?:itself|themselves)\b", re.IGNORECASE)
 """German for "by default"."""
 
-LETTER_FOR_TIMES = re.compile(r"[.\w][fg]\}+x\b|\b\d+\.\d+x\b")
-"""`0.67x`, as a format or written out: people read `0.67×`, which `times_text` writes."""
+OTHERWISE_WRITTEN = re.compile(
+    r"[.\w][fg]\}+x\b|\b\d+\.\d+x\b"
+    r"|[\d}X]%(?![0-9A-F]{2})"
+    r"|(?<![\w.,/-])[1-9]\d{3,} (?:[\w-]+ )?(?:events|frames|positions|rounds|rows|runs|samples|steps|tokens|turns)\b"
+)
+"""`0.67x`, `12%`, `:.0%` and `1204 tokens`: people read what `times_text`, `percent_text` and `count_text` write,
+`0.67×`, `12 %` and `1,204 tokens`."""
+
+STYLE = re.compile(r"\(--|[a-z]:(?:[a-z(]{3}|\d+%)")
+"""A line of CSS, whose lengths are no text."""
 
 WEAK = {"Yes.", "No."}
 """Docstrings that say nothing."""
@@ -106,17 +114,24 @@ def test_missing_files_are_seen() -> None:
     assert missing(text, ROOT) == ["docs/nothing.md", "evprof/nothing.py"]
 
 
-def test_ratios_have_one_sign() -> None:
-    files = [ROOT / path for path, _ in trees()] + [page for page in PAGES if page.name != "CHANGELOG.md"]
+def test_figures_are_written_in_one_way() -> None:
+    files = [ROOT / path for path, _ in trees()] + PAGES
     found = {
-        f"{path.relative_to(ROOT)}:{number}"
+        f"{path.relative_to(ROOT)}:{number}: {written[0]}"
         for path in files
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if LETTER_FOR_TIMES.search(line)
+        if (written := OTHERWISE_WRITTEN.search(line)) and not STYLE.search(line)
     }
     assert found == set()
 
 
-@pytest.mark.parametrize("text", ['f"{ratio:.2f}x"', '"{ours:.2f}x the time"', "It is 0.67x as fast."])
-def test_ratios_with_a_letter_are_seen(text: str) -> None:
-    assert LETTER_FOR_TIMES.search(text)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('f"{ratio:.2f}x"', '"{ours:.2f}x the time"', "It is 0.67x as fast."),
+        *('f"{share:.0%} read"', 'f"{percent}%"', "49% of them", "X% of it", "Of 1204 tokens", "2000 warm-up runs"),
+    ],
+)
+def test_other_ways_are_seen(text: str) -> None:
+    assert OTHERWISE_WRITTEN.search(text)
+    assert not STYLE.search(text)

@@ -74,7 +74,7 @@ def test_engine_for_people(evprof) -> None:
         ["prefill", "ours"],
         ["prefill", "hf_eager"],
     ]
-    assert "100%" in lines[table + 1]
+    assert "100 %" in lines[table + 1]
     assert any("GB/s" in line and "TFLOP/s" in line for line in lines)
 
 
@@ -209,5 +209,5 @@ def test_the_table_of_switches_as_markdown() -> None:
     assert lines[0].startswith("a machine, 1 CPU thread, torch 2, transformers 5, 2026-01-02; float32, 15 pairs")
     table = [line for line in lines if line.startswith("|")]
     assert len({line.count("|") for line in table}) == 1
-    assert "| 16.00 GiB → 8192.0 MiB | 10.00 MiB → 5.00 MiB | 900 B |" in table[2]
+    assert "| 16.00 GiB → 8,192.0 MiB | 10.00 MiB → 5.00 MiB | 900 B |" in table[2]
     assert table[6].endswith(f"| not here: {REASON} |")

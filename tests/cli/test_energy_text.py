@@ -20,12 +20,12 @@ def session(tmp_path: Path) -> Path:
 
 def test_show_tells_energy_and_warns_of_slowdowns(evprof, session) -> None:
     quiet, hot = evprof("show", session).output.split("\n\n")
-    assert "energy                1187 J of cuda:0" in quiet
+    assert "energy                1,187 J of cuda:0" in quiet
     assert "energy by stage       load 33.7 J, preprocess 78 J, vision 117 J, prefill 156 J, decode 781 J" in quiet
     assert "energy per token      19.5 J" in quiet
     assert "power mean / peak     457 W / 610 W" in quiet
     assert "Slowed down" not in quiet
-    assert "warning: Slowed down: cuda:0 by thermal slowdown (software) in 38% of its samples." in hot
+    assert "warning: Slowed down: cuda:0 by thermal slowdown (software) in 38 % of its samples." in hot
 
 
 def test_show_prints_energy_as_json(evprof, session) -> None:
@@ -45,7 +45,7 @@ def test_compare_has_rows_of_energy_and_a_note_of_slowdowns(evprof, session) -> 
 
 
 @pytest.mark.parametrize(("value", "said"), [
-    (None, "n/a"), (0.0213, "0.0213 J"), (19.52, "19.5 J"), (1187.2, "1187 J"),
+    (None, "n/a"), (0.0213, "0.0213 J"), (19.52, "19.5 J"), (1187.2, "1,187 J"),
 ])  # fmt: skip
 def test_small_energies_are_not_rounded_to_nothing(value, said) -> None:
     assert figure_text(value, "J") == said

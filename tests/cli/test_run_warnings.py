@@ -15,7 +15,7 @@ def test_past_the_positions_a_model_was_trained_for(evprof, tmp_path) -> None:
     found = evprof(*asked, "--json")
     assert found.code == 0, found.errors
     (run,) = found.document["runs"]
-    (warning,) = [sentence for sentence in run["warnings"] if "2048" in sentence]
+    (warning,) = [sentence for sentence in run["warnings"] if "2,048" in sentence]
     assert "positions" in warning
     assert f"warning: {warning}" in found.errors
     assert run["metrics"]["output_sequence_length"] < 2048

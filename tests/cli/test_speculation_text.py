@@ -121,7 +121,7 @@ def test_words_for_what_is_not_known() -> None:
     bare = Rejection(0, 3, 5, 2, " a", "", None, None, None, "content")
     assert rejection_text(bare) == 'draft " a", target the end: content'
     full = Rejection(0, 3, 5, 2, " a", " b", 0.5, 0.25, 0.75, "shifted")
-    assert rejection_text(full) == 'draft " a" (50.0%, to the target 25.0%), target " b" (75.0%): shifted'
+    assert rejection_text(full) == 'draft " a" (50.0 %, to the target 25.0 %), target " b" (75.0 %): shifted'
     run = RunLog(RunInfo(1, 1, 0, "target", "speculative"))
     run.absorb(RoundRecord(1, 0, 0, 1_000_000, 2_000_000, 0, 3, 3, 4, "1,2,3", 0))
     assert "3 of 3" in round_lines(run)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text, times_text
+from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text, percent_text, times_text
 
 
 @pytest.mark.parametrize(
@@ -12,11 +12,11 @@ from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, numbe
     [
         (None, "n/a"),
         (0, "0 B"),
-        (1023, "1023 B"),
+        (1023, "1,023 B"),
         (1024, "1.00 KiB"),
         (150 * 1024, "150.0 KiB"),
         (64 << 20, "64.00 MiB"),
-        (2_434_269_184, "2321.5 MiB"),
+        (2_434_269_184, "2,321.5 MiB"),
         (10 << 30, "10.00 GiB"),
         (-2048, "-2.00 KiB"),
     ],
@@ -46,6 +46,12 @@ def test_durations(duration_ms, text):
 def test_ratios():
     assert times_text(0.674) == "0.67×"
     assert times_text(0.6744, 3) == "0.674×"
+
+
+def test_shares():
+    assert percent_text(0.124) == "12 %"
+    assert percent_text(0.8424, 1) == "84.2 %"
+    assert percent_text(None) == "n/a"
 
 
 @pytest.mark.parametrize(

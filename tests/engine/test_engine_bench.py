@@ -350,9 +350,9 @@ def test_impossible_shares_and_other_tokens_are_problems() -> None:
     both = {"ours": mine, "hf_eager": theirs}
     told = problems_of(rows, both, "float32")
     assert len(told) == 3
-    assert "33%" in told[0]
-    assert "200%" in told[1]
-    assert "150%" in told[2]
+    assert "33 %" in told[0]
+    assert "200 %" in told[1]
+    assert "150 %" in told[2]
     assert len(problems_of(rows, both, "bfloat16")) == 2
 
 
@@ -388,7 +388,7 @@ def test_the_higher_of_two_measurements_counts_and_their_distance_is_told() -> N
     busy = dataclasses.replace(MACHINE, read_bytes_s=1.5e9, matmul_flops_s=5e9)
     assert MACHINE.higher(busy) == dataclasses.replace(MACHINE, matmul_flops_s=5e9)
     assert MACHINE.unrest(busy) == pytest.approx(1 / 3)
-    assert "33%" in unrest_problems(MACHINE, busy)[0]
+    assert "33 %" in unrest_problems(MACHINE, busy)[0]
     assert unrest_problems(MACHINE, dataclasses.replace(MACHINE, matmul_flops_s=4.5e9)) == []
 
 

@@ -226,7 +226,7 @@ def test_a_gpu_of_this_machine_by_what_is_free_on_it(monkeypatch: pytest.MonkeyP
 def test_more_positions_than_the_model_was_trained_for() -> None:
     found = fit(40, model=ModelChoice("random:7b-llava"), other=None)
     (said,) = found["warnings"]
-    assert said.startswith("Prompt (about 4688) and answer (up to 128 tokens) can pass the 4096 positions")
+    assert said.startswith("Prompt (about 4,688) and answer (up to 128 tokens) can pass the 4,096 positions")
     fewer = GenerationSettings(frames=6)
     assert fit(40, model=ModelChoice("random:7b-llava"), other=None, settings=fewer)["warnings"] == []
 

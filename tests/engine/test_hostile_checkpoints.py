@@ -167,7 +167,7 @@ def test_compressed_and_endless_archives_are_refused(tmp_path: Path, monkeypatch
         open_bin(path)
     monkeypatch.setattr(pickled_weights, "_MOST_PICKLE_BYTES", 1000)
     path.write_bytes(zipped(b"\x00" * 1001))
-    with pytest.raises(UserError, match="1001 bytes of names"):
+    with pytest.raises(UserError, match="1,001 bytes of names"):
         open_bin(path)
 
 

@@ -59,7 +59,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     ),
     "another kind of vocabulary": (with_model(type="Unigram"), "'Unigram'"),
     "pieces as a list": (with_model(vocab=["a", "b"]), "no table"),
-    "a piece without end": (with_model(vocab={"a" * 10_000: 0}), "a piece of more than 1000 letters"),
+    "a piece without end": (with_model(vocab={"a" * 10_000: 0}), "a piece of more than 1,000 letters"),
     "an ending without end": (with_model(end_of_word_suffix="x" * 100_000), "without end"),
     "an added text without end": (
         changed(added_tokens=[{"id": 0, "content": "x" * 10_000, "special": True}]), "without a text"),

@@ -87,7 +87,7 @@ def test_a_run_is_lossy_everywhere_it_appears_and_needs_no_video(
     facts = [message.facts["speculation"] for message in sink.messages if _describes(message, "speculation")]
     assert [(fact.kind, fact.adapter, fact.is_lossless) for fact in facts] == [(KV, "a-map", False)] * 2
     said = [message.sentence for message in sink.messages if isinstance(message, RunWarned)]
-    assert any("KV adaptation is lossy" in sentence and "25.0%" in sentence for sentence in said)
+    assert any("KV adaptation is lossy" in sentence and "25.0 %" in sentence for sentence in said)
 
 
 def test_stages_are_the_draft_s_four_and_the_target_s_text(

@@ -36,7 +36,7 @@ def test_contexts_are_passed_by_frames() -> None:
     assert room.past_context(few) is None
     sentence = room.past_context(many)
     assert sentence is not None
-    assert "2048 positions" in sentence
+    assert "2,048 positions" in sentence
 
 
 def test_a_model_that_is_not_there_is_left_to_its_rows() -> None:

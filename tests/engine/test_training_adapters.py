@@ -258,6 +258,6 @@ def test_an_evaluation_is_written_into_description_and_card(train, data, tmp_pat
     again = read_adapter(str(tmp_path / "made"))
     assert (again.evaluation, again.training) == (found, json.loads(json.dumps(adapter.training)))
     card = (tmp_path / "made" / "MODEL_CARD.md").read_text()
-    for words in ("1.25× (95 %: 1.10 to 1.40)", "50.0% / 25.0%", "6 of 6", "3 held-out samples"):
+    for words in ("1.25× (95 %: 1.10 to 1.40)", "50.0 % / 25.0 %", "6 of 6", "3 held-out samples"):
         assert words in card
     assert load_tensors(again)

@@ -194,7 +194,7 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     assert (
         [row[3].text for row in values.rows]
         == [row[4].text for row in values.rows]
-        == ["576", "4608", "9216", "18,432"]
+        == ["576", "4,608", "9,216", "18,432"]
     )
     assert [row[2].text for row in values.rows] == ["1.00×", "7.60×", "15.14×", "30.22×"]
     assert {row[4].badge for row in values.rows} == {Badge.THEORETICAL}
@@ -204,7 +204,7 @@ def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: Modul
     assert found["vision"][0].startswith("3.700 ms [")
     assert found["vision"][2].startswith("1.00")
     assert found["decode per token"][3].startswith("flat; ")
-    assert "From 8 frames on the prompt is longer than the 4096 positions" in said(section)
+    assert "From 8 frames on the prompt is longer than the 4,096 positions" in said(section)
     assert "Document 002: 576 per frame" in said(section)
     assert len([block for block in section.blocks if isinstance(block, ReportPlot)]) == 5
 
@@ -233,7 +233,7 @@ def test_theory_of_002(published: ReportData) -> None:
     assert rows["measured prefill"][2].startswith("8.59×")
     assert rows["of these linear in the prompt"][1] == "91.4 %"
     assert [cell.badge for cell in prefill.rows[1][1:]] == [Badge.THEORETICAL] * 3
-    for found, size in zip(rows_of(cache).values(), ("318.0 MiB", "2321.5 MiB"), strict=True):
+    for found, size in zip(rows_of(cache).values(), ("318.0 MiB", "2,321.5 MiB"), strict=True):
         assert found[1:] == [size, size, "1.000"]
     assert "the number of operations explains the ratio" in said(section)
     assert "holds the vision pass once more" in said(section)
@@ -291,7 +291,7 @@ def test_capacities_of_002(published: ReportData) -> None:
     section = capacity.section(published)
     rows = rows_of(tables(section)[0])
     assert rows["EventGPT, 1 event frame"] == ["318.0 MiB", "75", "13.16 GiB", "33"]
-    assert rows["LLaVA-1.5, 8 video frames"] == ["2321.5 MiB", "10", "13.16 GiB", "4"]
+    assert rows["LLaVA-1.5, 8 video frames"] == ["2,321.5 MiB", "10", "13.16 GiB", "4"]
     assert "ignores the weights" in said(section)
     assert "do not fit a 24 GB card" in said(section)
 
@@ -410,13 +410,13 @@ def test_what_if_of_002(published: ReportData) -> None:
     """1173/2037/3476 at the measured pace, and what the printed expectations would take."""
     section = what_if.section(published)
     amdahl, _, _, hidden, printed = tables(section)
-    assert hidden.rows[3][3].text == "3384 ms (1.03×)"
+    assert hidden.rows[3][3].text == "3,384 ms (1.03×)"
     assert hidden.rows[3][3].note == "3.992 of 28 free tokens accepted"
     # 121.95 ms: how exactly Python sums decides the last digit.
     assert rows_of(amdahl)["decode"][2] in ("27.5 % (to 122.0 ms)", "27.5 % (to 121.9 ms)")
     found = rows_of(printed)
-    assert [found[tokens][1] for tokens in ("20", "50", "100")] == ["1173 ms", "2037 ms", "3476 ms"]
-    assert [found[tokens][2] for tokens in ("20", "100")] == ["850.0 ms", "2100 ms"]
+    assert [found[tokens][1] for tokens in ("20", "50", "100")] == ["1,173 ms", "2,037 ms", "3,476 ms"]
+    assert [found[tokens][2] for tokens in ("20", "100")] == ["850.0 ms", "2,100 ms"]
     assert found["100"][5] == "98.0 %"
     assert {row[1].badge for row in printed.rows} == {Badge.IMPORTED}
     text = said(section)

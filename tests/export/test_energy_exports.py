@@ -64,7 +64,7 @@ def test_the_report_tells_energy_and_which_runs_were_slowed_down(runs: list[RunL
     found = energy.section(gather([Source(Path("s.evprof"), runs)]))
     figures, stages = (block for block in found.blocks if isinstance(block, Table))
     assert [row[-1].text for row in figures.rows] == ["0 of 1 runs", "1 of 1 runs"]
-    assert figures.rows[0][2].text == "1187 J"
+    assert figures.rows[0][2].text == "1,187 J"
     assert stages.heads == ("configuration", "load", "preprocess", "vision", "prefill", "decode", "unattributed")
     (said,) = (block for block in found.blocks if isinstance(block, Bullets))
     assert "thermal slowdown" in str(said)

@@ -55,7 +55,7 @@ def test_both_models_side_by_side(published: ReportData) -> None:
     rows = rows_of(table)
     said = [block.text for block in both_models.section(published).blocks if isinstance(block, Paragraph)]
     assert said == ["What is told as prefill of LLaVA-1.5, 8 video frames holds the vision pass once more."]
-    assert rows["prompt, positions"][:5] == ["636", "", "4643", "", "7.30× [7.30, 7.30]"]
+    assert rows["prompt, positions"][:5] == ["636", "", "4,643", "", "7.30× [7.30, 7.30]"]
     assert rows["decode"][4].startswith("1.55× [")
     assert rows["KV cache"][4].startswith("7.30×")
     assert rows["prefill + decode"][4].startswith("4.48×")
@@ -93,7 +93,7 @@ def test_files_that_time_generation_in_one_piece_have_a_rate(report_data: MakeDa
 def test_architectures_and_compression(published: ReportData) -> None:
     table, compressed = tables(models.section(published))
     rows = rows_of(table)
-    assert rows["hidden"] == ["4096", "4096"]
+    assert rows["hidden"] == ["4,096", "4,096"]
     assert rows["vision layers"] == ["24", "23"]
     assert [cell.text for cell in compressed.rows[0][1:]] == ["1", "577", "577", "577", "1.00×"]
 
@@ -106,7 +106,7 @@ def test_five_frames_are_compressed_to_582(report_data: MakeData, cell_runs: Mod
         run.info.lengths["draft"] = type(lengths)(641, 0, 59, 582, lengths.per_frame)
     (block,) = models.compression(data)
     assert isinstance(block, Table)
-    assert [cell.text for cell in block.rows[0][1:]] == ["5", "577", "2885", "582", "4.96×"]
+    assert [cell.text for cell in block.rows[0][1:]] == ["5", "577", "2,885", "582", "4.96×"]
 
 
 def _with_tensors(data: ReportData) -> ReportData:

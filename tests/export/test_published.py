@@ -157,7 +157,7 @@ def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes
     for row in value["sd_per_sample"]["L1+VL"]:
         row["sd_total_ms"] = row["parallel_prefill_ms"] + row["sd_decode_ms"]
     words = texts(section(gathered(tmp_path, value, "short.json")))
-    assert "published total of 1300.0 ms is a sum of sections; the stages in it cover 1650.0 ms" in words
+    assert "published total of 1,300.0 ms is a sum of sections; the stages in it cover 1,650.0 ms" in words
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_counts_that_never_differ_have_no_spread() -> None:
     assert count_cell(summarize([641.0] * 5)).text == "641"
     assert count_cell(summarize([30.0, 60.0])).text == "45 ± 21"
     assert count_cell(12_345).text == "12,345"
-    assert count_cell(4643).text == "4643"
+    assert count_cell(4643).text == "4,643"
 
 
 @pytest.mark.parametrize(

@@ -153,4 +153,4 @@ def test_points_are_a_table_over_all_places() -> None:
         x_title="frames",
     )
     rows = [line.split() for line in plot_text(plot).splitlines()[2:]]
-    assert rows == [["frames", "m", "fit"], ["1.000", "597.0", "·"], ["8.000", "4629", "4600"]]
+    assert rows == [["frames", "m", "fit"], ["1.000", "597.0", "·"], ["8.000", "4,629", "4,600"]]

@@ -105,7 +105,7 @@ def test_answers_stand_side_by_side_as_they_are(data_of: Gather) -> None:
     rows = texts_of(shown)
     assert rows[0][1].startswith("<script>|*x*\n一")
     assert rows[0][1].endswith("…")
-    assert shown.rows[0][1].note == f"the first 1200 of {len(text)} characters"
+    assert shown.rows[0][1].note == f"the first 1,200 of {len(text):,} characters"
     assert rows[1][1:] == ["(empty)", "n/a (n = 0)", "0"]
 
 

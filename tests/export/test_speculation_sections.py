@@ -95,7 +95,7 @@ def test_break_even_beside_what_was_measured(runs: list[RunLog]) -> None:
     assert measured.low[0] <= measured.y[0]
     assert even.y == (1.0, 1.0)
     assert [row[0].text for row in expected.rows] == ["5", "20", "50", "100"]
-    assert [row[4].text for row in expected.rows] == ["743.0 ms", "1268 ms", "2318 ms", "4068 ms"]
+    assert [row[4].text for row in expected.rows] == ["743.0 ms", "1,268 ms", "2,318 ms", "4,068 ms"]
     assert {row[5].badge for row in expected.rows} == {Badge.IMPORTED}
     assert "unit slip" in said(section)
 

@@ -90,7 +90,7 @@ def test_nothing_jumps_while_text_streams(pair: ModelPair, application: object) 
         places.add((pair.right.answer.geometry().getRect(), pair.right.strip.geometry().getRect()))
     assert len(places) == 1
     assert dict(pair.right.counters.entries)["tokens"] == "200"
-    assert dict(pair.right.counters.entries)["tok/s"] == "1000.0"
+    assert dict(pair.right.counters.entries)["tok/s"] == "1,000.0"
 
 
 def test_a_failed_run_says_why_and_keeps_its_text(pair: ModelPair, runs: dict[int, RunLog]) -> None:

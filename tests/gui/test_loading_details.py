@@ -71,7 +71,7 @@ def test_frames_are_told_with_their_rate_and_where_they_came_from(run: RunLog) -
         "frame cache": "miss",
         "read": "2.00 MiB",
         "from disk": "0 B",
-        "cached": "100%",
+        "cached": "100 %",
     }
     assert all(detail.tip for detail in found.details)
 
@@ -84,7 +84,7 @@ def test_events_stand_beside_frames(run: RunLog) -> None:
     told = {detail.name: (detail.text, detail.beside) for detail in found.details}
     assert told["events"] == ("500,000", "–")
     assert told["frames"] == ("–", "8")
-    assert told["cached"] == ("75%", "100%")
+    assert told["cached"] == ("75 %", "100 %")
     assert "from disk" not in told
 
 

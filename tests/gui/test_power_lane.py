@@ -163,9 +163,9 @@ def test_the_details_tell_energy_by_stage_and_what_slowed_a_run(application: QAp
         section.head: section for section in summary_sections(*columns_of(runs_of(powered_recording()), (1, 2)))
     }
     told = {detail.name: (detail.text, detail.beside) for detail in sections["Energy"].details}
-    assert told["total"] == ("1187 J", "2474 J")
+    assert told["total"] == ("1,187 J", "2,474 J")
     assert told["hottest"] == ("61 °C", "88 °C")
-    assert told["slowed down"] == ("–", "38% of samples")
+    assert told["slowed down"] == ("–", "38 % of samples")
     assert [detail.swatch for detail in sections["Energy"].details][1:6] == [
         "load",
         "preprocess",

@@ -58,10 +58,10 @@ def _details(track: Track, start_ms: float, end_ms: float) -> dict[str, dict[str
 def test_sums_and_shares_are_of_the_time_inside(track: Track) -> None:
     found = _details(track, 5, 45)[TARGET]
     assert {name: (detail.text, detail.beside) for name, detail in found.items()} == {
-        "prefill": ("5.00 ms", "12%"),
-        "decode": ("35.0 ms", "88%"),
-        "draft × 4": ("16.0 ms", "40%"),
-        "verify × 4": ("16.0 ms", "40%"),
+        "prefill": ("5.00 ms", "12 %"),
+        "decode": ("35.0 ms", "88 %"),
+        "draft × 4": ("16.0 ms", "40 %"),
+        "verify × 4": ("16.0 ms", "40 %"),
     }
 
 
@@ -75,7 +75,7 @@ def test_tokens_rounds_and_words_of_the_range_are_told(track: Track) -> None:
     found = _details(track, 5, 45)["Tokens and cache"]
     assert found["tokens"].text == "6"
     assert found["rounds that begin"].text == "4"
-    assert found["accepted of drafted"].text == "3 of 16 · 19%"
+    assert found["accepted of drafted"].text == "3 of 16 · 19 %"
     assert range_sections([track], 5 * MS, 45 * MS)[-1].note == "“a b a b a b”"
 
 

@@ -92,11 +92,11 @@ def test_memory_is_what_was_sampled_last(
 ) -> None:
     scripted_recording.append(MemoryRecord(4, 10**17, 5 << 30, -1))
     controller.pull()
-    assert "5120.0 MiB" not in status.text(), "a run that is over says nothing of now"
+    assert "5,120.0 MiB" not in status.text(), "a run that is over says nothing of now"
     scripted_recording.post(RunStarted(5, RunInfo(5, 5, 0, TARGET, "target")))
     scripted_recording.append(MemoryRecord(5, 10**18, 3 << 30, 2 << 30))
     controller.pull()
-    assert "3072.0 MiB · GPU 2048.0 MiB" in status.text()
+    assert "3,072.0 MiB · GPU 2,048.0 MiB" in status.text()
 
 
 def test_of_all_samples_of_memory_only_the_last_becomes_an_object(

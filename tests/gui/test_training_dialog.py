@@ -68,7 +68,7 @@ def test_it_shows_the_newest_and_lets_others_be_chosen(dialog: TrainingDialog, s
     assert dialog.plot.curve is not None
     assert dialog.plot.curve.adapter == "second"
     assert dialog.summary.text() == (
-        "4,000 examples, 400 kept aside · 30 steps · best at step 30, loss 1.9, 50.0% of tokens right · ran to its end"
+        "4,000 examples, 400 kept aside · 30 steps · best at step 30, loss 1.9, 50.0 % of tokens right · ran to its end"
     )
     assert [dialog.choice.itemText(place) for place in range(2)] == [
         "EAGLE · first · 2026-11-21 14:00",
@@ -76,7 +76,7 @@ def test_it_shows_the_newest_and_lets_others_be_chosen(dialog: TrainingDialog, s
     ]
     dialog.choice.setCurrentIndex(0)
     assert dialog.plot.curve.adapter == "first"
-    assert "best at step 20, loss 1.8, 55.0% of tokens right · stopped early" in dialog.summary.text()
+    assert "best at step 20, loss 1.8, 55.0 % of tokens right · stopped early" in dialog.summary.text()
 
 
 def test_the_plot_has_both_curves_and_the_kept_step(dialog: TrainingDialog, session: WindowSession) -> None:

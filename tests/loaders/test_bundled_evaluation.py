@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.core.units import number_text
+from evprof.core.units import number_text, percent_text
 from evprof.loaders.bundled import assets_folder
 from evprof.loaders.bundled_evaluation import pair_evaluation, pair_sentences
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
@@ -22,7 +22,10 @@ def test_the_bundled_pair_is_known_with_and_without_its_draft() -> None:
     open_part, kinds, *_ = pair_sentences(BUNDLED_TARGET, found)
     assert f"{number_text(left['entropy_bits'], 2)} bits a token" in open_part
     for kind, of in found["accuracy"][BUNDLED_TARGET].items():
-        assert f"{kind} {of['right']:.0%} ({of['chance']:.0%}, {of['other_input']:.0%})" in kinds
+        assert (
+            f"{kind} {percent_text(of['right'])} ({percent_text(of['chance'])}, {percent_text(of['other_input'])})"
+            in kinds
+        )
 
 
 @pytest.mark.parametrize(("share", "is_said"), [(0.02, False), (0.5, False), (0.51, True)])
@@ -31,7 +34,7 @@ def test_reciting_is_said_where_most_answers_stand_in_the_training(share: float,
     assert found is not None
     found["openness"][BUNDLED_TARGET]["in_training_greedy"] = share
     said = " ".join(pair_sentences(BUNDLED_TARGET, found))
-    assert f"{share:.1%} of the likeliest" in said
+    assert f"{percent_text(share, 1)} of the likeliest" in said
     assert ("recited" in said) == is_said
 
 

@@ -200,7 +200,7 @@ def test_what_was_modelled_or_slept_is_said_so(legacy_shapes: ModuleType, tmp_pa
     told = read(tmp_path, legacy_shapes.token_adapter_training())[3]
     assert "The best epoch was chosen on the test set" in told
     assert "val_accept_80 is the same in all epochs" in read(tmp_path, legacy_shapes.training_history())[3]
-    assert "of 1000 samples and the file lists 2" in read(tmp_path, legacy_shapes.feature_similarity())[3]
+    assert "of 1,000 samples and the file lists 2" in read(tmp_path, legacy_shapes.feature_similarity())[3]
 
 
 @pytest.mark.parametrize(

@@ -311,8 +311,8 @@ def plain_of(step_ms: float, tokens: int) -> RunLog:
 @pytest.mark.parametrize(
     ("rounds", "step", "words"),
     [
-        ([(4, 4, 1.0, 2.0)] * 8, 2.0, "it pays above 12% of the drafted tokens"),
-        ([(4, 0, 1.0, 4.0)] * 8, 2.0, "it pays above 38% of the drafted tokens"),
+        ([(4, 4, 1.0, 2.0)] * 8, 2.0, "it pays above 12 % of the drafted tokens"),
+        ([(4, 0, 1.0, 4.0)] * 8, 2.0, "it pays above 38 % of the drafted tokens"),
         ([(4, 1, 8.0, 3.0)] * 8, 2.0, "no acceptance pays: a round takes 5.5 plain steps and gives at most 5.0 tokens"),
         ([(4, 1, 6.0, 2.0)] * 2, 2.0, "no acceptance makes it pay at this length"),
     ],
@@ -328,5 +328,5 @@ def test_the_sentence_says_what_acceptance_it_takes(plain_run, rounds, step: flo
         runs += [plain, run]
     said = speculation_sentence(runs[-1], runs)
     assert words in said
-    assert ("saves" if "12%" in words else "costs") in said
+    assert ("saves" if "12 %" in words else "costs") in said
     assert "runs 1, 2, 3" in said

@@ -154,7 +154,7 @@ def test_the_smaller_cache_of_002_cannot_be_told_without_knowing_how_it_grows(
 ) -> None:
     """Bytes grow 1.16 times against 1.55: a third of it; copying the cache to grow would be five sixths."""
     finding = speed.smaller_cache(evidence(*pair))
-    _verdict(finding, NOT_MEASURED, "1.55 times", "1.16 times", "explains 33%", "explain 83%")
+    _verdict(finding, NOT_MEASURED, "1.55 times", "1.16 times", "explains 33 %", "explain 83 %")
 
 
 @pytest.mark.parametrize(
@@ -179,18 +179,18 @@ def test_the_smaller_cache_by_how_it_grows(
 def test_prefill_against_measured_ceilings(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     target = pair[1].with_(is_imported=False, model=GPU, stages={"prefill": 568.1})
     fast = DeviceCeiling("cuda:0", "float16", 1, 1e12, 1.6e14)
-    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[fast])), REFUTED, "above 160.0", "91%")
+    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[fast])), REFUTED, "above 160.0", "91 %")
     starved = DeviceCeiling("cuda:0", "float16", 1, 1e10, 1.6e14)
-    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[starved])), CONFIRMED, "above 16000.0")
+    _verdict(speed.memory_bound_prefill(evidence(target, ceilings=[starved])), CONFIRMED, "above 16,000.0")
 
 
 def test_prefill_against_its_own_decode_steps(evidence: Callable[..., Evidence], pair: tuple[Any, Any]) -> None:
     """002: decode read 544 GB/s, so the prefill's bytes are 5 % of its time."""
-    _verdict(speed.memory_bound_prefill(evidence(*pair)), REFUTED, "544 GB/s", "take 5%")
+    _verdict(speed.memory_bound_prefill(evidence(*pair)), REFUTED, "544 GB/s", "take 5 %")
     slow = pair[1].with_(stages=pair[1].stages | {"decode": 5 * 400.0})
     _verdict(speed.memory_bound_prefill(evidence(slow)), CONFIRMED)
     short = pair[1].with_(prompt=700, frames=1)
-    _verdict(speed.memory_bound_prefill(evidence(short)), NOT_MEASURED, "700 positions, not 4643")
+    _verdict(speed.memory_bound_prefill(evidence(short)), NOT_MEASURED, "700 positions, not 4,643")
 
 
 def test_noted_shapes_of_other_models_are_told_and_named(
@@ -234,7 +234,7 @@ def test_seven_percent_more_tokens(
     """641 against 597 positions are 7.4 % more and 7.4 % more operations; 000's 100 against 75 ms are a third more."""
     draft = pair[0].with_(prompt=641, frame_tokens=582, stages={"prefill": prefill})
     target = pair[1].with_(prompt=597, frames=1, stages={"prefill": 75.0})
-    _verdict(speed.seven_percent(evidence(draft, target)), verdict, "7.4% more tokens", "visual 582 and 576")
+    _verdict(speed.seven_percent(evidence(draft, target)), verdict, "7.4 % more tokens", "visual 582 and 576")
     assert speed.seven_percent(evidence(*pair)).verdict == NOT_MEASURED
 
 
@@ -242,10 +242,10 @@ def test_fewer_tokens_of_003(evidence: Callable[..., Evidence], pair: tuple[Any,
     """45.5 against 102.4 tokens in 977 and 2533 ms: 2.25 x 1.15 = 2.59, 85 % of it the count."""
     draft = pair[0].with_(stages={"vision+prefill+decode": 977.0}, output=91, steps=None, settings={})
     target = pair[1].with_(stages={"vision+prefill+decode": 2533.0}, output=205, steps=None, settings={})
-    words = ("2.25 times the tokens x 1.15 times the time per token = 2.59", "85%")
+    words = ("2.25 times the tokens x 1.15 times the time per token = 2.59", "85 %")
     _verdict(speed.fewer_tokens(evidence(draft, target)), REFUTED, *words)
     as_fast = target.with_(stages={"vision+prefill+decode": 977.0 * 205 / 91})
-    _verdict(speed.fewer_tokens(evidence(draft, as_fast)), CONFIRMED, "100%")
+    _verdict(speed.fewer_tokens(evidence(draft, as_fast)), CONFIRMED, "100 %")
     capped = target.with_(settings={"max_new_tokens": 205})
     _verdict(speed.fewer_tokens(evidence(draft, capped)), NOT_MEASURED, "as long as allowed")
     forced = target.with_(settings={"ignore_eos": True})
@@ -367,7 +367,7 @@ def test_nodes_of_a_tree_are_no_acceptance_of_an_adapter(
     _verdict(
         speculation.adapter_acceptance(evidence(plain, tree, chain)),
         CONFIRMED,
-        "90.0%",
+        "90.0 %",
         "54 of 60 drafted tokens of map",
     )
 
@@ -384,7 +384,7 @@ def test_adapters_measured_here_are_weighed(evidence: Callable[..., Evidence], p
         "drafter hidden, chain",
         measured_on="an adapter that drafts",
     )
-    _verdict(speculation.adapter_acceptance(evidence(plain, drafts)), REFUTED, "18 of 24 drafted", "75.0%")
+    _verdict(speculation.adapter_acceptance(evidence(plain, drafts)), REFUTED, "18 of 24 drafted", "75.0 %")
     assert speculation.naive_is_slower(evidence(plain, drafts)).verdict == NOT_MEASURED
     kv_facts = SpeculationFacts("map", "kv", adapter="m", is_lossless=False)
     adapted = plain.with_(name="kv", mode="kv-adapted", stages={"decode": 400.0}, speculation=kv_facts)
@@ -490,7 +490,7 @@ def test_a_ratio_of_lengths_is_no_acceptance(
     verdict: str,
 ) -> None:
     target = pair[1].with_(rounds=rounds)
-    _verdict(speculation.length_ratio_as_acceptance(evidence(pair[0], target)), verdict, "13.7%")
+    _verdict(speculation.length_ratio_as_acceptance(evidence(pair[0], target)), verdict, "13.7 %")
     longer = target.with_(prompt=6000)
     if not rounds:
         assert speculation.length_ratio_as_acceptance(evidence(pair[0], longer)).verdict == NOT_MEASURED
@@ -502,7 +502,7 @@ def test_pruning(evidence: Callable[..., Evidence], pair: tuple[Any, Any], share
     stages = {name: share * duration for name, duration in whole.stages.items()}
     pruned = whole.with_(name="kept", stages=stages, settings=whole.settings | {"switches": {"visual_keep": 0.5}})
     for cells in ((whole, pruned), (pruned, whole)):
-        _verdict(speculation.pruning_saves(evidence(*cells)), verdict, "Keeping 50%", f"{share:.2f} times")
+        _verdict(speculation.pruning_saves(evidence(*cells)), verdict, "Keeping 50 %", f"{share:.2f} times")
 
 
 @pytest.mark.parametrize(("decode", "verdict"), [(350.0, CONFIRMED), (580.0, REFUTED), (200.0, REFUTED)])

@@ -171,12 +171,12 @@ def test_slowed_down_runs_are_told_with_why():
     state = run_document(hot)["throttling"]["cuda:0"]
     assert state["throttle_reasons"] == ["thermal slowdown (software)"]
     assert (state["lowest_sm_mhz"], state["highest_sm_mhz"], state["hottest_c"]) == (1410, 1980, 88)
-    assert throttle_sentence(hot) == "Slowed down: cuda:0 by thermal slowdown (software) in 38% of its samples."
+    assert throttle_sentence(hot) == "Slowed down: cuda:0 by thermal slowdown (software) in 38 % of its samples."
 
 
 def test_a_clock_that_drops_without_a_reason_is_told_too():
     run = watched(None, FakeGpu(clock_mhz=lambda now: 1980 if now < 4000 * MS else 1500))
-    assert "with a clock down to 1500 of 1980 MHz" in throttle_sentence(run)
+    assert "with a clock down to 1,500 of 1,980 MHz" in throttle_sentence(run)
 
 
 @pytest.mark.parametrize("gpu", [

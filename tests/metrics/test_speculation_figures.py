@@ -131,7 +131,7 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
     # Plain walls of 180 ms, speculative ones of 165.
     assert speculation_sentence(drafted[-1], runs) == (
         "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer (3 runs against 3 plain ones, runs 1, 2, 3). "
-        "50% of 12 drafted tokens were accepted; it pays at any acceptance."
+        "50 % of 12 drafted tokens were accepted; it pays at any acceptance."
     )
     assert "alone" in speculation_sentence(drafted[0], drafted)
     assert "does not speculate" in speculation_sentence(plain[0], runs)

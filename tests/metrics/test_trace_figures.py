@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evprof.core.units import percent_text
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
@@ -160,7 +161,7 @@ def test_a_device_that_waits_for_its_host(tmp_path: Path, replays: bool) -> None
     (one,) = analysis.advice
     assert (one.switch, one.value) == ("step", "fused" if replays else "graphs")
     assert one.share == pytest.approx(1 - analysis.overview.devices[0].busy)
-    assert f"{one.share:.0%}" in one.sentence
+    assert percent_text(one.share) in one.sentence
     assert one.option in one.sentence
 
 

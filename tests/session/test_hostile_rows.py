@@ -58,7 +58,7 @@ def update_of(recording: RecordLog, made: RecordLog, **facts: object) -> None:
         (("kv", "length"), 2**62, "length among its kv"),
         (("spans", "end_ns"), 2**63 - 1, "end_ns among its spans"),
         (("memory", "rss_bytes"), 2**62, "rss_bytes among its memory"),
-        (("spans", "name"), "x" * 1_000_000, "a name among its spans is longer than 4096 letters"),
+        (("spans", "name"), "x" * 1_000_000, "a name among its spans is longer than 4,096 letters"),
         (("tokens", "piece"), "x" * 1_000_000, "a piece among its tokens is longer"),
         (("tensors", "shape"), ",".join(["1"] * 1000), "a shape among its tensors is longer"),
     ],

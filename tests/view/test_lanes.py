@@ -183,7 +183,7 @@ def test_runs_side_by_side_come_as_a_pair_from_either() -> None:
 def test_labels_get_shorter_and_only_whole_words_are_used() -> None:
     book = _scripted("target")
     labels = stage_labels(book.runs[1], TARGET, "prefill", 66 * MS)
-    assert labels == ["prefill  66.0 ms · 2089 tokens", "prefill  66.0 ms", "prefill"]
+    assert labels == ["prefill  66.0 ms · 2,089 tokens", "prefill  66.0 ms", "prefill"]
     width = len
     assert widest_that_fits(labels, 20, width) == "prefill  66.0 ms"
     assert widest_that_fits(labels, 7, width) == "prefill"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSlider, QWidget
 
-from evprof.core.units import count_text
+from evprof.core.units import count_text, percent_text
 from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, mode_of
 from evprof.metrics.speculation.break_even import GAMMAS, steady_rounds
 from evprof.metrics.speculation.payoff import DECODE, SLIP_002, Expected, MeasuredSpeedup, Prediction
@@ -77,7 +77,7 @@ SCALES = (
         100,
         lambda place: place / 100,
         lambda value: round(100 * value),
-        lambda value: f"{value:.0%}",
+        percent_text,
     ),
     Scale(
         TOKENS,
@@ -86,7 +86,7 @@ SCALES = (
         100,
         lambda place: float(round(2 * (_LONGEST / 2) ** (place / 100))),
         lambda value: round(100 * log(max(value, 2.0) / 2) / log(_LONGEST / 2)),
-        lambda value: f"{value:.0f} tok",
+        lambda value: f"{value:,.0f} tok",
     ),
     Scale(
         VERIFY,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import percent_text
 from evprof.metrics.speculation.failure_modes import KINDS
 from evprof.run.kept_repeatability import spread_for
 from ui.run_facts.figures import NOTHING
@@ -106,7 +107,7 @@ def value_text(definition: Definition) -> str:
     value = definition.value
     if value is None:
         return NOTHING
-    return f"{100 * value:.1f} %" if definition.unit == SHARE else f"{value:.2f}"
+    return percent_text(value, 1) if definition.unit == SHARE else f"{value:.2f}"
 
 
 def counts_text(definition: Definition) -> str:

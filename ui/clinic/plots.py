@@ -31,7 +31,7 @@ class PlacePlot(BarPlot):
     def show_positions(self, positions: Sequence[PlaceAcceptance]) -> None:
         """Shows other counts."""
         self.positions = tuple(positions)
-        told = (f"{entry.accepted} of {entry.judged} judged at {entry.place + 1}" for entry in self.positions)
+        told = (f"{entry.accepted:,} of {entry.judged:,} judged at {entry.place + 1}" for entry in self.positions)
         self.setAccessibleDescription(", ".join(told))
         self.draw()
 
@@ -58,7 +58,7 @@ class PlacePlot(BarPlot):
                 x=x, y=y, symbol="d", size=9, pen=pg.mkPen(theme.window, width=1), brush=pg.mkBrush(theme.warn)
             )
             self.box.addItem(marks)
-        words = [f"{entry.accepted} / {entry.judged}" for entry in self.positions]
+        words = [f"{entry.accepted:,} / {entry.judged:,}" for entry in self.positions]
         self._words([place - 0.19 for place in places], judged, words, 1.35 * count)
 
 

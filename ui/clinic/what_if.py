@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evprof.core.units import count_text, ms_text
+from evprof.core.units import count_text, ms_text, percent_text
 from evprof.metrics.speculation import break_even
 from evprof.metrics.speculation.break_even import GAMMAS, Chance, RoundCosts
 from evprof.metrics.speculation.payoff import Prediction
@@ -112,7 +112,7 @@ class WhatIf:
         head = f"would save {ms_text(saved)}" if saved > 0 else f"would cost {ms_text(-saved)}"
         guessed = self.gamma is not None and self.gamma not in self.measured.costs.rest_ms
         width = f"{self.value(GAMMA):.3g} drafted tokens a round{' (a guess: no such rounds here)' * guessed}"
-        where = f"{width}, {self.value(ALPHA):.0%} accepted each"
+        where = f"{width}, {percent_text(self.value(ALPHA))} accepted each"
         answer = f"an answer of {count_text(self.length, 'token')}"
         fast = f"decoding {self.speed:.2f} times as fast"
         return f"With {where}, speculation {head} of {answer} ({fast}); {self._threshold(saved)}."
@@ -130,4 +130,5 @@ class WhatIf:
             return "at this length it cannot pay at any acceptance"
         if needed == 0:
             return "it pays at any acceptance"
-        return f"it {'pays' if saved_ms > 0 else 'would pay'} where more than {needed:.0%} of the judged tokens stand"
+        pays = "pays" if saved_ms > 0 else "would pay"
+        return f"it {pays} where more than {percent_text(needed)} of the judged tokens stand"

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.safe_text import one_line
-from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.metrics.comparison.answers import AHEAD, SAME, AnswerDiff, AnswerSpan, SaidWord
 from ui.columns.answer_comparison import AnswerComparison
 from ui.state.run_controller import RunController
@@ -240,7 +240,7 @@ def parting_sentence(diff: AnswerDiff) -> str:
     a, b = diff.parting
     if common and not (a and b):
         return f"Both say the same {common} words, then {'A' if a else 'B'} alone goes on: {_told(a or b)}."
-    after = f"after {common} word{'' if common == 1 else 's'}" if common else "at the first word"
+    after = f"after {count_text(common, 'word')}" if common else "at the first word"
     return f"They part {after}: A goes on with {_told(a)}, B with {_told(b)}."
 
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QStackedLayout, QWidget
 from evprof.core.run_info import FAILED
 from evprof.core.safe_text import plain
 from evprof.core.sample import Sample
-from evprof.core.units import bytes_text, ms_from_ns, ms_text
+from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
@@ -275,7 +275,7 @@ def _entries(column: ShownModel) -> list[tuple[str, str]]:
         return [kv]
     if not column.is_answer:
         accepted = sum(entry.accepted for entry in column.run.rounds)
-        share = f"{accepted / found.tokens:.0%}" if found.tokens else NOTHING
+        share = percent_text(accepted / found.tokens) if found.tokens else NOTHING
         return [("drafted", str(found.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
     if column.run.info.imported is not None:
         counted = output_length(column.run)
@@ -296,7 +296,7 @@ def _entries(column: ShownModel) -> list[tuple[str, str]]:
 
 
 def _pace_text(tokens_per_s: float | None) -> str:
-    return NOTHING if tokens_per_s is None else f"{tokens_per_s:.1f}"
+    return NOTHING if tokens_per_s is None else f"{tokens_per_s:,.1f}"
 
 
 def _row(*widgets: QWidget) -> QWidget:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.clock import monotonic_ns
 from evprof.core.rows.span import Span
-from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.view.columns import ShownModel
 from evprof.view.labels import is_drafting, short_stage_titles, stage_title
 from ui.run_facts.run_text import stages_in_order
@@ -174,4 +174,4 @@ class StageStrip(Drawn):
         whole = sum(part.duration_ns for part in self.segments())
         title = "draft" if self._drafts(segment.span) else stage_title(segment.span.name)
         took = ms_text(ms_from_ns(segment.duration_ns))
-        return f"{title}   {took}\n{segment.duration_ns / whole:.1%} of this model's stages"
+        return f"{title}   {took}\n{percent_text(segment.duration_ns / whole, 1)} of this model's stages"

@@ -78,6 +78,6 @@ def _session_line(session: OpenSession, *, is_open: bool) -> ListLine:
 def _line(session: OpenSession, place: ConfigurationPlace, book: ComparisonBook) -> ListLine:
     column = session.columns[place]
     counted = f"{len(column.runs):,}" if len(column.runs) > 1 else ""
-    tip = column.label + (f"\n{column.failures} failed rows, left out" if column.failures else "")
+    tip = column.label + (f"\n{column.failures:,} failed rows, left out" if column.failures else "")
     name, below = title_parts(column)
     return ListLine(place, name, counted, second=below, tip=tip, is_checked=place in book.chosen, tells_by_end=True)

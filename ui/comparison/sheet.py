@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
 
-from evprof.core.units import count_text, ms_text
+from evprof.core.units import count_text, ms_text, percent_text
 from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
 from evprof.metrics.comparison.document import (
     ComparisonRow,
@@ -195,11 +195,11 @@ def _head(column: Configuration, title: str, session: OpenSession, *, is_baselin
     info = column.runs[0].info
     runs = len(column.runs)
     samples = len(column.samples())
-    counted = f"{runs:,} run" + ("" if runs == 1 else "s")
+    counted = count_text(runs, "run")
     if column.is_cell:
-        counted = f"{samples:,} sample" + ("" if samples == 1 else "s")
+        counted = count_text(samples, "sample")
         counted += f" · {runs:,} runs" if runs > samples else ""
-    counted += f" · {column.failures} failed" if column.failures else ""
+    counted += f" · {column.failures:,} failed" if column.failures else ""
     model = info.models.get(info.role)
     lines = [column.label, mode_name(info.mode), *([model.name] if model else []), session.path or session.title]
     if info.imported is not None:
@@ -267,7 +267,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, *, is_baseline:
 
 def value_text(value: float, unit: str) -> str:
     """A figure without its unit; shares in percent."""
-    return f"{figure_text(value, unit)} %" if unit == "" else figure_text(value, unit)
+    return percent_text(value, 1) if unit == "" else figure_text(value, unit)
 
 
 def delta_text(delta: float, unit: str) -> str:
@@ -294,7 +294,7 @@ def _part_tip(entry: Mapping[str, object]) -> str:
     delta, share, ends = entry["delta_ms"], entry["share"], entry.get("ci95")
     lines = [f"{stage_title(str(entry['stage']))}   {_signed_ms(_float(delta))}"]
     if isinstance(share, float):
-        lines.append(f"{share:.0%} of the difference")
+        lines.append(f"{percent_text(share)} of the difference")
     if isinstance(ends, list):
         lines.append(f"95 % interval {_signed_ms(ends[0])} … {_signed_ms(ends[1])}")
     return "\n".join(lines)
@@ -307,7 +307,9 @@ def _generation_sentence(base: Configuration, other: Configuration, basis: str) 
 
 
 def _left_out(listed: Sequence[Configuration], titles: Sequence[str], sessions: Mapping[str, OpenSession]) -> list[str]:
-    failed = [f"{column.failures} of {title}" for column, title in zip(listed, titles, strict=True) if column.failures]
+    failed = [
+        f"{column.failures:,} of {title}" for column, title in zip(listed, titles, strict=True) if column.failures
+    ]
     warm = sum(sessions[column.session].left_out(column) for column in listed)
     said = []
     if failed:

@@ -87,7 +87,7 @@ class FrameBars(PickedPicture):
         if tuple(groups) == self._groups:
             return
         self._groups = tuple(groups)
-        told = (f"{group.title}: {group.costs.whole.tokens} visual tokens" for group in self._groups)
+        told = (f"{group.title}: {group.costs.whole.tokens:,} visual tokens" for group in self._groups)
         self.setAccessibleDescription("; ".join(told))
         self.update()
 
@@ -176,7 +176,7 @@ class FrameBars(PickedPicture):
         widest = max((metrics.horizontalAdvance(f"{cost.tokens:,}") for _, cost in group.entries), default=0)
         if widest + 2 > slot:
             whole = f"{group.costs.whole.tokens:,} tokens"
-            told = f"{len(group.costs.frames)} frames · {whole}"
+            told = f"{len(group.costs.frames):,} frames · {whole}"
             told = told if metrics.horizontalAdvance(told) <= area.width() else whole
             painter.setPen(theme.text_dim)
             shown = elided_text(metrics, told, Qt.TextElideMode.ElideRight, area.width())

@@ -9,7 +9,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.core.records import STAGES
-from evprof.core.units import ms_text, number_text
+from evprof.core.units import count_text, ms_text, number_text
 from evprof.metrics.costs.sweeps import Ribbon, SweepAxis, SweepPoint
 from evprof.metrics.estimates.estimates import Estimate
 from evprof.view.labels import axis_text
@@ -38,7 +38,7 @@ class StackPart:
         lines = [f"{self.stage} at {amount}: {ms_text(self.found.value)}, {interval_text(self.found)}"]
         if point.total is not None:
             lines.append(f"all stages: {ms_text(point.total.value)}, {interval_text(point.total)}")
-        return "\n".join([*lines, f"{count} run{'s' * (count != 1)}; a click shows the first"])
+        return "\n".join([*lines, f"{count_text(count, 'run')}; a click shows the first"])
 
 
 class RibbonChart(PickedPicture):

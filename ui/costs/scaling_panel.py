@@ -9,6 +9,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QGridLayout, QSizePolicy, QWidget
 
+from evprof.core.units import percent_text
 from evprof.metrics.costs.sweeps import (
     FLAT,
     TOO_FEW,
@@ -51,7 +52,7 @@ class RibbonView(QWidget):
         axis = ribbon.sweep.axis
         title = in_role(Label(ribbon.sweep.name), "title")
         title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        told = in_role(Label(f"over {axis.plural} · {ribbon.run_count} runs"), "small")
+        told = in_role(Label(f"over {axis.plural} · {ribbon.run_count:,} runs"), "small")
         self.chart = RibbonChart(themes)
         self.chart.show_ribbon(ribbon, top_ms)
         self.slopes = FigureTable(themes, least_px=56)
@@ -200,7 +201,7 @@ def slope_rows(ribbon: Ribbon) -> list[TableRow]:
     for slope in ribbon.slopes:
         verdict, line = slope.verdict, slope.line
         is_single = has_single_runs(line)
-        basis = f"{line.places} sizes, {'1 run each' if is_single else f'{line.count} runs'}"
+        basis = f"{line.places} sizes, {'1 run each' if is_single else f'{line.count:,} runs'}"
         cells = (slope_text(line).replace("-", "−"), ends_text(line).replace("-", "−") or "–", basis, verdict)
         tone = "warn" if verdict in (UNCLEAR, TOO_FEW) else "dim" if verdict == FLAT else ""
         roles = ("", "dim", "warn" if is_single else "dim", tone)
@@ -222,7 +223,7 @@ def roof_rows(ribbon: Ribbon) -> tuple[list[TableRow], tuple[str, ...]]:
     rows = [
         TableRow(
             stage,
-            tuple("–" if share is None or share.share is None else f"{share.share:.0%}" for share in shares),
+            tuple("–" if share is None or share.share is None else percent_text(share.share) for share in shares),
             unit=figure,
             tip=ROOF_TIPS[figure],
             swatch=stage,

@@ -9,7 +9,7 @@ from functools import partial
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSlider, QWidget
 
-from evprof.core.units import bytes_text, ms_text, number_text
+from evprof.core.units import bytes_text, ms_text, number_text, percent_text
 from evprof.core.vocabulary.families import VIDEO
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.costs.cache_map import cache_map
@@ -195,14 +195,14 @@ class VisualPanel(FollowingPanel):
 
         rows = [
             TableRow("visual tokens", cells(lambda costs: f"{costs.whole.tokens:,}"), "counted"),
-            TableRow("of the prompt", cells(lambda costs: f"{costs.whole.tokens / costs.input_tokens:.0%}")),
+            TableRow("of the prompt", cells(lambda costs: percent_text(costs.whole.tokens / costs.input_tokens))),
             TableRow("vision", cells(lambda costs: _ms(costs.whole.vision_ms)), "measured", swatch="vision"),
             TableRow("prefill", cells(lambda costs: _ms(costs.whole.prefill_ms)), "share by tokens", swatch="prefill"),
             TableRow("decode", cells(lambda costs: _ms(costs.whole.decode_ms)), "share by bytes", swatch="decode"),
             TableRow("KV cache", cells(lambda costs: bytes_text(costs.whole.kv_bytes)), "by formula"),
             TableRow(
                 "of the time to the first token",
-                cells(lambda costs: _NOTHING if (share := costs.share_of_first_token) is None else f"{share:.0%}"),
+                cells(lambda costs: _NOTHING if (share := costs.share_of_first_token) is None else percent_text(share)),
                 tip="Vision and the visual tokens' share of prefill; loading and preprocessing are not visual tokens'.",
             ),
             TableRow(
@@ -223,14 +223,14 @@ class VisualPanel(FollowingPanel):
         known = [{share.stage: share for share in roof if share.share is not None} for roof in found]
         rows = []
         for stage, figure in (("vision", "MFU"), ("prefill", "MFU"), ("decode", "MBU")):
-            cells = tuple(f"{roof[stage].share:.0%}" if stage in roof else _NOTHING for roof in known)
+            cells = tuple(percent_text(roof[stage].share) if stage in roof else _NOTHING for roof in known)
             if any(stage in roof for roof in known):
                 rows.append(TableRow(stage, cells, figure, tip=ROOF_TIPS[figure], swatch=stage))
         return rows
 
     def _show_saved(self, *_: object) -> None:
         share = self.keep.value() / 100
-        self.kept.setText(f"{share:.0%}")
+        self.kept.setText(percent_text(share))
         answers = [one for one in self._found if one.shown.is_answer]
         found = []
         for one in answers:
@@ -301,7 +301,7 @@ def _per_second(costs: VisualCosts) -> str:
 def _pruned_row(letter: str, entry: PrunedRuns) -> TableRow:
     tokens = _NOTHING if entry.visual_tokens is None else f"{entry.visual_tokens:,}"
     each = (_estimate(entry.prefill_ms), _estimate(entry.decode_ms_per_token), bytes_text(entry.kv_bytes))
-    return TableRow(f"{letter} · {entry.share:.0%}", (tokens, *each, str(len(entry.runs))), has_line=False)
+    return TableRow(f"{letter} · {percent_text(entry.share)}", (tokens, *each, str(len(entry.runs))), has_line=False)
 
 
 def _estimate(found: Estimate | None) -> str:

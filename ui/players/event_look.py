@@ -127,7 +127,7 @@ def span_words(span_us: int) -> str:
 
 def count_words(count: int) -> str:
     """`25 k events`."""
-    return f"{count / 1000:g} k events" if count >= 1000 else f"{count} events"
+    return f"{count / 1000:g} k events" if count >= 1000 else f"{count:,} events"
 
 
 class EventArtist:

@@ -6,7 +6,7 @@ from typing import Any
 
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
-from evprof.core.units import amount_text
+from evprof.core.units import amount_text, percent_text
 
 ENERGY_TIP = "of the devices that computed, what they draw when idle included; n/a: shorter than a step of the counter"
 POWER_TIP = "ten samples a second of the devices that computed"
@@ -59,4 +59,4 @@ def energy_lines(run: RunLog) -> dict[str, str]:
 
 
 def _slowed(state: dict[str, Any]) -> str:
-    return f"{state['throttled_share']:.0%} of samples" if state["throttled_share"] else ""
+    return f"{percent_text(state['throttled_share'])} of samples" if state["throttled_share"] else ""

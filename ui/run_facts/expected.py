@@ -8,6 +8,7 @@ from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import one_line
+from evprof.core.units import percent_text
 from evprof.core.vocabulary.expected_answer import LETTERS
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
@@ -49,7 +50,7 @@ def verdict_words(right: float | None, shared: float | None) -> str:
 
 def nearness(shared: float) -> str:
     """`F1 42 %`."""
-    return f"F1 {100 * shared:.0f} %"
+    return f"F1 {percent_text(shared)}"
 
 
 def verdicts_of(group: Sequence[RunLog]) -> str:
@@ -102,7 +103,7 @@ def expected_lines(run: RunLog) -> dict[str, str]:
     return {
         "answer": verdict_of(run),
         "names choice": named_letter(run) or "",
-        **{name: "" if value is None else f"{100 * value:.0f} %" for name, value in shares.items()},
+        **{name: "" if value is None else percent_text(value) for name, value in shares.items()},
     }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
-from evprof.core.units import MIB, TIMES, ratio_digits, times_text
+from evprof.core.units import MIB, TIMES, percent_text, ratio_digits, times_text
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
 from evprof.metrics.figures.stages import BASES, END_TO_END, widest_basis
@@ -244,11 +244,11 @@ def figure_text(value: float | None, unit: str) -> str:
     if unit == "":
         return f"{100 * value:.1f}"
     if unit == "tokens":
-        return f"{value:.0f}"
+        return f"{value:,.0f}"
     if unit == "bytes":
         mib = value / MIB
-        return f"{mib:.{1 if mib >= 100 else 2 if mib >= 1 else 3}f}"
-    return f"{value:.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f}"
+        return f"{mib:,.{1 if mib >= 100 else 2 if mib >= 1 else 3}f}"
+    return f"{value:,.{0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2}f}"
 
 
 def left_out(a: ShownModel | None, b: ShownModel | None) -> str:
@@ -334,7 +334,7 @@ def match_sentence(a: ShownModel | None, b: ShownModel | None, cells: Cells = NO
     found = configuration_token_match(cells[0], cells[1]) if cells[0] and cells[1] else token_match(a.run, b.run)
     if found["rate"] is None:
         return ""
-    return f"{found['matched']:,} of {found['compared']:,} tokens match by position, {found['rate']:.0%}"
+    return f"{found['matched']:,} of {found['compared']:,} tokens match by position, {percent_text(found['rate'])}"
 
 
 def column_heads(a: ShownModel | None, b: ShownModel | None) -> tuple[str, str]:

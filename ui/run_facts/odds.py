@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evprof.core.units import percent_text
 from ui.run_facts.figures import NOTHING
 
 
@@ -9,7 +10,7 @@ def chance_text(chance: float | None) -> str:
     """A probability in percent; a dash where a model gives none."""
     if chance is None:
         return NOTHING
-    return "< 0.1 %" if chance < 0.0005 else f"{100 * chance:.1f} %"
+    return "< 0.1 %" if chance < 0.0005 else percent_text(chance, 1)
 
 
 def piece_text(piece: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text
+from evprof.core.units import bytes_text, percent_text
 
 if TYPE_CHECKING:
     from evprof.metrics.figures.loading import Loading
@@ -41,7 +41,7 @@ def loading_lines(loading: Loading | None) -> dict[str, str]:
         "frame cache": facts.frame_cache or "",
         "read": "" if facts.bytes_read is None else bytes_text(facts.bytes_read),
         "from disk": "" if facts.bytes_from_disk is None else bytes_text(facts.bytes_from_disk),
-        "cached": "" if share is None else f"{1 - share:.0%}",
+        "cached": "" if share is None else percent_text(1 - share),
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
+from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.view.labels import stage_title
 from evprof.view.lanes import Floats, Ints, Track
 from evprof.view.range_figures import RangeFigure, figures_in
@@ -75,7 +75,7 @@ def _counted(figure: RangeFigure) -> str:
 
 def _sum(figure: RangeFigure, length_ns: int, *, is_stage: bool) -> Detail:
     name = stage_title(figure.name) if is_stage and figure.reaching == 1 else _counted(figure)
-    share = f"{figure.sum_ns / length_ns:.0%}"
+    share = percent_text(figure.sum_ns / length_ns)
     swatch = figure.name if is_stage or figure.name in _OWN else ""
     return Detail(name, ms_text(ms_from_ns(figure.sum_ns)), swatch, _SUM_TIP, beside=share)
 
@@ -114,7 +114,7 @@ def _tokens(track: Track, start_ns: int, end_ns: int) -> list[Detail]:
     details = [Detail("tokens", str(count))]
     times = track.token_times()[rows]
     if count > 1 and times[-1] > times[0]:
-        details.append(Detail("tokens per second", f"{(count - 1) * NS_PER_S / int(times[-1] - times[0]):.1f}"))
+        details.append(Detail("tokens per second", f"{(count - 1) * NS_PER_S / int(times[-1] - times[0]):,.1f}"))
         details.append(Detail("longest gap", ms_text(ms_from_ns(int(np.diff(times).max())))))
     return details
 
@@ -137,8 +137,8 @@ def _rounds(track: Track, start_ns: int, end_ns: int) -> list[Detail]:
     if not count:
         return []
     tried, taken = int(drafted[rows].sum()), int(accepted[rows].sum())
-    rate = f" · {taken / tried:.0%}" if tried else ""
-    return [Detail("rounds that begin", str(count)), Detail("accepted of drafted", f"{taken} of {tried}{rate}")]
+    rate = f" · {percent_text(taken / tried)}" if tried else ""
+    return [Detail("rounds that begin", str(count)), Detail("accepted of drafted", f"{taken:,} of {tried:,}{rate}")]
 
 
 def _kv(track: Track, start_ns: int, end_ns: int) -> list[Detail]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from evprof.core.records import TensorRecord
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
-from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text
+from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.run_facts.energy import ENERGY_TIP, energy_text
 from ui.runs.loading_details import LOADING_LINES, grouped_parts, loading_of_column
@@ -122,7 +122,7 @@ def _rate(run: RunLog, span: Span) -> str:
     if span.name == "prefill" and lengths is not None:
         return f"{lengths.input * NS_PER_S / span.duration_ns:,.0f} tok/s"
     if span.name == "decode" and span.role == run.info.role and len(run.tokens) > 1:
-        return f"{(len(run.tokens) - 1) * NS_PER_S / span.duration_ns:.1f} tok/s"
+        return f"{(len(run.tokens) - 1) * NS_PER_S / span.duration_ns:,.1f} tok/s"
     return ""
 
 
@@ -143,4 +143,4 @@ def _share(run: RunLog, span: Span) -> str:
     if run.info.start_ns is None or run.info.end_ns is None or span.duration_ns is None:
         return ""
     wall = run.info.end_ns - run.info.start_ns
-    return f"{span.duration_ns / wall:.1%}" if wall > 0 else ""
+    return percent_text(span.duration_ns / wall, 1) if wall > 0 else ""

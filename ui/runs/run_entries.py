@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text
+from evprof.core.units import ms_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.run.kept_repeatability import spread_for
@@ -140,15 +140,15 @@ class RunEntries:
             list(dict.fromkeys(run.info.error for run in members if run.info.error)) if facts is None else facts.errors
         )
         lines = [key[1], mode_name(members[0].info.mode), counts.sentence]
-        lines += [f"{counts.warmups} warm-up runs, in no figure"] if counts.warmups else []
+        lines += [f"{counts.warmups:,} warm-up runs, in no figure"] if counts.warmups else []
         lines += errors[:MOST_ERRORS]
         lines += ["figure: mean total time of a sample"] if mean is not None else []
         name, file = cell_names(members[0])
         right, shared = self._scores(members) if facts is None else (facts.right, facts.shared)
         scored = right_words(right) or nearness_words(shared)
         label = " · ".join(filter(None, (counts.sentence, scored, file)))
-        lines += [f"{role}: {100 * share:.1f} % of its answers are right" for role, share in right.items()]
-        lines += [f"{role}: token F1 {100 * share:.1f} % on average" for role, share in shared.items()]
+        lines += [f"{role}: {percent_text(share, 1)} of its answers are right" for role, share in right.items()]
+        lines += [f"{role}: token F1 {percent_text(share, 1)} on average" for role, share in shared.items()]
         entry = RunEntry(
             tuple(members.run_ids),
             name,
@@ -188,7 +188,7 @@ class RunEntries:
         titled = [run for group in measured for run in group]
         name = common_name(titled) or mode_words(members[0])
         few = f" of {len(measured)}" if len(counted) < len(measured) else ""
-        count = f"×{len(counted)}{few}" if len(measured) > 1 else ""
+        count = f"×{len(counted):,}{few}" if len(measured) > 1 else ""
         label = " · ".join(filter(None, (count, note_of(titled[:1]), settings_of(lines[-1]))))
         marks = Counter(mark for group in lines for mark in badges_of(group))
         tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]
@@ -310,6 +310,6 @@ def _counted_tip(counted: Sequence[Sequence[RunLog]], lines: Sequence[Sequence[R
         return ""
     figure = "the mean" if len(counted) > 1 else "the one that counts"
     left = len(lines) - len(counted)
-    return f"figure: {figure} of {len(counted)} of {len(lines)} repeats" + (
+    return f"figure: {figure} of {len(counted):,} of {len(lines):,} repeats" + (
         "; warm-up, cold and profiled ones are left out" if left else ""
     )

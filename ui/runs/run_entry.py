@@ -96,7 +96,7 @@ def against_of(payoff: Payoff | None) -> str:
     if payoff is None:
         return "no baseline"
     ids = payoff.baseline.run_ids
-    return f"vs {', '.join(map(str, ids))}" if len(ids) <= MOST_NUMBERS else f"vs {len(ids)} runs"
+    return f"vs {', '.join(map(str, ids))}" if len(ids) <= MOST_NUMBERS else f"vs {len(ids):,} runs"
 
 
 def speed_of(payoff: Payoff) -> tuple[str, str, str]:

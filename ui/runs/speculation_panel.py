@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text
+from evprof.core.units import count_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.again import request_again
 from ui.run_facts.figures import NOTHING
@@ -155,14 +155,17 @@ def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRo
     hidden = counts.hidden_accepted / counts.hidden_drafted if counts.hidden_drafted else None
     of_window = TableRow(
         "hidden accepted / drafted",
-        (f"{counts.hidden_accepted} / {counts.hidden_drafted}", NOTHING if hidden is None else f"{hidden:.1%}"),
+        (
+            f"{counts.hidden_accepted:,} / {counts.hidden_drafted:,}",
+            NOTHING if hidden is None else percent_text(hidden, 1),
+        ),
         tip="of what was drafted while the target's prefill went on",
         has_line=False,
     )
     return [
         TableRow(
             "accepted / drafted",
-            (f"{counts.accepted} / {counts.drafted}", NOTHING if rate is None else f"{rate:.1%}"),
+            (f"{counts.accepted:,} / {counts.drafted:,}", NOTHING if rate is None else percent_text(rate, 1)),
             tip="draft acceptance rate: the bonus token is not counted",
         ),
         *([of_window] if counts.hidden_drafted else []),

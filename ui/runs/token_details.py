@@ -155,7 +155,9 @@ def _seen(run: RunLog, token: TokenRecord) -> list[DetailSection]:
     if lengths is not None:
         details.append(Detail("position in the cache", str(lengths.input + token.position)))
         details.append(
-            Detail("could look back at", f"{lengths.input + token.position} positions", tip="prompt, input and answer")
+            Detail(
+                "could look back at", f"{lengths.input + token.position:,} positions", tip="prompt, input and answer"
+            )
         )
         details.append(Detail("of them visual", str(lengths.visual)))
     held = next((point for point in reversed(run.kv.get(role, [])) if point.t_ns <= token.t_ns), None)

@@ -80,7 +80,7 @@ class Opening:
             both = self.samples[0].events_path is not None and self.samples[0].video_path is not None
             parts.append("Open one sample: events and video" if both else "Open one sample")
         elif self.samples:
-            parts.append(f"Open {len(self.samples)} samples")
+            parts.append(f"Open {len(self.samples):,} samples")
         if self.sessions:
             parts.append("Open a session")
         if self.results:

@@ -116,8 +116,9 @@ def _host(model: dict[str, Any]) -> str:
 def _positions(model: dict[str, Any]) -> str:
     counts = model["positions"]
     return (
-        f"{sum(counts.values())} positions: {counts['visual']} of {model['frames']} frames, {counts['text']} of text, "
-        f"{counts['answer']} to come" + (f", {counts['spare']} spare" if counts.get("spare") else "")
+        f"{sum(counts.values()):,} positions: {counts['visual']:,} of {model['frames']} frames, {counts['text']:,} of "
+        "text, "
+        f"{counts['answer']:,} to come" + (f", {counts['spare']:,} spare" if counts.get("spare") else "")
     )
 
 

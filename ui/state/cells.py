@@ -98,8 +98,8 @@ class ConfigurationCounts:
         """`60 samples · 3 repeats · 2 failed`."""
         parts = [count_text(self.samples, "sample")]
         parts += [f"{self.repeats} repeats"] if self.repeats > 1 else []
-        parts += [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{self.running} running"] if self.running else []
+        parts += [f"{self.failed:,} failed"] if self.failed else []
+        parts += [f"{self.running:,} running"] if self.running else []
         return " · ".join(parts)
 
 

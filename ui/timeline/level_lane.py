@@ -23,7 +23,7 @@ from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM = 12.0, 7.0
-_NAME_PX = 14.0
+_NAME_PX, _APART_PX, _BESIDE_PX = 14.0, 2.0, 6.0
 _LINE_PX = 1.6
 
 _FEW_POINTS = 32
@@ -172,16 +172,28 @@ class LevelLane(Lane):
         y = self._y(level, top)
         beside = y - 16 if y > 15 else y + 3
         room = QRectF(left, 2.0 if self.has_name_row else beside, width, _NAME_PX)
-        for other in taken:
-            if room.intersects(other) and self.has_name_row:
-                room.moveRight(other.left() - 4)
-            elif room.intersects(other):
-                room.moveTop(other.bottom() + 1 if other.bottom() + 15 < self.height() else other.top() - 15)
+        room = self._apart(room, taken)
         taken.append(room)
         painter.fillRect(room, theme.alpha(theme.panel, 0.72))
         painter.setPen(theme.text_dim)
         theme.write(painter, room.adjusted(4, 0, 0, 0), text, 10.5, 500)
         painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
+
+    def _apart(self, room: QRectF, taken: Sequence[QRectF]) -> QRectF:
+        """The nearest room, in as many rows as the lane holds, that keeps apart from those taken."""
+        rows = int((self.height() + _APART_PX) // (_NAME_PX + _APART_PX))
+        tops = [room.top()] if self.has_name_row else np.linspace(0, self.height() - _NAME_PX, rows).tolist()
+        lefts = [room.left()]
+        for other in taken:
+            lefts += [other.left() - room.width() - _BESIDE_PX, other.right() + _BESIDE_PX]
+        grounds = [other.adjusted(-_BESIDE_PX, -_APART_PX, _BESIDE_PX, _APART_PX) for other in taken]
+        for left in sorted(lefts, key=lambda left: abs(left - room.left())):
+            for top in sorted(tops, key=lambda top: abs(top - room.top())):
+                found = QRectF(left, top, room.width(), _NAME_PX)
+                is_inside = left >= 0 and found.right() <= self.canvas_width
+                if is_inside and not any(map(found.intersects, grounds)):
+                    return found
+        return room
 
     def hit(self, pos: QPointF) -> Hit | None:
         """Every line's level at the pointer's moment."""

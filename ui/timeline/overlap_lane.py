@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import News, Track
@@ -80,15 +80,15 @@ def paint_overlap_ground(painter: QPainter, scene: TimelineScene, height: float)
 def wordings(overlap: Overlap) -> list[str]:
     """What the bar says, longest first."""
     took = ms_text(ms_from_ns(overlap.end_ns - overlap.start_ns))
-    tokens = f"{overlap.drafted} token{'' if overlap.drafted == 1 else 's'}"
+    tokens = count_text(overlap.drafted, "token")
     if overlap.is_thought:
         short = f"{tokens} of the draft fit in"
         return [f"window of {took} if both ran at once · {short}", f"{took} · {short}", short, tokens]
     if overlap.accepted is None or not overlap.drafted:
         rest = f"{tokens} hidden so far" if overlap.drafted else "drafting" if overlap.is_open else "nothing drafted"
         return [f"free window {took} · {rest}", rest]
-    counts = f"hidden {overlap.drafted} drafted, {overlap.accepted} accepted"
-    return [f"free window {took} · {counts}", counts, f"{overlap.accepted} / {overlap.drafted}"]
+    counts = f"hidden {overlap.drafted:,} drafted, {overlap.accepted:,} accepted"
+    return [f"free window {took} · {counts}", counts, f"{overlap.accepted:,} / {overlap.drafted:,}"]
 
 
 class OverlapLane(Lane):

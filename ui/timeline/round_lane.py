@@ -63,7 +63,7 @@ class RoundLane(Lane):
         place, track = self._placed
         *_, drafted, accepted, _, _ = track.rounds()
         header = self.scene.header(place)
-        return header or "Speculation", f"{int(accepted.sum())} of {int(drafted.sum())} accepted"
+        return header or "Speculation", f"{int(accepted.sum()):,} of {int(drafted.sum()):,} accepted"
 
     def wants(self, column: int, news: News) -> bool:
         """New rounds."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
+from evprof.core.units import count_text
 from evprof.metrics.costs.two_clocks import Passage, SensorSpan, passage_of, roles_behind, slice_at, slices_of
 from evprof.view.labels import widest_that_fits
 from evprof.view.lanes import News, Track
@@ -139,7 +140,7 @@ class SensorLane(Lane):
         if seen is None or one.tokens == 0:
             return
         middle = bar.center().y()
-        told = f"{one.tokens} token{'' if one.tokens == 1 else 's'} could have seen it"
+        told = f"{count_text(one.tokens, 'token')} could have seen it"
         if not inside:
             told = f"{words[-1]} · {told}"
         text = widest_that_fits([told], end - max(seen, 0.0) - 16, width_of)

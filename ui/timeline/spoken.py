@@ -68,7 +68,8 @@ def _rounds(lane: RoundLane) -> list[SpokenItem]:
     starts, _, _, ends, drafted, accepted, numbers, _ = (column[:MOST_ITEMS].tolist() for column in track.rounds())
     return [
         SpokenItem(
-            f"round {number + 1}, {taken} of {proposed} accepted, {time_text(end - start)}, from {time_text(start)}",
+            f"round {number + 1}, {taken:,} of {proposed:,} accepted, {time_text(end - start)}, from "
+            f"{time_text(start)}",
             start,
             end,
             RoundRef(track.run.run_id, number),

@@ -11,7 +11,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QLinearGradient, QPaint
 
 from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED
-from evprof.core.units import bytes_text
+from evprof.core.units import bytes_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.decimate import Bars, Floats, joined_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
@@ -325,7 +325,7 @@ class StageLane(Lane):
         facts = [("start", time_text(around[0] - track.shift_ns)), ("duration", time_text(length))]
         whole = track.end_ns(self.scene.clock_ns) - track.shift_ns
         if whole > 0:
-            facts.append(("share of run", f"{100 * length / whole:.1f} %"))
+            facts.append(("share of run", percent_text(length / whole, 1)))
         if energy := energy_text(track.run, span):
             facts.append(("energy", energy))
         facts.extend(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import bytes_text, ms_text, percent_text
 from ui.traces.column import Column
 
 NOTHING = "–"
@@ -53,7 +53,7 @@ def time_of(ns: int | None) -> str:
 
 def share_text(share: float | None) -> str:
     """A share of 0…1 for a cell."""
-    return NOTHING if share is None else f"{share:.1%}"
+    return NOTHING if share is None else percent_text(share, 1)
 
 
 def signed_bytes(count: int) -> str:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.core.units import count_text
+from evprof.core.units import count_text, percent_text
 from evprof.metrics.traces.overview import CATEGORIES, DeviceUse, TraceOverview, TraceStep
 from ui.style.theme import GRID, SMALL_PX, Theme, ThemeHolder
 from ui.timeline.lane import blended
@@ -44,7 +44,7 @@ class CategoryBar(Drawn):
     def show_overview(self, found: TraceOverview) -> None:
         """Shows another division."""
         self._shares = [(one.name, one.share, time_of(one.ns)) for one in found.categories if one.share]
-        self.setAccessibleName(", ".join(f"{name} {share:.1%}" for name, share, _ in self._shares))
+        self.setAccessibleName(", ".join(f"{name} {percent_text(share, 1)}" for name, share, _ in self._shares))
         self.update()
 
     def _parts(self) -> list[tuple[QRectF, str, float, str]]:
@@ -61,7 +61,7 @@ class CategoryBar(Drawn):
         painter.setFont(theme.font(SMALL_PX, 600))
         for room, name, share, _ in self._parts():
             painter.fillRect(room.adjusted(0, 0, -1 if room.width() > 2 else 0, 0), colors[name])
-            label = next((text for text in (f"{name} {share:.0%}", name) if _fits(painter, text, room)), "")
+            label = next((text for text in (f"{name} {percent_text(share)}", name) if _fits(painter, text, room)), "")
             painter.setPen(theme.ink(colors[name]))
             painter.drawText(room.adjusted(6, 0, 0, -1), int(Qt.AlignmentFlag.AlignVCenter), label)
 
@@ -69,7 +69,7 @@ class CategoryBar(Drawn):
         """The category under the pointer."""
         for room, name, share, took in self._parts():
             if room.contains(point):
-                return f"{name}: {took}, {share:.1%}"
+                return f"{name}: {took}, {percent_text(share, 1)}"
         return ""
 
 

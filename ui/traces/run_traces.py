@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.clock import TraceClock, trace_clock
 from evprof.metrics.traces.stretches import trace_stretch
@@ -78,7 +78,7 @@ class RunTraces(QObject):
         timeline.add_lanes(list(self.lanes.values()))
         for lane in self.lanes.values():
             lane.opened.connect(self._ask)
-        self.reading.went_on.connect(lambda share, _: self._say(f"{share:.0%} read"))
+        self.reading.went_on.connect(lambda share, _: self._say(f"{percent_text(share)} read"))
         self.reading.done.connect(self._take)
         self.reading.failed.connect(self._say)
         timeline.selection.runs_changed.connect(self.look)
@@ -110,7 +110,7 @@ class RunTraces(QObject):
 
     def _ask(self) -> None:
         if self.path is not None and self._read is None and not self.reading.is_busy:
-            self._say("0% read")
+            self._say(f"{percent_text(0)} read")
             self.reading.read(self.path)
 
     def _say(self, said: str) -> None:

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from evprof.core.units import bytes_text, memory_text
+from evprof.core.units import bytes_text, memory_text, percent_text
 from evprof.loaders.traces.reading import TraceSize
 from evprof.metrics.traces.difference import trace_difference
 from evprof.metrics.traces.overview import TraceOverview
@@ -189,7 +189,7 @@ class TraceDialog(QDialog):
 
     def _show_progress(self, share: float, entries: int) -> None:
         self.progress.setValue(round(1000 * share))
-        what = f"{share:.0%} read" if share < 1 else "Read; figures are being worked out"
+        what = f"{percent_text(share)} read" if share < 1 else "Read; figures are being worked out"
         say(self.how_far, f"{what} · {entries:,} entries")
 
     def _show_so_far(self, seen: object) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from evprof.core.units import count_text
+from evprof.core.units import count_text, percent_text
 from evprof.session.training import MOST_TRAININGS, trainings
 from ui.settings.drafter_choice import adapter_words
 
@@ -72,7 +72,7 @@ class TrainingCurve:
         if self.best_step is not None:
             best = f"best at step {self.best_step:,}"
             best += "" if self.best_loss is None else f", loss {self.best_loss:.3g}"
-            best += "" if self.best_match is None else f", {self.best_match:.1%} of tokens right"
+            best += "" if self.best_match is None else f", {percent_text(self.best_match, 1)} of tokens right"
             parts.append(best)
         parts.append("stopped early: no more improvement" if self.stopped_early else "ran to its end")
         return " · ".join(parts)

@@ -41,7 +41,7 @@ def collect(options: argparse.Namespace, console: Console) -> int:
             f"{count_text(end.shards, 'shard')}, {end.bytes / 2**20:.1f} MiB: {options.output}"
         )
         if end.repeated:
-            console.note(f"{end.repeated} rows have the content and the question of another and were left out.")
+            console.note(f"{end.repeated:,} rows have the content and the question of another and were left out.")
     else:
         console.document(_document(end, options, problems))
     if end.is_stopped:

@@ -6,7 +6,7 @@ from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.units import count_text
+from evprof.core.units import count_text, percent_text
 
 
 class CollectProgress(Progress):
@@ -50,4 +50,7 @@ class TrainProgress(Progress):
         """The held-back examples were looked at."""
         match, loss = curves.validation_match[-1], curves.validation_loss[-1]
         best = ", the best so far" if is_best and len(curves.validation_steps) > 1 else ""
-        self.say(f"step {curves.validation_steps[-1]:,}: held back: {match:.1%} of tokens right, loss {loss:.3f}{best}")
+        self.say(
+            f"step {curves.validation_steps[-1]:,}: held back: {percent_text(match, 1)} of tokens right, loss "
+            f"{loss:.3f}{best}"
+        )

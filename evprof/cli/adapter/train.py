@@ -15,6 +15,7 @@ from evprof.cli.adapter.progress import TrainProgress
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, USAGE, UserError
 from evprof.core.records import DRAFT, TARGET
+from evprof.core.units import percent_text
 
 
 def train(options: argparse.Namespace, console: Console) -> int:
@@ -99,8 +100,8 @@ def _tell(end: Any, evaluated: Evaluated | None, options: argparse.Namespace, co
         best = curves.validation_steps.index(curves.best_step)
         early = ", stopped early" if curves.stopped_early else ""
         console.print(
-            f"{options.kind} adapter: {curves.validation_match[best]:.1%} of held-back tokens right at step "
-            f"{curves.best_step:,}{early}: {end.adapter.folder}"
+            f"{options.kind} adapter: {percent_text(curves.validation_match[best], 1)} of held-back tokens right at "
+            f"step {curves.best_step:,}{early}: {end.adapter.folder}"
         )
         if evaluated is not None:
             tell_figures(evaluated, console)

@@ -24,7 +24,7 @@ _SECTIONS = PrintedTable(
     (
         ("section", "{name}"),
         ("", "{status}"),
-        ("seconds", "{seconds:.0f}"),
+        ("seconds", "{seconds:,.0f}"),
         ("at most", "{limit_s}"),
         ("SM clock before", "{gpu_start[clocks_mhz]} MHz"),
         ("after", "{gpu_end[clocks_mhz]} MHz"),
@@ -35,16 +35,16 @@ _SECTIONS = PrintedTable(
 _DECODE = PrintedTable(
     (
         ("step", "{contender}"),
-        ("positions", "{context}"),
+        ("positions", "{context:,}"),
         ("ms / token", "{ms:.3f}"),
         ("middle half", "{ms_low:.3f} … {ms_high:.3f}"),
-        ("tok/s", "{tok_s:.1f}"),
-        ("of bandwidth", "{mbu:.1%}"),
+        ("tok/s", "{tok_s:,.1f}"),
+        ("of bandwidth", "{mbu:share}"),
         ("vs hf_eager", "{vs_hf_eager:times}"),
-        ("kernels", "{kernels_per_token:.0f}"),
-        ("launches", "{launches_per_token:.0f}"),
-        ("operators", "{operators_per_token:.0f}"),
-        ("same tokens", "{same_positions}/{compared_positions}"),
+        ("kernels", "{kernels_per_token:,.0f}"),
+        ("launches", "{launches_per_token:,.0f}"),
+        ("operators", "{operators_per_token:,.0f}"),
+        ("same tokens", "{same_positions:,}/{compared_positions:,}"),
         ("near-ties", "{near_ties}/{divergences}"),
         ("n", "{turns}"),
     ),
@@ -53,10 +53,10 @@ _DECODE = PrintedTable(
 _PASSES = PrintedTable(
     (
         ("", "{phase} {contender}"),
-        ("positions", "{context}"),
+        ("positions", "{context:,}"),
         ("ms", "{ms:.2f}"),
         ("middle half", "{ms_low:.2f} … {ms_high:.2f}"),
-        ("of matrix products", "{mfu:.1%}"),
+        ("of matrix products", "{mfu:share}"),
         ("vs hf_eager", "{vs_hf_eager:times}"),
         ("n", "{turns}"),
     ),
@@ -69,7 +69,7 @@ _SWITCHES = PrintedTable(
         ("model", "{role}"),
         ("run", "{run_speed:times}"),
         ("its stages", "{stage_speed:times}"),
-        ("same tokens", "{agreement[matched]}/{agreement[compared]}"),
+        ("same tokens", "{agreement[matched]:,}/{agreement[compared]:,}"),
         ("peak", lambda row: short_bytes(row.get("peak_on_bytes"))),
         ("n", "{pairs}"),
     ),
@@ -160,9 +160,9 @@ def _ceilings(rows: Sequence[Row]) -> Iterator[Block]:
     """Each section that needs ceilings measures its own; those of the first are told."""
     for row in _of(rows, "ceilings")[:1]:
         yield (
-            f"This machine copies {row['copy_bytes_s'] / 1e9:.0f} GB/s, reads {row['read_bytes_s'] / 1e9:.0f} GB/s and "
-            f"multiplies {row['dtype']} matrices at {number_text(row['matmul_flops_s'] / 1e12, 3)} TFLOP/s. Shares of "
-            "bandwidth are of the higher of copying and reading, measured once more in the process that the "
+            f"This machine copies {row['copy_bytes_s'] / 1e9:,.0f} GB/s, reads {row['read_bytes_s'] / 1e9:,.0f} GB/s "
+            f"and multiplies {row['dtype']} matrices at {number_text(row['matmul_flops_s'] / 1e12, 3)} TFLOP/s. Shares "
+            "of bandwidth are of the higher of copying and reading, measured once more in the process that the "
             "shares are from."
         )
         yield ""
@@ -221,8 +221,8 @@ def _parallel(rows: Sequence[Row]) -> Iterator[Block]:
     for row in _of(rows, "parallel"):
         yield filled(
             "Parallel prefill ({concurrency}, n = {runs}, medians): the draft worked for {overlap_ms:ms} while the "
-            "target's stages ran, whose prefill took {prefill_ms:ms}; {drafted:.0f} tokens were drafted inside it, "
-            "{accepted:.0f} of them accepted.",
+            "target's stages ran, whose prefill took {prefill_ms:ms}; {drafted:,.0f} tokens were drafted inside it, "
+            "{accepted:,.0f} of them accepted.",
             row,
         )
         yield filled(
@@ -241,7 +241,7 @@ def _blocks(rows: Sequence[Row]) -> Iterator[Block]:
         for row in found:
             by_length.setdefault(row["drafted"], {})[row["step"]] = row
         table = [_KnownRow(named, drafted=drafted) for drafted, named in sorted(by_length.items())]
-        columns: list[Column] = [("drafted", "{drafted}"), *((f"v, {kind}", _in_steps(kind)) for kind in kinds)]
+        columns: list[Column] = [("drafted", "{drafted:,}"), *((f"v, {kind}", _in_steps(kind)) for kind in kinds)]
         columns.append(("n", f"{{{kinds[0]}[turns]}}"))
         yield from _table("Verified blocks, in plain steps of the same kind", PrintedTable(columns, ()), table)
     yield from _table("A draft's step, in the target's plain steps", _DRAFTS, _of(rows, "draft"))

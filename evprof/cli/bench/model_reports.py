@@ -13,11 +13,11 @@ _ENGINE: tuple[Column, ...] = (
     ("", "{phase} {contender}"),
     ("time", lambda row: filled("{ms:ms} / token" if row["phase"] == "decode" else "{ms:ms}", row)),
     ("middle half", "{ms_low:ms} … {ms_high:ms}"),
-    ("tok/s", "{tok_s:.1f}"),
+    ("tok/s", "{tok_s:,.1f}"),
     ("vs hf_eager", "{vs_hf_eager:times}"),
-    ("same tokens", "{agreement:.0%}"),
-    ("MBU", "{mbu:.0%}"),
-    ("MFU", "{mfu:.0%}"),
+    ("same tokens", "{agreement:percent}"),
+    ("MBU", "{mbu:percent}"),
+    ("MFU", "{mfu:percent}"),
     ("turns", "{turns}"),
 )
 
@@ -28,15 +28,15 @@ def _range(row: Row) -> str:
 
 def _same(row: Row) -> str:
     return filled(
-        "{same_answers}/{answers}" if row["is_lossless"] else "{token_match:.1%} of tokens", row, "n/a of tokens"
+        "{same_answers:,}/{answers:,}" if row["is_lossless"] else "{token_match:share} of tokens", row, "n/a of tokens"
     )
 
 
 _DRAFTERS: tuple[Column, ...] = (
     ("drafter", lambda row: row["name"] + ("" if row["is_lossless"] else " (lossy)")),
     ("γ", "{gamma}"),
-    ("accepted", "{accepted}/{drafted}"),
-    ("rate", "{draft_acceptance_rate:.1%}"),
+    ("accepted", "{accepted:,}/{drafted:,}"),
+    ("rate", "{draft_acceptance_rate:share}"),
     ("a round", "{mean_acceptance_length:.2f}"),
     ("c", "{draft_cost:.2f}"),
     ("v", "{verify_cost:.2f}"),
@@ -53,22 +53,22 @@ def engine_blocks(document: Row) -> Iterator[Block]:
     """What ran where, a table of phases and contenders, the machine's ceilings, and what to doubt."""
     found = document["environment"] | document["summary"]
     count = document["environment"]["threads"]
-    threads = f"{count} thread{'' if count == 1 else 's'} · " if found["device"] == "cpu" else ""
+    threads = f"{count_text(count, 'thread')} · " if found["device"] == "cpu" else ""
     where = f"{document['environment']['device']} · torch {found['torch']} · transformers {found['transformers']}"
-    yield filled(f"{{shape}} in {{dtype}} on {where} · {threads}prompt {{context}} · {{tokens}} tokens", found)
+    yield filled(f"{{shape}} in {{dtype}} on {where} · {threads}prompt {{context:,}} · {{tokens:,}} tokens", found)
     yield ""
     yield PrintedTable(_ENGINE, [row for row in document["rows"] if row["status"] == "measured"])
     yield ""
     yield (
-        f"This machine copies {found['copy_bytes_s'] / 1e9:.0f} GB/s, reads {found['read_bytes_s'] / 1e9:.0f} GB/s and "
-        f"multiplies matrices at {number_text(found['matmul_flops_s'] / 1e12, 3)} TFLOP/s."
+        f"This machine copies {found['copy_bytes_s'] / 1e9:,.0f} GB/s, reads {found['read_bytes_s'] / 1e9:,.0f} GB/s "
+        f"and multiplies matrices at {number_text(found['matmul_flops_s'] / 1e12, 3)} TFLOP/s."
     )
     if found["decode_ceiling_tok_s"] is None:
         yield f"No ceiling by memory: {found['decode_mbu_reason']}."
     else:
         read = "A step reads {weight_bytes_per_token:bytes} of weights and {kv_bytes_per_token:bytes} of cache: "
-        best = filled(" Ours reaches {decode_tok_s:.1f} ({decode_mbu:.0%}).", found, "")
-        yield filled(f"{read}at most {{decode_ceiling_tok_s:.1f}} tok/s.{best}", found)
+        best = filled(" Ours reaches {decode_tok_s:,.1f} ({decode_mbu:percent}).", found, "")
+        yield filled(f"{read}at most {{decode_ceiling_tok_s:,.1f}} tok/s.{best}", found)
     yield from found["problems"]
 
 
@@ -126,13 +126,13 @@ def _drafters_in_words(summary: Row, rows: Sequence[Row]) -> Iterator[str]:
     if summary["answers_differ"]:
         why = "; where they part, both tokens' logits are at most {largest_gap_ulps:g} last places apart"
         yield (
-            f"{summary['answers_differ']} of {summary['answers']} answers differ from plain decoding"
+            f"{summary['answers_differ']:,} of {summary['answers']:,} answers differ from plain decoding"
             f"{filled(why, summary, '')}. In float32 none should, in half precision near-ties may."
         )
     elif summary["answers"]:
         yield filled(
-            "All {answers} different answers, of {unique_tokens} tokens each drafter, are plain decoding's, token for "
-            "token.",
+            "All {answers:,} different answers, of {unique_tokens:,} tokens each drafter, are plain decoding's, token "
+            "for token.",
             summary,
         )
     yield (
@@ -146,13 +146,9 @@ def repeatability_blocks(document: Row) -> Iterator[Block]:
     rows, summary = document["rows"], document["summary"]
     for number, row in enumerate(rows, 1):
         spread = filled("{sd_pct:.2f} %", row)
-        yield f"process {number}: {row['mean_ms']:.1f} ms, {spread} from run to run ({_runs(row['runs'])})"
+        yield f"process {number}: {row['mean_ms']:,.1f} ms, {spread} from run to run ({count_text(row['runs'], 'run')})"
     between, within = (filled(f"{{{key}:.2f}} %", summary) for key in ("between_processes_pct", "within_process_pct"))
     yield (
         f"{between} from process to process ({len(rows)} processes), {within} from run to run within one (standard "
         "deviations)"
     )
-
-
-def _runs(count: int) -> str:
-    return f"{count_text(count, 'run')}"

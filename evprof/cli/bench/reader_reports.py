@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, TableName, filled
+from evprof.core.units import percent_text
 
 
 def _right(row: Row) -> str:
@@ -14,20 +15,20 @@ def _right(row: Row) -> str:
 
 
 def _ends(ends: Sequence[float] | None) -> str:
-    return "" if ends is None else f"{100 * ends[0]:.1f}–{100 * ends[1]:.1f} %"
+    return "" if ends is None else f"{100 * ends[0]:.1f}–{percent_text(ends[1], 1)}"
 
 
 _EVENTS: tuple[Column, ...] = (
     ("", "{format}"),
-    ("file", lambda row: "" if row["file_bytes"] is None else f"{row['file_bytes'] / 1e6:.1f} MB"),
+    ("file", lambda row: "" if row["file_bytes"] is None else f"{row['file_bytes'] / 1e6:,.1f} MB"),
     ("Mev/s", "{ours_mev_s:.3g}"),
     ("best", "{ours_best_mev_s:.3g}"),
     ("beside", "{library}"),
     ("Mev/s", "{library_mev_s:.3g}"),
     ("ratio", "{ratio:times}"),
     ("CPU", "{cpu_ratio:times}"),
-    ("MB", "{ours_peak_mb:.0f}"),
-    ("its MB", "{library_peak_mb:.0f}"),
+    ("MB", "{ours_peak_mb:,.0f}"),
+    ("its MB", "{library_peak_mb:,.0f}"),
     ("right", _right),
 )
 _VIDEO: tuple[Column, ...] = (
@@ -50,7 +51,7 @@ _SESSIONS: tuple[Column, ...] = (
     ("which is to", "{does}"),
     ("seconds", "{seconds:.2f}"),
     ("of the processor", "{cpu_s:.2f}"),
-    ("memory of the process", lambda row: "" if row["peak_mb"] is None else f"{row['peak_mb']:.0f} MB"),
+    ("memory of the process", lambda row: "" if row["peak_mb"] is None else f"{row['peak_mb']:,.0f} MB"),
 )
 _COVERAGE: tuple[Column, ...] = (
     ("simulated runs", "{scenario}"),
@@ -82,7 +83,7 @@ def events_blocks(document: Row) -> Iterator[Block]:
     if values["slowest_vs_library"] is not None:
         yield filled("Slowest beside its library: {slowest_format}, {slowest_vs_library:times}.", values)
     if values["window_100ms_ms"] is not None:
-        peak = filled("{window_peak_mb:.0f}", values, "?")
+        peak = filled("{window_peak_mb:,.0f}", values, "?")
         yield filled(
             "A window of 100 ms ({window_events:,} events at most) out of a DSEC file of {window_file_bytes:bytes}: "
             f"{{window_100ms_ms:ms}}, at most {{window_slowest_ms:ms}}, with {peak} MB; opened in "
@@ -128,7 +129,7 @@ def parts_blocks(document: Row) -> Iterator[Block]:
 
 def sessions_blocks(document: Row) -> Iterator[Block]:
     """A row for each step; those of the list share a process, whose memory is told with each."""
-    yield filled("{runs:,} runs, {file_mb:.0f} MB", document["summary"])
+    yield filled("{runs:,} runs, {file_mb:,.0f} MB", document["summary"])
     yield ""
     yield PrintedTable(_SESSIONS, document["rows"])
 
@@ -140,6 +141,6 @@ def coverage_blocks(document: Row) -> Iterator[Block]:
     if document["summary"]["lowest_coverage"] is not None:
         yield filled(
             "In each of {rows} rows, nominal 95 % intervals held the truth in at least {lowest_coverage:share} of "
-            "{simulations} simulations.",
+            "{simulations:,} simulations.",
             document["summary"],
         )

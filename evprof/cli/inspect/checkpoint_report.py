@@ -7,7 +7,7 @@ from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.facts import facts_lines
-from evprof.core.units import flops_text, memory_text
+from evprof.core.units import flops_text, memory_text, percent_text
 
 _LABEL = 24
 _NAMES = 10
@@ -140,7 +140,7 @@ def _place(model: dict[str, Any]) -> str:
 
 
 def _positions(positions: dict[str, int]) -> str:
-    return f"{sum(positions.values())}: {positions['visual']} visual, {positions['text']} text"
+    return f"{sum(positions.values()):,}: {positions['visual']:,} visual, {positions['text']:,} text"
 
 
 def _count(value: int | None) -> str:
@@ -160,7 +160,7 @@ def print_vocabulary(vocabulary: dict[str, Any], console: Console) -> None:
         ("  alignment", f"{alignment}: {_ALIGNMENTS[alignment]}"),
         ("  draft's ids", f"{vocabulary['draft_ids']:,}"),
         ("  target's ids", f"{vocabulary['target_ids']:,}"),
-        ("  shared", f"{shared:,}, {numbers}; {vocabulary['coverage']:.1%} of the draft's pieces"),
+        ("  shared", f"{shared:,}, {numbers}; {percent_text(vocabulary['coverage'], 1)} of the draft's pieces"),
         ("  only the draft's", _listed(vocabulary["only_draft"], vocabulary["only_draft_count"])),
         ("  only the target's", _listed(vocabulary["only_target"], vocabulary["only_target_count"])),
         ("  same number, other", f"{vocabulary['differing_count']:,}"),

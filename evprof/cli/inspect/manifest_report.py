@@ -7,6 +7,7 @@ from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.facts import facts_lines
+from evprof.core.units import percent_text
 
 _SHARES = {
     "with events": "with_events",
@@ -58,4 +59,4 @@ def print_manifest(document: dict[str, Any], console: Console) -> None:
 
 
 def _share(count: int, samples: int) -> str:
-    return f"{count:,} ({100 * count / samples:.0f} %)" if 0 < count < samples else f"{count:,}"
+    return f"{count:,} ({percent_text(count / samples)})" if 0 < count < samples else f"{count:,}"

@@ -56,4 +56,4 @@ def check_samples(samples: Sequence[Sample], tell: Callable[[str], None]) -> Non
             problems.append(error)
             tell(f"sample '{sample.name}': {error.sentence}")
     if problems and len(problems) == len(samples):
-        raise UserError(f"None of the {len(samples)} samples can be read: {problems[0].sentence}")
+        raise UserError(f"None of the {len(samples):,} samples can be read: {problems[0].sentence}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_from_ns, ms_text, times_text
+from evprof.core.units import ms_from_ns, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import repeats_of
 from evprof.metrics.estimates.estimates import ProcessSpread
@@ -47,20 +47,20 @@ def _definition_lines(rows: Sequence[Definition]) -> Iterator[str]:
         return
     yield "acceptance, by definition (different counts: not to be compared with each other)"
     for entry in rows:
-        value = f"{entry.value:.1%}" if entry.unit == SHARE else f"{entry.value:.2f}"
+        value = percent_text(entry.value, 1) if entry.unit == SHARE else f"{entry.value:.2f}"
         both = f"{_count(entry.numerator)} / {_count(entry.denominator)}"
         yield f"  {entry.name:<38}{value:>7}{both:>14}  {entry.formula}"
 
 
 def _count(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.0f}" if float(value).is_integer() else f"{value:.2f}"
+    return "n/a" if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:.2f}"
 
 
 def _place_lines(run: RunLog) -> Iterator[str]:
     places = [entry for entry in per_position(run) if entry.judged]
     if not places:
         return
-    shown = " · ".join(f"{entry.conditional:.0%}" for entry in places[:12])
+    shown = " · ".join(percent_text(entry.conditional) for entry in places[:12])
     yield f"{'accepted by place':<22}{shown}{' · …' * (len(places) > 12)}  (of those that were judged there)"
     rounds = " · ".join(f"{accepted}: {count}" for accepted, count in round_histogram(run).items() if count)
     yield f"{'rounds by accepted':<22}{rounds}"
@@ -76,7 +76,7 @@ def _failure_lines(rejections: Sequence[Rejection]) -> Iterator[str]:
 
 
 def rejection_text(entry: Rejection) -> str:
-    """`draft " left" (100%, to the target 0.0%), target " video" (100%): content`."""
+    """`draft " left" (100 %, to the target 0.0 %), target " video" (100 %): content`."""
     own, cross, target = map(_chance, (entry.draft_chance, entry.cross_chance, entry.target_chance))
     of_draft = ", ".join(part for part in (own, cross and f"to the target {cross}") if part)
     return (
@@ -90,7 +90,7 @@ def _piece(piece: str) -> str:
 
 
 def _chance(chance: float | None) -> str:
-    return "" if chance is None else f"{chance:.1%}"
+    return "" if chance is None else percent_text(chance, 1)
 
 
 def _prediction_lines(run: RunLog, found: Prediction | None, known: Sequence[RunLog]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from evprof.core.records import DRAFT, STAGES, TARGET
 from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import plain
-from evprof.core.units import amount_text, bytes_text, count_text, ms_text
+from evprof.core.units import amount_text, bytes_text, count_text, ms_text, percent_text
 from evprof.metrics.configurations.gathering import by_sample, configurations_of, sample_key
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import ProcessSpread, Read
@@ -161,7 +161,10 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
     counts = acceptance(run)
     if counts is not None:
         figures.append(
-            ("draft acceptance", f"{_share(counts.draft_acceptance_rate)} ({counts.accepted} of {counts.drafted})")
+            (
+                "draft acceptance",
+                f"{percent_text(counts.draft_acceptance_rate, 1)} ({counts.accepted:,} of {counts.drafted:,})",
+            )
         )
         figures.append(
             ("acceptance length", f"{_number(counts.mean_acceptance_length)} over {count_text(counts.rounds, 'round')}")
@@ -250,7 +253,7 @@ def loading_text(loading: Loading) -> str:
     if loading.events_per_s is not None:
         parts.append(f"{loading.events_per_s / 1e6:.1f} Mev/s")
     if loading.frames_per_s is not None:
-        parts.append(f"{loading.frames_per_s:.0f} frames/s")
+        parts.append(f"{loading.frames_per_s:,.0f} frames/s")
     if facts.frame_cache is not None:
         parts.append(f"frame cache {facts.frame_cache}")
     if facts.bytes_read is not None:
@@ -262,11 +265,7 @@ def loading_text(loading: Loading) -> str:
 
 
 def _rate(tokens_per_s: float | None) -> str:
-    return "n/a" if tokens_per_s is None else f"{tokens_per_s:.1f} tok/s"
-
-
-def _share(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.1%}"
+    return "n/a" if tokens_per_s is None else f"{tokens_per_s:,.1f} tok/s"
 
 
 def _number(value: float | None) -> str:

@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from evprof.cli.terminal.console import Console
-from evprof.core.units import count_text
+from evprof.core.units import count_text, percent_text
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import SCORING_RULES
 
@@ -52,7 +52,7 @@ def share_text(found: Document | None) -> str:
     if found is None:
         return "n/a"
     ends = [100 * min(max(end, 0.0), 1.0) for end in found["ci95"] or ()]
-    return f"{100 * found['mean']:.1f} %" + (f" [{ends[0]:.1f}, {ends[1]:.1f}]" if ends else "")
+    return percent_text(found["mean"], 1) + (f" [{ends[0]:.1f}, {ends[1]:.1f}]" if ends else "")
 
 
 def rate_text(found: Document | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from evprof.cli.sessions.accuracy_text import mcnemar_line, print_accuracy
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.fitting import GAP, Cell, Piece, total_width
-from evprof.core.units import amount_text, bytes_text, count_text, ms_text, ratio_digits, times_text
+from evprof.core.units import amount_text, bytes_text, count_text, ms_text, percent_text, ratio_digits, times_text
 
 BAR = 24
 """Letters of the longest bar."""
@@ -78,10 +78,10 @@ def _column_text(column: Document, is_of_many: bool) -> str:
     runs, samples = len(column["run_ids"]), column["samples"]
     parts = [f"run {column['label']}" if samples is None else column["label"]]
     parts += [f"in {Path(column['session']).name}"] if is_of_many and column["session"] else []
-    counts = [f"{runs} repeats"] if samples is None and runs > 1 else []
+    counts = [f"{runs:,} repeats"] if samples is None and runs > 1 else []
     if samples is not None:
-        counts = [f"{samples} sample{'s' if samples > 1 else ''}", *([f"{runs} runs"] if runs != samples else [])]
-    counts += [f"{column['failures']} failed"] if column["failures"] else []
+        counts = [count_text(samples, "sample"), *([f"{runs:,} runs"] if runs != samples else [])]
+    counts += [f"{column['failures']:,} failed"] if column["failures"] else []
     parts += [f"({', '.join(counts)})"] if counts else []
     return " ".join(parts) + (", the baseline" if column["is_baseline"] else "")
 
@@ -132,11 +132,11 @@ def figure_text(value: float | None, unit: str) -> str:
         case "bytes":
             return bytes_text(value)
         case "tokens":
-            return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
+            return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
         case "":
             return f"{value:.3f}"
         case _:
-            return f"{value:.1f} {unit}"
+            return f"{value:,.1f} {unit}"
 
 
 def signed_text(value: float | None, unit: str) -> str:
@@ -266,7 +266,10 @@ def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
         )
     match = pair["token_match"]
     if match["rate"] is not None:
-        out.line(f"same token at the same position: {match['matched']} of {match['compared']} ({match['rate']:.0%})")
+        out.line(
+            f"same token at the same position: {match['matched']:,} of {match['compared']:,} "
+            f"({percent_text(match['rate'])})"
+        )
     if pair["mcnemar"] is not None:
         out.folded(mcnemar_line(pair["mcnemar"], base, label))
     if pair["text_diff"] is not None:
@@ -279,7 +282,7 @@ def _answer_lines(diff: Document, base: str, label: str) -> list[str]:
     common = diff["common_words"]
     lines = []
     if diff["parting"] is not None:
-        after = f"after {common} word{'' if common == 1 else 's'} that both say" if common else "at the first word"
+        after = f"after {count_text(common, 'word')} that both say" if common else "at the first word"
         lines.append(
             f"answers part {after}: {base} {_told(diff['parting']['a'])}, {label} {_told(diff['parting']['b'])}"
         )
@@ -312,7 +315,7 @@ def _bars(parts: Sequence[Document], width: int) -> list[Cells]:
     for part in parts:
         interval = part["ci95"]
         spread = f"[{signed_text(interval[0], 'ms')}, {signed_text(interval[1], 'ms')}]" if interval else ""
-        share = "" if part["share"] is None else f"{part['share']:.0%}"
+        share = "" if part["share"] is None else percent_text(part["share"])
         lines.append([part["stage"], signed_text(part["delta_ms"], "ms"), spread, share])
     room = min(BAR, max(1, width - total_width(lines) - len(GAP)))
     for part, line in zip(parts, lines, strict=True):

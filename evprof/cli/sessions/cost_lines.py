@@ -7,7 +7,7 @@ from typing import Any
 
 from evprof.cli.terminal.console import Console
 from evprof.core.run_log import RunLog
-from evprof.core.units import bytes_text, ms_text, number_text
+from evprof.core.units import bytes_text, ms_text, number_text, percent_text
 from evprof.metrics.costs.cache_map import HELD_ORIGINS, cache_map, reason_without
 from evprof.metrics.costs.second_costs import second_costs, second_sentences
 from evprof.metrics.costs.sweeps import Ribbon, RoofShare, ribbons_of, roof_of
@@ -78,7 +78,7 @@ def _frame_rows(run: RunLog, role: str, noted: dict[str, Any]) -> Iterator[list[
         return
     yield ["  shares of", "tokens", "KV cache", "vision", "prefill", "decode"]
     if len(costs.frames) > 1 == len({frame.cost for frame in costs.frames}):
-        yield _cost_row(f"  each of {len(costs.frames)} frames", costs.frames[0].cost)
+        yield _cost_row(f"  each of {len(costs.frames):,} frames", costs.frames[0].cost)
     else:
         for frame in costs.frames:
             yield _cost_row(f"  frame {frame.frame + 1}", frame.cost)
@@ -94,7 +94,7 @@ def _cost_row(name: str, cost: TokenCost) -> list[str]:
 
 def _ribbon_lines(ribbon: Ribbon) -> Iterator[str]:
     axis = ribbon.sweep.axis
-    yield f"{ribbon.sweep.name} over {axis.plural}: {ribbon.run_count} runs"
+    yield f"{ribbon.sweep.name} over {axis.plural}: {ribbon.run_count:,} runs"
     for point in ribbon.points:
         known = ", ".join(f"{stage} {ms_text(found.value)}" for stage, found in point.stages.items())
         yield f"  {number_text(point.place):<18}{known}"
@@ -105,5 +105,7 @@ def _ribbon_lines(ribbon: Ribbon) -> Iterator[str]:
 
 
 def _roof_text(roof: Sequence[RoofShare]) -> str:
-    """`MFU of vision 45%, …`; empty where no ceiling was measured."""
-    return ", ".join(f"{share.figure} of {share.stage} {share.share:.0%}" for share in roof if share.share is not None)
+    """`MFU of vision 45 %, …`; empty where no ceiling was measured."""
+    return ", ".join(
+        f"{share.figure} of {share.stage} {percent_text(share.share)}" for share in roof if share.share is not None
+    )

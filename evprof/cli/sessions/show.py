@@ -24,7 +24,7 @@ class ShowCommand(Command):
     """Print the runs of a saved session.
 
     Stages, tokens, figures, caches and texts, as they were measured; with --json the same document that `run` prints.
-    Of more than 1000 runs a line for each configuration, unless --runs says which are meant.
+    Of more than 1,000 runs a line for each configuration, unless --runs says which are meant.
     """
 
     name = "show"

@@ -12,6 +12,7 @@ from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import STAGES
 from evprof.core.run_info import FAILED, FINISHED, REFERENCE
 from evprof.core.run_log import RunLog
+from evprof.core.units import percent_text
 from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.export.report.data import Source
 from evprof.metrics.arithmetic.statistics import Summary, summarize
@@ -111,7 +112,7 @@ def _score(found: Accuracy | None, key: str) -> str:
     estimate = found.scores.get(key) if found else None
     if found is None or estimate is None:
         return "n/a"
-    return f"{100 * estimate.value:.1f} %{of_judged(key, found.judged, found.samples)}"
+    return f"{percent_text(estimate.value, 1)}{of_judged(key, found.judged, found.samples)}"
 
 
 def _rate(found: Accuracy | None) -> str:
@@ -125,7 +126,7 @@ def _spread(summary: Summary | None) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def suite_document(

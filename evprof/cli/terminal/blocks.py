@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evprof.cli.terminal.console import Console
-from evprof.core.units import bytes_text, ms_text, times_text
+from evprof.core.units import bytes_text, ms_text, percent_text, times_text
 
 Row = Mapping[str, Any]
 
@@ -63,7 +63,7 @@ def print_blocks(blocks: Iterable[Block], console: Console, *, is_markdown: bool
 
 def filled(template: str, values: Row, missing: str = "n/a") -> str:
     """`{seconds:.1f} s`, filled in; `missing` where a value is None. Beside Python's formats there are `ms`, `bytes`,
-    `share` (percent with a space) and `times`."""
+    `percent`, `share` (percent with a digit after the point) and `times`."""
     try:
         return _WORDS.vformat(template, (), values)
     except TypeError:  # of None
@@ -80,7 +80,8 @@ class _Words(string.Formatter):
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "ms": ms_text,
     "bytes": bytes_text,
-    "share": lambda part: f"{100 * part:.1f} %",
+    "percent": percent_text,
+    "share": lambda part: percent_text(part, 1),
     "times": times_text,
 }
 

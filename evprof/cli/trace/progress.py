@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.units import ms_text
+from evprof.core.units import ms_text, percent_text
 from evprof.loaders.traces.reading import TraceProgress, trace_size
 from evprof.metrics.traces.analysis import TraceAnalysis
 
@@ -45,7 +45,7 @@ class TraceBar(Progress):
         if now >= self._next_look and progress.read_bytes < progress.file_bytes:
             self._wait *= 2
             self._next_look = now + self._wait
-            self.say(f"so far ({progress.read_bytes / progress.file_bytes:.0%} read): {_overview(progress)}")
+            self.say(f"so far ({percent_text(progress.read_bytes / progress.file_bytes)} read): {_overview(progress)}")
 
 
 def _overview(progress: TraceProgress) -> str:
@@ -53,5 +53,5 @@ def _overview(progress: TraceProgress) -> str:
     if seen is None:
         return f"{progress.entries:,} entries"
     found = sorted((one for one in seen.categories if one.ns), key=lambda one: -one.ns)
-    shares = ", ".join(f"{one.name} {one.share or 0:.1%}" for one in found)
+    shares = ", ".join(f"{one.name} {percent_text(one.share or 0, 1)}" for one in found)
     return f"{len(seen.steps):,} steps in {ms_text(seen.wall_ns / 1e6)}: {shares}"

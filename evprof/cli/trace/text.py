@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evprof.cli.terminal.console import Console
 from evprof.core.safe_text import one_line
-from evprof.core.units import bytes_text, count_text, ms_text
+from evprof.core.units import bytes_text, count_text, ms_text, percent_text
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import DifferenceRow, TraceDifference
 from evprof.metrics.traces.modules import ModuleRow
@@ -207,4 +207,4 @@ def _signed(ns: int) -> str:
 
 
 def _share(share: float | None) -> str:
-    return "n/a" if share is None else f"{share:.1%}"
+    return percent_text(share, 1)

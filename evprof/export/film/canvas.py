@@ -14,7 +14,7 @@ from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_BONUS
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import one_line
-from evprof.core.units import ms_from_ns, ms_text
+from evprof.core.units import count_text, ms_from_ns, ms_text
 from evprof.export.film.words import CUT, PlacedText, laid_out, spoken, timed_tokens
 from evprof.loaders.pictures.render import Picture
 from evprof.view.colors import GROUND_DARK, STAGE_COLORS_DARK, ink_on
@@ -166,7 +166,7 @@ class ColumnCanvas:
         if not known:
             return ""
         first = f"first after {ms_text(ms_from_ns(times[0]))}"
-        return f"{known} token{'' if known == 1 else 's'} · {first}"
+        return f"{count_text(known, 'token')} · {first}"
 
 
 class FilmCanvas:

@@ -187,5 +187,5 @@ def _nothing_finished(sources: Sequence[Source], failures: Sequence[RunLog]) -> 
         return f"There is nothing to report: {names} holds no finished run that is neither warm-up nor profiled."
     told = list(errors)[:10]
     listed = "; ".join(error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]}…" for error in told)
-    more = f"; and {len(errors) - 10} other errors" if len(errors) > 10 else ""
-    return f"There is nothing to report: none of {len(failures)} runs in {names} finished. Errors: {listed}{more}."
+    more = f"; and {len(errors) - 10:,} other errors" if len(errors) > 10 else ""
+    return f"There is nothing to report: none of {len(failures):,} runs in {names} finished. Errors: {listed}{more}."

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evprof.core.units import bytes_text, times_text
+from evprof.core.units import bytes_text, percent_text, times_text
 from evprof.core.vocabulary.figures import judge
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
 
@@ -56,7 +56,7 @@ def rate_cell(value: float | Summary | None, unit: str = "tok/s", badge: Badge =
 def count_cell(
     value: float | Summary | None, unit: str = "", badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = ""
 ) -> Cell:
-    """A count: whole numbers whole, `4,643` from 10,000 on with commas; a mean of counts with its spread."""
+    """A count: whole numbers whole, `4,643`; a mean of counts with its spread."""
     if value is None:
         return nothing_measured(note)
     if not isinstance(value, int | float):
@@ -74,7 +74,7 @@ def rows_cell(count: int | None, *, tone: str = "", note: str = "") -> Cell:
 
 
 def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, note: str = "") -> Cell:
-    """Bytes in binary units, `2321.5 MiB`; of several values their mean."""
+    """Bytes in binary units, `2,321.5 MiB`; of several values their mean."""
     if value is None:
         return nothing_measured(note)
     return Cell(bytes_text(value if isinstance(value, int | float) else value.mean), badge, note=note)
@@ -119,7 +119,7 @@ def number_text(value: float, decimals: int | None = None) -> str:
     if not math.isfinite(value):
         return NOT_AVAILABLE if math.isnan(value) else ("∞" if value > 0 else "-∞")
     digits = _decimals_of(value) if decimals is None else decimals
-    text = f"{value:,.{digits}f}" if abs(value) >= 10_000 else f"{value:.{digits}f}"
+    text = f"{value:,.{digits}f}"
     if decimals is None and 0 < abs(value) < 10**-digits:
         return f"{value:.1e}"
     return text if any(character in "123456789" for character in text) else text.lstrip("-")
@@ -130,7 +130,7 @@ def count_text(value: float) -> str:
     if not math.isfinite(value):
         return number_text(value)
     if value == int(value):
-        return f"{int(value):,}" if abs(value) >= 10_000 else str(int(value))
+        return f"{int(value):,}"
     return number_text(value, 2 if abs(value) < 100 else 1)
 
 
@@ -153,12 +153,9 @@ def spread_text(mean: float, std: float | None) -> str:
 
 def share_text(value: float) -> str:
     """`84.2 %`; small shares keep two significant digits, `0.43 %`."""
-    percent = 100 * value
-    if not math.isfinite(percent):
+    if not math.isfinite(value):
         return NOT_AVAILABLE
-    if percent in (0, 100):
-        return f"{percent:.0f} %"
-    return f"{percent:.{2 if abs(percent) < 1 else 1}f} %"
+    return percent_text(value, 0 if value in (0, 1) else 2 if abs(value) < 0.01 else 1)
 
 
 def ratio_text(value: float) -> str:

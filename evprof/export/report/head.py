@@ -30,9 +30,9 @@ def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
     planned = sum(count for suite in suites if isinstance(count := suite.get("planned_runs"), int))
     # Of sessions among which only some are suites, nobody planned the whole.
     is_planned = 0 < planned < 1 << 63 and len(suites) == len(data.sources)
-    done = f"{len(data.runs)} of {planned} planned" if is_planned else str(len(data.runs))
+    done = f"{len(data.runs):,} of {planned:,} planned" if is_planned else str(len(data.runs))
     # A suite that was continued has warmed up more often, which is nothing of its results.
-    warm = "" if suites else f", {len(data.warmups)} for warming up"
+    warm = "" if suites else f", {len(data.warmups):,} for warming up"
     paths = [source.path for source in data.sources]
     said = {
         "Sessions": ", ".join(str(path) if len(paths) < FEW_SESSIONS else path.name for path in paths),
@@ -40,7 +40,7 @@ def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
         "Device": str(data.environment.get("device") or ""),
         "Configurations": str(len(data.columns)),
         "Samples": str(sample_count(data) or ""),
-        "Runs": f"{done}, {len(data.failures)} failed{warm}",
+        "Runs": f"{done}, {len(data.failures):,} failed{warm}",
         "Totals": f"{data.basis} unless said otherwise" if data.columns else "",
     }
     return tuple((name, text) for name, text in said.items() if text)

@@ -79,8 +79,8 @@ class FileProblems:
 
 def _counted(note: _Note, rows: int) -> str:
     if note.count == 1:
-        return f"1 of {rows} rows: row {note.first}"
-    return f"{note.count} of {rows} rows, first row {note.first}"
+        return f"1 of {rows:,} rows: row {note.first}"
+    return f"{note.count:,} of {rows:,} rows, first row {note.first}"
 
 
 @dataclass

@@ -196,7 +196,7 @@ class EndToEnd(AnswerReader):
             )
         questions, samples = self._preview.config.get("n_questions"), finite(self._preview.config.get("max_samples"))
         if samples == 1 and finite(questions):
-            tell(f"All rows are questions about one sample ({questions} questions); they say nothing of other scenes")
+            tell(f"All rows are questions about one sample ({questions:,} questions); they say nothing of other scenes")
         if finite(self._preview.config.get("warmup")) == 0:
             tell("The script was asked for no warm-up")
 

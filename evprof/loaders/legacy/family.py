@@ -85,7 +85,7 @@ class LegacyFile:
             yield from (_noted(row, rows, told) for row in rows) if told else rows
         reader.finish()
         if (strange := self.preview.not_numbers - reader.understood) > 0:
-            problems.of_file(f"{strange} values are NaN or Infinity, which are no numbers and were read as null")
+            problems.of_file(f"{strange:,} values are NaN or Infinity, which are no numbers and were read as null")
 
     def first_rows(self) -> list[LegacyRow]:
         """The first rows of each list, for a look ahead; none of a benchmark that warms up by itself."""

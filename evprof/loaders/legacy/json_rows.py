@@ -93,7 +93,7 @@ class _UnusualError(Exception):
 
 
 def _too_many() -> _UnusualError:
-    return _UnusualError(f"it holds more than {MOST_ROWS} rows in one list; divide it")
+    return _UnusualError(f"it holds more than {MOST_ROWS:,} rows in one list; divide it")
 
 
 def _reason(error: Exception) -> str:
@@ -246,7 +246,7 @@ class _Builder:
         self._left_around = MOST_AROUND
         number = self._reading.documents
         if number >= MOST_ROWS:
-            raise _UnusualError(f"it holds more than {MOST_ROWS} documents; divide it")
+            raise _UnusualError(f"it holds more than {MOST_ROWS:,} documents; divide it")
         self._reading.documents += 1
         if not number:
             self._reading.around = value

@@ -174,10 +174,10 @@ class PrefillRows(AnswerReader):
                 "vision and prefill once more, and its total holds them twice"
             )
         if not self._succeeded:
-            tell(f"Not one of {results + errors} samples succeeded with both models")
+            tell(f"Not one of {results + errors:,} samples succeeded with both models")
         told = finite(self._preview.config.get("max_samples"))
         if told is not None and 0 < results + errors < told:
-            tell(f"Up to {told:.0f} samples were asked for, and the file tells of {results + errors}")
+            tell(f"Up to {told:.0f} samples were asked for, and the file tells of {results + errors:,}")
 
 
 _FLAT_FIGURES = (

@@ -61,8 +61,8 @@ class FeatureSimilarity(SummaryReader):
         listed, samples = preview.counts.get(("sample_results",), 0), finite(head.get("total_samples"))
         if preview.objects(("sample_results",)) and samples and samples > listed:
             sentences.append(
-                f"The statistics are of {samples:.0f} samples and the file lists {listed} of them, so its means cannot "
-                "be worked out again"
+                f"The statistics are of {samples:,.0f} samples and the file lists {listed:,} of them, so its means "
+                "cannot be worked out again"
             )
         parts = ("total_samples", "test_samples", f"before_{kind}", f"after_{kind}", "percentiles_after")
         told = flattened({key: head[key] for key in (*parts, "improvement", "timing") if key in head})
@@ -74,7 +74,7 @@ _KINDS = ("adapter", "alignment")
 
 def _whole_vectors(head: dict[str, Any]) -> str:
     size = finite(head.get("feature_dim")) or finite(mapping(head.get("config")).get("event_dim"))
-    told = "" if size is None else f" of {size:.0f} numbers"
+    told = "" if size is None else f" of {size:,.0f} numbers"
     return f"A sample is one vector{told} for a whole picture; no language model took part"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.suggestions import nearest
+from evprof.core.units import count_text
 from evprof.loaders.manifests.choices import Choices, EventsFrom, Questions, VideoFrom
 from evprof.loaders.manifests.columns import HALVES, ListedSamples, Names, SampleTexts, column_name, known_columns
 from evprof.loaders.manifests.counterparts import Counterparts
@@ -94,7 +95,7 @@ def read_manifest(
 
 def cut_sentence(rows: int) -> str:
     """The problem of a list that was not read to its end."""
-    return f"Only the first {_counted(rows, 'row')} of the list {'was' if rows == 1 else 'were'} read."
+    return f"Only the first {count_text(rows, 'row')} of the list {'was' if rows == 1 else 'were'} read."
 
 
 def is_manifest(path: str | Path) -> bool:
@@ -181,15 +182,11 @@ class _Reading:
             self._problems.once("No row has a file that is there; paths start from the folder of the list.")
         if source is not None and source.without_prompt and source.has_prompts:
             self._problems.once(
-                f"{_counted(source.without_prompt, 'sample')} without a question: '{Sample().prompt}' is asked."
+                f"{count_text(source.without_prompt, 'sample')} without a question: '{Sample().prompt}' is asked."
             )
         if source is not None and source.later_questions:
-            many = f"{_counted(source.later_questions, 'later question')}"
+            many = count_text(source.later_questions, "later question")
             if self._choices.questions == "all":
                 self._problems.once(f"{many}: each is asked on its own, without the turns before it.")
             else:
                 self._problems.once(f"{many} left out; --questions all takes them.")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -168,6 +168,6 @@ class VideoSource(Closing, ABC):
         needed = frames * width * height * 3
         if needed > MAX_READ_BYTES:
             raise UserError(
-                f"{self.path}: {frames} frames of {width} x {height} take {needed / 2**30:.1f} GiB, "
+                f"{self.path}: {frames:,} frames of {width} x {height} take {needed / 2**30:.1f} GiB, "
                 f"more than the {MAX_READ_BYTES >> 30} GiB allowed; ask for fewer frames."
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.units import count_text, times_text
+from evprof.core.units import count_text, percent_text, times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST, Interval, ratio_interval
@@ -49,10 +49,12 @@ def length_ratio_as_acceptance(evidence: Evidence) -> Finding:
     drafting = [column for column in evidence.columns if _drafts_chains(column.runs[0])]
     counted = [_counts_of(runs[0]) for column in drafting for runs in column.samples().values()]
     accepted, drafted = (sum(both[side] for both in counted) for side in (0, 1))
-    sentence = f"The prompts' lengths have the ratio {share:.1%}"
+    sentence = f"The prompts' lengths have the ratio {percent_text(share, 1)}"
     if drafted:
         rate = accepted / drafted
-        sentence += f"; of {drafted:.0f} tokens drafted in chains {accepted:.0f} were accepted, {rate:.1%}"
+        sentence += (
+            f"; of {drafted:,.0f} tokens drafted in chains {accepted:,.0f} were accepted, {percent_text(rate, 1)}"
+        )
         is_so = abs(rate - share) <= TOLERANCE
         return found(is_so, f"{sentence}: two different things.", draft, target, needs_text=True, needs_times=False)
     if abs(share - EQUIVALENT) <= TOLERANCE:
@@ -236,8 +238,8 @@ def adapter_acceptance(evidence: Evidence) -> Finding:
     samples = len(column.samples())
     name = column.cell or runs_text([run.run_id for run in column.runs])
     sentence = (
-        f"{accepted / drafted:.1%} accepted in chains: {accepted:.0f} of {drafted:.0f} drafted tokens of {name}, "
-        f"{count_text(samples, 'sample')}."
+        f"{percent_text(accepted / drafted, 1)} accepted in chains: {accepted:,.0f} of {drafted:,.0f} drafted tokens "
+        f"of {name}, {count_text(samples, 'sample')}."
     )
     if interval is None or interval[0] <= ADAPTER_RATE <= interval[1]:
         return nothing(f"{sentence} Too few samples to tell it from 80 %.")
@@ -322,7 +324,7 @@ def pruning_saves(evidence: Evidence) -> Finding:
         if compared is None or compared.ratio is None:
             continue
         sentence = (
-            f"Keeping {min(kept):.0%} of the visual tokens takes {compared.ratio:.2f} times the "
+            f"Keeping {percent_text(min(kept))} of the visual tokens takes {compared.ratio:.2f} times the "
             f"time{interval_words(compared.ratio_interval)}."
         )
         wanted = (1 - PRUNED_SHARE[1], 1 - PRUNED_SHARE[0])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import number_text
+from evprof.core.units import number_text, percent_text
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.claims.evidence import (
     CONFIRMED,
@@ -100,15 +100,16 @@ def smaller_cache(evidence: Evidence) -> Finding:
     reading = works[1].bytes / works[0].bytes
     copying = (works[1].bytes + 2 * _cache_bytes(longer)) / (works[0].bytes + 2 * _cache_bytes(shorter))
     sentence = (
-        f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):.0f} positions as at "
-        f"{mean_of(shorter, input_length):.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
+        f"A step takes {times.ratio:.2f} times as long at {mean_of(longer, input_length):,.0f} positions as at "
+        f"{mean_of(shorter, input_length):,.0f}; the bytes it reads (weights and cache) grow {reading:.2f} times"
     )
     if times.ratio_interval is None:
         return nothing(f"{sentence}. There are fewer than three samples.")
     if times.ratio_interval[0] <= 1:
         return found(False, f"{sentence}: it is not slower for sure.", shorter, longer)
     parts = [math.log(grown) / math.log(times.ratio) for grown in (reading, copying)]
-    sentence += f", which explains {parts[0]:.0%}; a cache that is copied to grow would explain {parts[1]:.0%}."
+    read, copied = map(percent_text, parts)
+    sentence += f", which explains {read}; a cache that is copied to grow would explain {copied}."
     return _explained(sentence, parts, shorter, longer)
 
 
@@ -140,14 +141,14 @@ def memory_bound_prefill(evidence: Evidence) -> Finding:
     column, sizes, work = longest
     positions = round(mean_of(column, input_length) or 0)
     if are_claims_models(column) and positions < LONG_PROMPT:
-        return nothing(f"The longest prompt here has {positions} positions, not 4643.")
-    linear = f"{linear_share(sizes, positions):.0%} of its operations are linear in the prompt"
+        return nothing(f"The longest prompt here has {positions:,} positions, not 4,643.")
+    linear = f"{percent_text(linear_share(sizes, positions))} of its operations are linear in the prompt"
     ceiling = ceiling_of(column.runs[0], column.runs[0].info.role, evidence.ceilings)
     if ceiling is not None:
         sentence = (
-            f"A prefill of {positions} positions does {work.intensity:.0f} operations a byte; above "
-            f"{ceiling.balance:.1f} this machine is bound by arithmetic (MFU {work.mfu(ceiling):.0%}, MBU "
-            f"{work.mbu(ceiling):.1%}). {linear}."
+            f"A prefill of {positions:,} positions does {work.intensity:,.0f} operations a byte; above "
+            f"{ceiling.balance:,.1f} this machine is bound by arithmetic (MFU {percent_text(work.mfu(ceiling))}, MBU "
+            f"{percent_text(work.mbu(ceiling), 1)}). {linear}."
         )
         return found(work.bound(ceiling) == MEMORY, sentence, column)
     decode = _decode_work(evidence, column)
@@ -155,8 +156,9 @@ def memory_bound_prefill(evidence: Evidence) -> Finding:
         return nothing(f"Neither ceilings nor decode steps tell what bandwidth there was; {linear}.")
     share = work.bytes / decode.bytes_s / work.seconds
     sentence = (
-        f"Its decode steps read {decode.bytes_s / 1e9:.0f} GB/s; at that rate the bytes of a prefill of {positions} "
-        f"positions take {share:.0%} of its time, and it does {work.intensity:.0f} operations a byte. {linear}."
+        f"Its decode steps read {decode.bytes_s / 1e9:,.0f} GB/s; at that rate the bytes of a prefill of {positions:,} "
+        f"positions take {percent_text(share)} of its time, and it does {work.intensity:,.0f} operations a byte. "
+        f"{linear}."
     )
     return found(share > 1 / 2, sentence, column)
 
@@ -185,16 +187,16 @@ def warm_prefill(wanted: tuple[float, float], evidence: Evidence) -> Finding:
     if not mine:
         return nothing(
             "EventGPT-7B did not prefill 600 to 700 positions in 16 bit on a GPU here."
-            + (f" ({models_text(asked[0][1])}: {asked[0][0]:.1f} ms.)" if asked else "")
+            + (f" ({models_text(asked[0][1])}: {asked[0][0]:,.1f} ms.)" if asked else "")
         )
     spent, column = mine[0]
     cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
     values = values_of(column, _prefill)
     if len(values) < FEWEST:
-        return nothing(f"{spent:.1f} ms over {len(values)} samples, fewer than {FEWEST}.")
-    sentence = f"Warm, it takes {spent:.1f} ms ({min(values):.1f} to {max(values):.1f}, {len(values)} samples)"
+        return nothing(f"{spent:,.1f} ms over {len(values)} samples, fewer than {FEWEST}.")
+    sentence = f"Warm, it takes {spent:,.1f} ms ({min(values):,.1f} to {max(values):,.1f}, {len(values)} samples)"
     if cold:
-        sentence += f"; the first, cold pass took {cold[0]:.1f} ms"
+        sentence += f"; the first, cold pass took {cold[0]:,.1f} ms"
         sentence += ", as 000 says" if PREFILL_000[0] <= cold[0] <= PREFILL_000[1] else ""
     gpu = column.runs[0].info.environment.get("gpu") or {}
     clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
@@ -236,8 +238,8 @@ def _seven_percent(
         else ""
     )
     sentence = (
-        f"{tokens - 1:.1%} more tokens{told} are {flops - 1:.1%} more operations; the prefill takes {ratio:.2f} times "
-        f"the time{interval_words(times.ratio_interval)}."
+        f"{percent_text(tokens - 1, 1)} more tokens{told} are {percent_text(flops - 1, 1)} more operations; the "
+        f"prefill takes {ratio:.2f} times the time{interval_words(times.ratio_interval)}."
     )
     if times.ratio_interval is None:
         return nothing(sentence)
@@ -265,7 +267,8 @@ def _fewer_tokens(draft: Configuration, target: Configuration) -> Finding | None
     tokens, whole, share = told.tokens.ratio, told.total_ms.ratio, told.token_share
     sentence = (
         f"{tokens:.2f} times the tokens x {told.step_ratio:.2f} times the time per token = {whole:.2f} times the "
-        f"time ({told.name}): the count makes up {share:.0%} of it in logarithms, {told.tokens.count} samples."
+        f"time ({told.name}): the count makes up {percent_text(share)} of it in logarithms, {told.tokens.count} "
+        "samples."
     )
     interval = told.step_interval
     if interval is None or not is_told(told.total_ms.ratio_interval, 1):
@@ -273,7 +276,9 @@ def _fewer_tokens(draft: Configuration, target: Configuration) -> Finding | None
     # What the time per token takes of the logarithm, the count gives.
     ends = sorted(1 - math.log(end) / math.log(whole) for end in interval)
     if ends[0] < ALL <= ends[1]:
-        return nothing(f"{sentence} Between {ends[0]:.0%} and {ends[1]:.0%}: too few samples to tell.")
+        return nothing(
+            f"{sentence} Between {percent_text(ends[0])} and {percent_text(ends[1])}: too few samples to tell."
+        )
     return found(ends[0] >= ALL, sentence, draft, target, needs_text=True)
 
 
@@ -290,7 +295,7 @@ def _vision_share(draft: Configuration, target: Configuration) -> Finding | None
         return None
     share = vision.delta / whole.delta
     part, all_of_it = number_text(vision.delta, 3), number_text(whole.delta, 3)
-    sentence = f"Vision makes up {part} of {all_of_it} ms of difference, {share:.0%}."
+    sentence = f"Vision makes up {part} of {all_of_it} ms of difference, {percent_text(share)}."
     if not is_told(whole.delta_interval, 0):
         return nothing(f"{sentence} The totals cannot be told apart.")
     return found(VISION_SHARE[0] <= share <= VISION_SHARE[1], sentence, draft, target)

@@ -232,8 +232,8 @@ def _warmup_notes(measured: Sequence[_Measured]) -> list[str]:
 
     counted = [(found, statistics.warmup_count(found.observations.values.tolist())) for found in measured]
     return [
-        f"{found.column.label}: the first {count} of {len(found.observations)} runs took much longer than those after, "
-        f"as if still warming up, and {'is' if count == 1 else 'are'} in the figures."
+        f"{found.column.label}: the first {count:,} of {len(found.observations):,} runs took much longer than those "
+        f"after, as if still warming up, and {'is' if count == 1 else 'are'} in the figures."
         for found, count in counted
         if count
     ]
@@ -245,7 +245,7 @@ def _throttling_notes(listed: Sequence[Configuration]) -> list[str]:
 
     counted = [(column, slowed_down(column.runs)) for column in listed]
     return [
-        f"{column.label}: the GPU was slowed down in {len(slowed)} of {len(column.runs)} runs; their times are not "
+        f"{column.label}: the GPU was slowed down in {len(slowed):,} of {len(column.runs):,} runs; their times are not "
         "what it can do."
         for column, slowed in counted
         if slowed

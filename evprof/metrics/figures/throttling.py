@@ -9,6 +9,7 @@ from typing import Any
 from evprof.core.records import PowerRecord
 from evprof.core.rows.kinds import INTEGER
 from evprof.core.run_log import RunLog
+from evprof.core.units import percent_text
 from evprof.core.vocabulary.throttling import IDLE_BIT, doubtful_reasons, throttle_reasons
 from evprof.metrics.figures.kept import kept
 
@@ -39,7 +40,7 @@ def is_throttled(run: RunLog) -> bool | None:
 def throttle_sentence(run: RunLog) -> str | None:
     """What slowed a run down, in a sentence; None where nothing is known to have."""
     said = [
-        f"{device} {_why(state)} in {state['throttled_share']:.0%} of its samples"
+        f"{device} {_why(state)} in {percent_text(state['throttled_share'])} of its samples"
         for device, state in (throttled_devices(run) or {}).items()
         if state["throttled_share"]
     ]
@@ -62,7 +63,7 @@ def slowed_down(runs: Iterable[RunLog]) -> list[RunLog]:
 def _why(state: dict[str, Any]) -> str:
     if state["throttle_reasons"]:
         return f"by {' and '.join(state['throttle_reasons'])}"
-    return f"with a clock down to {state['lowest_sm_mhz']} of {state['highest_sm_mhz']} MHz"
+    return f"with a clock down to {state['lowest_sm_mhz']:,} of {state['highest_sm_mhz']:,} MHz"
 
 
 def _tells(records: Sequence[PowerRecord]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from evprof.core.records import DRAFT
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
+from evprof.core.units import percent_text
 from evprof.core.vocabulary.drafters import MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.configurations.baselines import choose_baseline, is_counted, runs_text
@@ -36,8 +37,8 @@ class Chains:
     @property
     def words(self) -> str:
         """`49.1 %, 212 of 432 judged tokens, runs 3, 4, … 8 (6 runs)`."""
-        counted = f"{self.accepted} of {self.judged} judged tokens"
-        return f"{self.rate:.1%}, {counted}, {runs_text([run.run_id for run in self.runs])}".replace("%", " %", 1)
+        counted = f"{self.accepted:,} of {self.judged:,} judged tokens"
+        return f"{percent_text(self.rate, 1)}, {counted}, {runs_text([run.run_id for run in self.runs])}"
 
     def costs(self, step_ms: float) -> tuple[float, float] | None:
         """(c, v): a drafted token and the rest of a round, in plain steps of `step_ms`; None where none was timed."""

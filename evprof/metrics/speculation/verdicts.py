@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_text, times_text
+from evprof.core.units import count_text, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
@@ -115,7 +115,7 @@ def _cold(run: RunLog) -> str:
 def _without_baseline(run: RunLog) -> str:
     found = acceptance(run)
     if mode_of(run.info.mode).is_parallel and found is not None and found.hidden_drafted:
-        return f"{found.hidden_accepted} of {found.hidden_drafted} hidden tokens were accepted. {_ALONE}"
+        return f"{found.hidden_accepted:,} of {found.hidden_drafted:,} hidden tokens were accepted. {_ALONE}"
     return _ALONE
 
 
@@ -136,7 +136,7 @@ def _payoff_rest(payoff: Payoff) -> str:
     found = payoff.whole
     if found is None:
         return ""
-    against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
+    against = f"{count_text(found.runs, 'run')} against {_plain(payoff, found)}"
     note = _without_interval(found) if found.interval is None else found.note
     return f"{against}; {note}." if note else f"{against}."
 
@@ -156,7 +156,7 @@ def payoff_sentence(payoff: Payoff) -> str:
     found = payoff.whole
     if found is None:
         return _ALONE
-    against = f"{_runs(found.runs)} against {_plain(payoff, found)}"
+    against = f"{count_text(found.runs, 'run')} against {_plain(payoff, found)}"
     speed = f"{times_text(found.speedup)}{interval_text(found)}"
     if found.interval is None:
         return f"{speed} in {against}; {_without_interval(found)}."
@@ -169,10 +169,6 @@ def _without_interval(found: MeasuredSpeedup) -> str:
     if min(found.runs, found.plain_runs) < FEWEST:
         return f"too few to call it faster or slower; three of each are needed (--repeat {FEWEST})"
     return found.note or "these runs give no interval"
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def _plain(payoff: Payoff, found: MeasuredSpeedup) -> str:
@@ -196,7 +192,7 @@ def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
     found = _acceptance_over(payoff.runs)
     if prediction is None or found is None or not found.drafted:
         return ""
-    accepted = f"{found.accepted / found.drafted:.0%} of {found.drafted} drafted tokens were accepted"
+    accepted = f"{percent_text(found.accepted / found.drafted)} of {found.drafted:,} drafted tokens were accepted"
     needed = break_even_words(payoff, prediction)
     return f"{accepted}; {needed}." if needed else f"{accepted}."
 
@@ -222,7 +218,7 @@ def break_even_words(payoff: Payoff, found: Prediction) -> str:
     if rate == 0:
         return "it pays at any acceptance"
     of_what = "of each level" if is_tree else "of the drafted tokens"
-    return f"it pays above {rate:.0%} {of_what}"
+    return f"it pays above {percent_text(rate)} {of_what}"
 
 
 def _never(found: Prediction) -> str:
@@ -235,7 +231,7 @@ def _never(found: Prediction) -> str:
 def _window_detail(payoff: Payoff, window: ParallelPrefillFigures) -> str:
     if not window.drafted:
         return "Nothing was drafted inside the target's prefill."
-    said = f"{window.accepted} of {window.drafted} hidden tokens were accepted"
+    said = f"{window.accepted:,} of {window.drafted:,} hidden tokens were accepted"
     if window.stage_contention_ms is not None:
         more = "longer" if window.stage_contention_ms >= 0 else "less"
         said += f"; beside the draft the prefill took {ms_text(abs(window.stage_contention_ms))} {more}"
@@ -250,7 +246,7 @@ def _window_break_even(payoff: Payoff, window: ParallelPrefillFigures) -> str:
         return "; no acceptance makes it pay"
     if window.break_even_alpha == 0:
         return "; it pays at any acceptance"
-    return f"; it pays above a chance of {window.break_even_alpha:.0%} per token"
+    return f"; it pays above a chance of {percent_text(window.break_even_alpha)} per token"
 
 
 def _adapted_sentences(run: RunLog, others: Sequence[RunLog], payoff: Payoff | None) -> tuple[str, str]:
@@ -261,9 +257,8 @@ def _adapted_sentences(run: RunLog, others: Sequence[RunLog], payoff: Payoff | N
     plain = baseline.runs[-1]
     agreed = next((entry for entry in definitions(run, plain) if entry.name == AGREEMENT), None)
     if agreed is not None and agreed.value is not None:
-        said += (
-            f"; {agreed.numerator:.0f} of {agreed.denominator:.0f} tokens ({agreed.value:.0%}) are the plain target's"
-        )
+        counted = f"{agreed.numerator:,.0f} of {agreed.denominator:,.0f} tokens"
+        said += f"; {counted} ({percent_text(agreed.value)}) are the plain target's"
         if len(run.tokens) != len(plain.tokens):
             said += f", which says {len(plain.tokens)} where this one says {len(run.tokens)}"
     return (f"{said}.", "") if payoff is None else (payoff_sentence(payoff), f"{said}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evprof.core.rows.trace_columns import TraceColumns
-from evprof.core.units import memory_text, ms_text
+from evprof.core.units import memory_text, ms_text, percent_text
 from evprof.metrics.traces.graphs import graph_launches
 from evprof.metrics.traces.kernels import KernelRow
 from evprof.metrics.traces.memory import MemoryFigures
@@ -91,8 +91,9 @@ def _idle_device(analysis: Grounds) -> Iterator[TraceAdvice]:
         replays = len(graph_launches(analysis.trace)) > 0
         value, how = ("fused", "does a layer in few kernels") if replays else ("graphs", "launches a step as one")
         yield TraceAdvice(
-            f"GPU {device.device} is idle {idle:.0%} of the time, and the host alone takes {busy_host:.0%} to launch "
-            f"{device.kernels / len(seen.steps):,.0f} kernels a step: --step {value} {how}.",
+            f"GPU {device.device} is idle {percent_text(idle)} of the time, and the host alone takes "
+            f"{percent_text(busy_host)} to launch {device.kernels / len(seen.steps):,.0f} kernels a step: --step "
+            f"{value} {how}.",
             "step",
             value,
             idle,
@@ -109,7 +110,7 @@ def _tensor_cores(analysis: Grounds) -> Iterator[TraceAdvice]:
     could = sum(row.device_self_ns for row in analysis.operators if row.is_eligible) / total
     if could >= NOTED_SHARE:
         yield TraceAdvice(
-            f"No kernel uses tensor cores, though operators that can take {could:.0%} of the kernels' time: "
+            f"No kernel uses tensor cores, though operators that can take {percent_text(could)} of the kernels' time: "
             "--dtype bfloat16 lets them.",
             "dtype",
             "bfloat16",
@@ -122,8 +123,8 @@ def _growing_cache(analysis: Grounds) -> Iterator[TraceAdvice]:
     share = _share_of(analysis, lambda name: name == "aten::cat")
     if share >= NOTED_SHARE:
         yield TraceAdvice(
-            f"Joining tensors (aten::cat) takes {share:.0%} of the operators' time, as a cache does that grows: "
-            "--cache static is written in place.",
+            f"Joining tensors (aten::cat) takes {percent_text(share)} of the operators' time, as a cache does that "
+            "grows: --cache static is written in place.",
             "cache",
             "static",
             share,
@@ -135,7 +136,8 @@ def _plain_attention(analysis: Grounds) -> Iterator[TraceAdvice]:
     share = _share_of(analysis, lambda name: name == "aten::_scaled_dot_product_attention_math", is_total=True)
     if share >= NOTED_SHARE:
         yield TraceAdvice(
-            f"Attention takes its plain path for {share:.0%} of the operators' time: --attention flash is one kernel.",
+            f"Attention takes its plain path for {percent_text(share)} of the operators' time: --attention flash is "
+            "one kernel.",
             "attention",
             "flash",
             share,
@@ -151,7 +153,7 @@ def _full_device(analysis: Grounds) -> Iterator[TraceAdvice]:
             share = curve.peak_bytes / room
             held = f"{memory_text(curve.peak_bytes)} of {memory_text(room)}"
             yield TraceAdvice(
-                f"{curve.device} held {held} at its peak ({share:.0%}): "
+                f"{curve.device} held {held} at its peak ({percent_text(share)}): "
                 "--prefill-chunk 1024 takes less for a long prompt's pass.",
                 "prefill_chunk",
                 "1024",
@@ -175,7 +177,8 @@ def _long_stages(analysis: Grounds) -> Iterator[TraceAdvice]:
         if share >= STAGE_SHARE:
             option = switch.replace("_", "-")
             yield TraceAdvice(
-                f"Stage {name} takes {ms_text(taken / 1e6)}, {share:.0%} of the run: --{option} {value} {how}.",
+                f"Stage {name} takes {ms_text(taken / 1e6)}, {percent_text(share)} of the run: --{option} {value} "
+                f"{how}.",
                 switch,
                 value,
                 share,

@@ -119,7 +119,7 @@ def write_many_runs(path: Path, plan: ManyRuns, note: Callable[[str], object] = 
                 file.commit(log.streams, _commit(log, infos))
                 recording, infos = _Rows(list), []
             if count % 10_000 == 0:
-                note(f"{count} of {plan.runs} runs written")
+                note(f"{count:,} of {plan.runs:,} runs written")
 
 
 def _commit(recording: RecordLog, infos: list[RunInfo]) -> Commit:

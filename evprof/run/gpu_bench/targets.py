@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from operator import itemgetter
 from typing import Any
 
+from evprof.core.units import percent_text
 from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME
 
 Rows = Sequence[Mapping[str, Any]]
@@ -62,7 +63,7 @@ def _verdicts(rows: Rows) -> Iterable[Verdict]:
 
 
 def _bandwidth(rows: Rows, context: int, least: float) -> Verdict:
-    target = f"decode reads at {100 * least:.0f} % of the measured bandwidth or more, {context} positions"
+    target = f"decode reads at {percent_text(least)} of the measured bandwidth or more, {context} positions"
     best = fastest(rows, context, "mbu")
     if best is None:
         return Verdict(target, NOT_MEASURED)

@@ -59,7 +59,7 @@ ITEMS: tuple[Item, ...] = listed(
         ),
         figure(
             "Core insight",
-            "compression of five frames' features (2885 to 582)",
+            "compression of five frames' features (2,885 to 582)",
             tables.compression,
             files("one-vs-eight, five stages", "positions of a frame are the published ones"),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evprof.core.units import MIB, TIMES
+from evprof.core.units import MIB, TIMES, percent_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import number_text, ratio_cell, rows_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, not_available
@@ -226,11 +226,11 @@ def _contributions(file: PublishedFile, draft: PublishedCell, target: PublishedC
         ]
         if report is not None:
             said = report.contributions_ms.get(_listed(block))
-            cells.insert(0, not_available("(not said)") if said is None else Cell(f"{said:.0f} ms", Badge.IMPORTED))
+            cells.insert(0, not_available("(not said)") if said is None else Cell(f"{said:,.0f} ms", Badge.IMPORTED))
         rows.append((Cell(_listed(block)), *cells))
     last = [_ms(whole), _ms(ours_whole), _share(ours_whole, ours_whole)]
     if report is not None:
-        last.insert(0, Cell(f"{report.difference_ms:.0f} ms", Badge.IMPORTED))
+        last.insert(0, Cell(f"{report.difference_ms:,.0f} ms", Badge.IMPORTED))
     rows.append((Cell("in all"), *last))
     return Table(tuple(heads), tuple(rows), caption="What each stage adds to the difference of the two models")
 
@@ -244,12 +244,12 @@ def _contradiction(file: PublishedFile) -> list[Block]:
     for stage, said in report.contributions_ms.items():
         found = _difference(*(_times(cell.time(stage)).published for cell in pair))
         if found is not None and abs(found - said) >= 1:
-            wrong.append(f"{stage} {said:.0f} ms, where its own table gives {found:.0f} ms")
+            wrong.append(f"{stage} {said:,.0f} ms, where its own table gives {found:,.0f} ms")
     if not wrong:
         return []
     return [
         Paragraph(
-            f"The file is the source of {report.title}. Of the {report.difference_ms:.0f} ms of difference it "
+            f"The file is the source of {report.title}. Of the {report.difference_ms:,.0f} ms of difference it "
             f"attributes to {'; to '.join(wrong)}.",
             tone="warn",
             badge=Badge.DERIVED,
@@ -268,7 +268,7 @@ def _ms(value: float | None) -> Cell:
 def _share(value: float | None, whole: float | None) -> Cell:
     if value is None or not whole:
         return not_available()
-    return Cell(f"{100 * value / whole:.0f} %", Badge.DERIVED)
+    return Cell(percent_text(value / whole), Badge.DERIVED)
 
 
 def _cell_table(name: str, cells: Sequence[PublishedCell]) -> list[Block]:
@@ -321,13 +321,13 @@ def _differences(cell: PublishedCell) -> list[str]:
     if left_out and published is not None and ours is not None and not cell.has_own_total:
         parts = ", ".join(f"{_listed(entry.accounts_for)}" for entry in left_out)
         found.append(
-            f"the published total leaves out {parts} ({ours.mean - published.mean:.1f} ms): "
+            f"the published total leaves out {parts} ({ours.mean - published.mean:,.1f} ms): "
             f"{published.mean:.2f} ms become {ours.mean:.2f} ms."
         )
     if cell.has_own_total and published and ours and abs(published.mean - ours.mean) > _SAME_MS:
         found.append(
-            f"the published total of {published.mean:.1f} ms is a sum of sections; the stages in it cover "
-            f"{ours.mean:.1f} ms."
+            f"the published total of {published.mean:,.1f} ms is a sum of sections; the stages in it cover "
+            f"{ours.mean:,.1f} ms."
         )
     found += [
         f"“{entry.name}” ({entry.key}) covers {_listed(entry.covers)}{_apart(entry)}."
@@ -338,16 +338,16 @@ def _differences(cell: PublishedCell) -> list[str]:
         found.append("loading was not measured, so there is no end-to-end total.")
     if cell.prefill_length.published is not None and cell.prefill_length.ours is None:
         found.append(
-            f"the published prefill length ({cell.prefill_length.published.mean:.0f}) is not "
+            f"the published prefill length ({cell.prefill_length.published.mean:,.0f}) is not "
             "what was processed; see the problems below."
         )
     counted, whole = cell.output_tokens.published, cell.output_tokens.ours
     if counted is not None and "published_output_tokens" in cell.figures:
         left = cell.figures["published_output_tokens"].count
-        rest = "no row" if whole is None else f"{whole.count} rows ({whole.mean:.1f} tokens)"
+        rest = "no row" if whole is None else f"{whole.count:,} rows ({whole.mean:,.1f} tokens)"
         found.append(
-            f"the published length is of all {counted.count} rows ({counted.mean:.1f} tokens); ours is of {rest}: the "
-            f"ids of {left} are not all of their text."
+            f"the published length is of all {counted.count:,} rows ({counted.mean:,.1f} tokens); ours is of {rest}: "
+            f"the ids of {left:,} are not all of their text."
         )
     return found + _window(cell.figures)
 
@@ -358,8 +358,8 @@ def _window(figures: Mapping[str, Average]) -> list[str]:
     if published is None or ours is None:
         return []
     return [
-        f"the published overlap window of {published.mean:.0f} ms begins at the video model's load; when both models "
-        f"begin their vision at the same moment it is {ours.mean:.0f} ms."
+        f"the published overlap window of {published.mean:,.0f} ms begins at the video model's load; when both models "
+        f"begin their vision at the same moment it is {ours.mean:,.0f} ms."
     ]
 
 

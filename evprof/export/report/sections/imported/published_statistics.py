@@ -25,8 +25,8 @@ def statistics_table(name: str, facts: Mapping[str, Any]) -> list[Block]:
     agreeing = sum(_agrees(told[key], everything[key]) for key in known)
     others = len(told) - len(known)
     caption = (
-        f"{name}: its own statistics, in its own units; {agreeing} of {len(known)} are what its {source} give"
-        + (f", {others} more cannot be worked out from it" if others else "")
+        f"{name}: its own statistics, in its own units; {agreeing:,} of {len(known):,} are what its {source} give"
+        + (f", {others:,} more cannot be worked out from it" if others else "")
         + (f"; the first {MOST_STATISTICS} are shown" if len(ordered) > MOST_STATISTICS else "")
     )
     heads = ("statistic", "in the file", f"from its {source}", "without warm-up and zero times")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from evprof.core.units import percent_text
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.export.report.data import ReportData
@@ -87,7 +88,7 @@ def _score(told: Accuracy, key: str) -> Cell:
     found = told.scores.get(key)
     if found is None:
         return nothing_measured()
-    text = f"{100 * found.value:.1f} %"
+    text = percent_text(found.value, 1)
     if found.interval is not None:
         low, high = (100 * min(max(end, 0.0), 1.0) for end in found.interval)
         text += f" [{low:.1f}, {high:.1f}]"

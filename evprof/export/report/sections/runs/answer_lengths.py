@@ -63,7 +63,7 @@ def _row(length: int, alone: Configuration, drafted: Configuration) -> tuple[Cel
         interval = found.ratio_interval
         ratio = ratio_cell(found.ratio, interval, lower_is_better=False if interval else None)
     count = rows_cell(found.count if found else None)
-    runs = Cell(f"{len(alone.runs)} and {len(drafted.runs)}")
+    runs = Cell(f"{len(alone.runs):,} and {len(drafted.runs):,}")
     return Cell(str(length)), Cell(name), *cells, ratio, count, runs
 
 

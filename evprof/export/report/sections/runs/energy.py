@@ -51,7 +51,7 @@ def _devices(runs: Sequence[RunLog]) -> str:
 
 def _slowed(runs: Sequence[RunLog]) -> Cell:
     told = [run for run in runs if is_throttled(run) is not None]
-    return Cell(f"{len(slowed_down(told))} of {len(told)} runs", Badge.MEASURED) if told else nothing_measured()
+    return Cell(f"{len(slowed_down(told)):,} of {len(told):,} runs", Badge.MEASURED) if told else nothing_measured()
 
 
 def _stages(data: ReportData, places: list[int]) -> Table:
@@ -81,6 +81,6 @@ def _warnings(data: ReportData, places: list[int]) -> list[Block]:
     if not slowed:
         return []
     said = dict.fromkeys(sentence for run in slowed if (sentence := throttle_sentence(run)))
-    which = f"{len(slowed)} runs were" if len(slowed) > 1 else "1 run was"
+    which = f"{len(slowed):,} runs were" if len(slowed) > 1 else "1 run was"
     head = f"{which} slowed down; the times are not what the GPU can do:"
     return [Paragraph(head, "warn"), Bullets(tuple(said))]

@@ -81,7 +81,7 @@ def _places(data: ReportData) -> Paragraph | None:
     counts = Counter(str(place) for run in data.runs if (place := run.info.environment.get(PLACE)))
     if len(counts) < 2:
         return None
-    listed = ", ".join(f"{place} ({count} runs)" for place, count in sorted(counts.items()))
+    listed = ", ".join(f"{place} ({count:,} runs)" for place, count in sorted(counts.items()))
     return Paragraph(
         f"Measured at {len(counts)} places: {listed}. Means of one configuration are over all of them; ratios and "
         "differences are of samples that one place measured for both sides, where there are any."
@@ -187,7 +187,7 @@ def _warnings(data: ReportData) -> Iterator[Block]:
     counts = Counter(warning for run in (*data.runs, *data.failures) for warning in run.info.warnings)
     if counts:
         yield Paragraph("Warnings of the runs:", "warn")
-        yield Bullets(tuple(f"{warning} ({count} runs)" for warning, count in counts.most_common()))
+        yield Bullets(tuple(f"{warning} ({count:,} runs)" for warning, count in counts.most_common()))
 
 
 def _commands(data: ReportData) -> Iterator[Block]:

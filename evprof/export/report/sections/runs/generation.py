@@ -86,7 +86,7 @@ def settings_words(column: Configuration) -> str:
     else:
         how = f"temperature {degree:g}" if degree else "greedy"
     past = ", past the end of sequence" if asked.ignore_eos else ""
-    return f"{how}, up to {asked.max_new_tokens} tokens{past}"
+    return f"{how}, up to {asked.max_new_tokens:,} tokens{past}"
 
 
 def _at_limit(column: Configuration) -> Cell:
@@ -98,7 +98,7 @@ def _at_limit(column: Configuration) -> Cell:
     if all(run.info.settings.ignore_eos for run in column.runs):
         return Cell("all, as asked")
     cut = sum(length >= limit for length, limit in known)
-    return Cell(f"{cut} of {len(known)}", badge_of(column.runs), tone="warn" if cut else "")
+    return Cell(f"{cut:,} of {len(known):,}", badge_of(column.runs), tone="warn" if cut else "")
 
 
 def _limit(run: RunLog) -> int | None:

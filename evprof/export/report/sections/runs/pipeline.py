@@ -76,9 +76,9 @@ def _table(data: ReportData, place: int) -> Table:
             for child in _children(column.runs[0], span)
         ]
     heads = ("stage", "operation", "input", "output", "time", "share")
-    caption = f"{data.names[place]}: inputs and outputs of its first run, mean times of {len(column.runs)} runs"
+    caption = f"{data.names[place]}: inputs and outputs of its first run, mean times of {len(column.runs):,} runs"
     if len(looked_into) < len(column.runs):
-        caption += f"; times of parts of stages are means of {len(looked_into)} of these runs"
+        caption += f"; times of parts of stages are means of {len(looked_into):,} of these runs"
     return Table(heads, tuple(rows), caption, text_columns=4)
 
 

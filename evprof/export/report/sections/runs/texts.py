@@ -161,7 +161,7 @@ def _shared(data: ReportData) -> Iterator[Block]:
         if not answers.pairs and not match["compared"]:
             continue
         rate = match["rate"]
-        counted = f"{share_text(rate)} ({match['matched']} of {match['compared']})" if rate is not None else ""
+        counted = f"{share_text(rate)} ({match['matched']:,} of {match['compared']:,})" if rate is not None else ""
         rows.append(
             (
                 Cell(data.names[one]),
@@ -257,4 +257,4 @@ def _text_cell(text: str) -> Cell:
         return Cell("(empty)", tone="dim")
     if len(text) <= SHOWN_CHARACTERS:
         return Cell(text)
-    return Cell(f"{text[:SHOWN_CHARACTERS]}…", note=f"the first {SHOWN_CHARACTERS} of {len(text)} characters")
+    return Cell(f"{text[:SHOWN_CHARACTERS]}…", note=f"the first {SHOWN_CHARACTERS:,} of {len(text):,} characters")

@@ -45,7 +45,7 @@ def _table(rows: Sequence[Row]) -> Table:
     listed = []
     for (space, sample), group in _spaces(rows).items():
         cosines = [value for row in group if (value := number_in(row, "cosine")) is not None]
-        positions = f"n = {len(cosines)} positions"
+        positions = f"n = {len(cosines):,} positions"
         listed.append(
             (
                 Cell(sample),

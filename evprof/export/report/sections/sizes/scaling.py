@@ -275,7 +275,7 @@ def _expected(sweep: Sweep, sizes: ModelSizes | None) -> list[Block]:
             "together."
         )
         if sizes.vision.kept == 577:
-            listed = ", ".join(f"{positions} at {frames}" for frames, positions in RELEASED_EVENTGPT)
+            listed = ", ".join(f"{positions:,} at {frames}" for frames, positions in RELEASED_EVENTGPT)
             text += f" Published prompts of the released path: {listed} frames; document 002's constant is not one."
     else:
         text = f"By its layout {sweep.name} brings {sizes.vision.kept} positions per frame."
@@ -293,7 +293,7 @@ def _expected(sweep: Sweep, sizes: ModelSizes | None) -> list[Block]:
         frames, limit = context[0]
         found.append(
             Paragraph(
-                f"From {frames} frames on the prompt is longer than the {limit} positions {sweep.name} was trained "
+                f"From {frames} frames on the prompt is longer than the {limit:,} positions {sweep.name} was trained "
                 "for: times hold, texts do not.",
                 tone="warn",
             )

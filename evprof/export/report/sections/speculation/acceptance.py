@@ -103,7 +103,7 @@ def _told_by_file(column: Configuration, name: str, definitions: list[str]) -> I
     rates = [told[_FILES_RATE] for told in figures if _FILES_RATE in told]
     if rates:
         definition = next((text for text in definitions if "acceptance_rate is" in text), "the file does not say what")
-        words = f"{definition.rstrip('.')}; mean over {len(rates)} rows"
+        words = f"{definition.rstrip('.')}; mean over {len(rates):,} rows"
         yield Rate(name, "the file's acceptance_rate", words, None, None, fmean(rates), Badge.IMPORTED)
 
 

@@ -21,7 +21,8 @@ def section(data: ReportData) -> Section:
         groups.setdefault(run.info.error or f"The run is {run.info.status}.", []).append(run)
     count, whole = len(data.failures), len(data.failures) + len(data.runs)
     said = (
-        f"{count} of {whole} rows did not finish. None of them is in any mean: figures say how many runs they are over."
+        f"{count:,} of {whole:,} rows did not finish. None of them is in any mean: figures say how many runs they are "
+        "over."
     )
     columns: ColumnsOf[tuple[str, list[RunLog]]] = [
         ("what happened", lambda group: group[0]),

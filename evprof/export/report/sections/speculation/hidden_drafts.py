@@ -79,12 +79,12 @@ def _sentence(name: str, runs: Sequence[RunLog], payoff: Payoff | None) -> str:
     verdict = payoff_sentence(payoff) if payoff else "the target was not run alone on these samples."
     if not drafted:
         return f"{name}: {verdict} Nothing was drafted inside the prefill."
-    share = f"{accepted} of {drafted} hidden tokens were accepted ({share_text(accepted / drafted)})"
+    share = f"{accepted:,} of {drafted:,} hidden tokens were accepted ({share_text(accepted / drafted)})"
     return f"{name}: {verdict} In {_answers(len(distinct))}, {share}{_ceiling(ceiling_of(runs, hidden_only=True))}."
 
 
 def _answers(count: int) -> str:
-    return "1 answer" if count == 1 else f"{count} different answers"
+    return "1 answer" if count == 1 else f"{count:,} different answers"
 
 
 def _ceiling(found: AcceptanceCeiling | None) -> str:
