@@ -24,7 +24,7 @@ from evprof.run.rewriting.merging import merge_sessions
 from evprof.session.reading import load_session
 from evprof.session.store import Commit, changed_session
 from evprof.session.summaries import runs as runs_module
-from evprof.session.summaries.opened import open_session
+from evprof.session.summaries.opened import SessionStore, open_session
 from evprof.session.summaries.runs import SessionRuns, StoredRun
 
 RUNS = 120
@@ -190,6 +190,7 @@ def test_a_session_that_nobody_holds_any_more_has_let_go_of_its_file(session: Pa
     assert found.stored[1].info.run_id == 1
     store = found.stored.store
     store.whole_info(1)
+    assert isinstance(store, SessionStore)
     assert store._reading is not None
     connection = store._reading.connection
     assert connection.execute("SELECT count(*) FROM runs").fetchone() == (RUNS,)
