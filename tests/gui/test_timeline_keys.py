@@ -218,6 +218,21 @@ def test_enter_keeps_a_note_and_esc_does_not(window: MainWindow, key: str, kept:
     assert window.timeline.hasFocus()
 
 
+def test_a_note_that_is_being_written_is_kept_when_the_window_closes(window: MainWindow, session_file: Path) -> None:
+    """It came after the session's end: a second writer began, which nobody closed."""
+    window.selection.select(TimeRange(2 * MS, 5 * MS))
+    _press(window, "Shift+M")
+    (editor,) = window.timeline.findChildren(NoteEditor)
+    QApplication.processEvents()
+    assert editor.hasFocus()
+    QTest.keyClicks(editor, "slow here")
+    window.close()
+    QApplication.processEvents()
+    assert [mark.note for mark in marks_of(load_session(session_file).facts)] == ["slow here"]
+    window.session.note("late", 1)
+    assert window.session.file == session_file
+
+
 def test_esc_takes_a_message_away_before_the_selection(window: MainWindow) -> None:
     window.selection.select(TimeRange(2 * MS, 5 * MS))
     window.messages.post("Something is to be read.")

@@ -50,6 +50,7 @@ class WindowSession(QObject):
         self.refusal: Callable[[], str] = lambda: ""
         self._writer: SessionWriter | None = None
         self._readers: list[threading.Thread] = []
+        self._is_over = False
         self._called.connect(self._call, Qt.ConnectionType.QueuedConnection)
 
     @property
@@ -64,7 +65,7 @@ class WindowSession(QObject):
 
     def begin(self) -> None:
         """Keeps the recording on disk from its first run on: in its own file, or autosaved while it has none."""
-        if self._writer is None:
+        if self._writer is None and not self._is_over:
             self._writer = self._begun()
 
     def _begun(self) -> SessionWriter:
@@ -216,6 +217,11 @@ class WindowSession(QObject):
                 writer.close()
             except UserError as error:
                 self.failed.emit(error.sentence)
+
+    def end(self) -> None:
+        """For a window that closes: the same, and nothing is kept any more."""
+        self.close()
+        self._is_over = True
 
     def _call(self, work: Callable[[], None]) -> None:
         work()

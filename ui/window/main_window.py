@@ -427,6 +427,7 @@ class MainWindow(LateParts):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
+        self.timeline.marking.finish_note()
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
         self.welcome.close()
@@ -437,7 +438,7 @@ class MainWindow(LateParts):
         for panel in self._following_panels:
             panel.finish()
         self.controller.close()
-        self.session.close()
+        self.session.end()
         self.pair.close_feeds()
         if self.is_made("opener"):
             self.opener.close()

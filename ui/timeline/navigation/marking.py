@@ -28,16 +28,22 @@ class NoteEditor(QLineEdit):
     def __init__(self, note: str, parent: QWidget) -> None:
         super().__init__(note, parent)
         self._ground = parent
+        self._is_open = True
         self.setMaxLength(LONGEST_NOTE)
         self.setPlaceholderText("Note on this mark")
         self.setAccessibleName("Note on this mark")
         self.setFixedWidth(_NOTE_PX)
         self.selectAll()
-        self.editingFinished.connect(self._finish)
+        self.editingFinished.connect(self.finish)
 
-    def _finish(self) -> None:
-        self.editingFinished.disconnect(self._finish)
-        self.written.emit(self.text())
+    def finish(self) -> None:
+        """Keeps what was written, once."""
+        if self._is_open:
+            self.written.emit(self.text())
+        self._leave()
+
+    def _leave(self) -> None:
+        self._is_open = False
         self.deleteLater()
 
     def event(self, event: QEvent) -> bool:
@@ -47,8 +53,7 @@ class NoteEditor(QLineEdit):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Esc leaves the note as it was; after it and Enter the timeline has the keyboard again."""
         if is_escape(event):
-            self.editingFinished.disconnect(self._finish)
-            self.deleteLater()
+            self._leave()
         else:
             super().keyPressEvent(event)
         if is_escape(event) or event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
@@ -134,6 +139,11 @@ class Marking(QObject):
         editor.raise_()
         # A menu that is closing would take the focus back.
         QTimer.singleShot(0, editor, editor.setFocus)
+
+    def finish_note(self) -> None:
+        """Keeps the note that is being written, if one is."""
+        for editor in self._ground.findChildren(NoteEditor):
+            editor.finish()
 
     def go_to(self, mark: Mark) -> None:
         """Shows a mark."""
