@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from evprof.cli.parser import CommandExample, CommandHelp, CommandParser, add_command, add_commands, epilog
@@ -201,16 +201,19 @@ def build_parser() -> argparse.ArgumentParser:
     return _parser_of(COMMANDS)
 
 
-def _parser_for(words: list[str]) -> argparse.ArgumentParser:
-    """One that understands `words`. The window does not wait for the options of all other commands."""
-    if words and words[0] != DEFAULT_COMMAND:
-        return build_parser()
+def parser_for(words: list[str]) -> argparse.ArgumentParser:
+    """One that understands `words`, whose other commands have no options. The window waits for no other command."""
     from evprof.cli.gui import GuiCommand
 
-    return _parser_of([GuiCommand])
+    if not words or words[0] == DEFAULT_COMMAND:
+        return _parser_of([GuiCommand])
+    from evprof.cli.commands import COMMANDS
+
+    return _parser_of(COMMANDS, {*words, DEFAULT_COMMAND})
 
 
-def _parser_of(commands: Sequence[type[Command]]) -> argparse.ArgumentParser:
+def _parser_of(commands: Sequence[type[Command]], words: Container[str] | None = None) -> argparse.ArgumentParser:
+    """With the options of those commands that are among `words`; None: of all."""
     parser = CommandParser(
         prog="evprof",
         description=DESCRIPTION,
@@ -224,12 +227,13 @@ def _parser_of(commands: Sequence[type[Command]]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--debug", action="store_true", help="show the whole traceback when something goes wrong")
     parser.add_argument("-q", "--quiet", action="store_true", help="print the result and warnings, but no progress")
-    parser.set_defaults(parser=parser, whole_parser=build_parser)
+    parser.set_defaults(whole_parser=build_parser)
     choices = add_commands(parser, "command", is_required=False)
     for command in commands:
         entry = add_command(choices, command.name, command.description(), command.examples)
         instance = command()
-        instance.add_options(entry)
+        if words is None or command.name in words:
+            instance.add_options(entry)
         entry.set_defaults(instance=instance)
     return parser
 
@@ -238,7 +242,7 @@ def run_words(words: list[str], *, is_followed: bool = False) -> int:
     """Runs a command and returns its exit code; `is_followed`: a program reads its progress."""
     from evprof.cli.terminal.console import Console
 
-    parser = _parser_for(words)
+    parser = parser_for(words)
     options = parser.parse_args(words)
     if options.command is None:
         options = parser.parse_args([*words, DEFAULT_COMMAND])

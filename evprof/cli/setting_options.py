@@ -16,7 +16,7 @@ from evprof.core.vocabulary.setting import Setting
 from evprof.core.vocabulary.settings import SETTINGS, with_value
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 
-_NOT_TYPED = frozenset({"command", "instance", "parser", "whole_parser", "debug", "quiet", "json", "output"})
+_NOT_TYPED = frozenset({"command", "instance", "whole_parser", "debug", "quiet", "json", "output"})
 """Of every command: its name, what carries it out, and how its result is told."""
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}

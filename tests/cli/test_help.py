@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from evprof.cli import build_parser
+from evprof.cli import build_parser, parser_for
 from evprof.cli.help.completions import SHELLS, completions
 from evprof.cli.help.manual import manual, roff
 from evprof.cli.help.pages import CommandPage, commands_of, pages_of
@@ -35,7 +35,15 @@ def test_every_command_has_examples_that_are_understood(page: CommandPage) -> No
     for example in page.examples:
         words = shlex.split(example.command.partition(" > ")[0])
         assert words[0] == "evprof"
-        assert build_parser().parse_args(words[1:])
+        whole, needed = (parser.parse_args(words[1:]) for parser in (build_parser(), parser_for(words[1:])))
+        assert whole.command == needed.command
+        assert {**vars(whole), "instance": None} == {**vars(needed), "instance": None}
+
+
+def test_a_command_waits_for_no_other_s_options() -> None:
+    below = commands_of(parser_for(["compare", "scene.evprof"]))
+    assert below.keys() == commands_of(build_parser()).keys()
+    assert {name for name, entry in below.items() if len(entry._actions) > 3} == {"compare", "gui"}  # help, debug, quiet
 
 
 @pytest.mark.parametrize("parser", list(parsers(build_parser())), ids=lambda parser: parser.prog)

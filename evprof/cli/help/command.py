@@ -32,7 +32,7 @@ class HelpCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Prints the help of the parser that the words lead to."""
-        parser: argparse.ArgumentParser = options.parser
+        parser: argparse.ArgumentParser = options.whole_parser()
         for word in options.words:
             below = commands_of(parser)
             if word not in below:
@@ -65,5 +65,5 @@ class CompletionsCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Prints the script."""
-        console.output.write(completions(options.parser, options.shell))
+        console.output.write(completions(options.whole_parser(), options.shell))
         return 0
