@@ -181,8 +181,9 @@ class LevelLane(Lane):
 
     def _apart(self, room: QRectF, taken: Sequence[QRectF]) -> QRectF:
         """The nearest room, in as many rows as the lane holds, that keeps apart from those taken."""
-        rows = int((self.height() + _APART_PX) // (_NAME_PX + _APART_PX))
-        tops = [room.top()] if self.has_name_row else np.linspace(0, self.height() - _NAME_PX, rows).tolist()
+        last = self.height() - _NAME_PX
+        rows = int(last // (_NAME_PX + _APART_PX))
+        tops = [room.top()] if self.has_name_row else [last * row / max(rows, 1) for row in range(rows + 1)]
         lefts = [room.left()]
         for other in taken:
             lefts += [other.left() - room.width() - _BESIDE_PX, other.right() + _BESIDE_PX]
