@@ -21,11 +21,13 @@ from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.aligning import Aligning
 from ui.timeline.axis import AxisHead
 from ui.timeline.delta_figures import DeltaFigures
+from ui.timeline.delta_lane import DeltaLane
 from ui.timeline.empty_state import EmptyTimeline
 from ui.timeline.lane import Lane
-from ui.timeline.lane_set import LaneSet
 from ui.timeline.lane_stack import LaneStack
 from ui.timeline.lane_turns import LaneTurns
+from ui.timeline.latency_lane import LatencyLane
+from ui.timeline.level_lane import KvLane, MemoryLane
 from ui.timeline.navigation.choosing import Choosing
 from ui.timeline.navigation.edge_arrow import EdgeArrow
 from ui.timeline.navigation.held_keys import HeldKeys
@@ -37,7 +39,11 @@ from ui.timeline.navigation.timeline_deeds import timeline_deeds
 from ui.timeline.navigation.view_history import ViewHistory
 from ui.timeline.navigation.zooming import Zooming
 from ui.timeline.overlap_lane import OverlapLane
-from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.timeline.power_lane import PowerLane
+from ui.timeline.real_time_lane import RealTimeLane
+from ui.timeline.round_lane import RoundLane
+from ui.timeline.scene import GUTTER_PX, PLACES, Hit, TimelineScene
+from ui.timeline.sensor_lane import SensorLane
 from ui.timeline.spoken import Speaking
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
@@ -100,11 +106,8 @@ class TimelineView(QWidget):
         self.aligning.moved.connect(self._rescale)
         self.head.hold(self.aligning.chip)
         self.minimap = Minimap(self.scene)
-        made = LaneSet(self.scene)
-        self._stages, self.delta, self.overlap, self.power = made.stages, made.delta, made.overlap, made.power
-        self.rounds_of_a, self.rounds, self.latency = made.rounds_of_a, made.rounds, made.latency
+        self.stack = LaneStack(self.scene, self._make_lanes(), self, settings)
         self.delta_figures = DeltaFigures(self.controller, self.selection, self.delta)
-        self.stack = LaneStack(self.scene, made.lanes, self, settings)
         self.delta.filled.connect(self.stack.fold_lanes)
         self.scroll_area = QScrollArea()
         self.scroll_area.setWidgetResizable(True)
@@ -117,6 +120,16 @@ class TimelineView(QWidget):
         self.marking = Marking(self.scene, self.controller, self.selection, self)
         self.measuring = Measuring(self.scene, self.selection, self.stack, self)
         self.offers = Offers(self.scene, self.selection, self.stack, self.marking, self)
+
+    def _make_lanes(self) -> list[Lane]:
+        """The lanes that every timeline has, top to bottom as they stand at first."""
+        scene = self.scene
+        self._stages = tuple(StageLane(scene, place) for place in PLACES)
+        self.delta, self.overlap = DeltaLane(scene), OverlapLane(scene)
+        self.rounds_of_a, self.rounds = RoundLane(scene, is_of_a=True), RoundLane(scene)
+        self.latency, self.power = LatencyLane(scene), PowerLane(scene)
+        compared = [*self._stages, self.delta, self.overlap, self.rounds_of_a, self.rounds, self.latency]
+        return [*compared, KvLane(scene), SensorLane(scene), RealTimeLane(scene), MemoryLane(scene), self.power]
 
     def _connect_widgets(self) -> None:
         head, stack, offers, zooming, measuring = self.head, self.stack, self.offers, self.zooming, self.measuring

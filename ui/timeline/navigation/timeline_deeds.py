@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from ui.timeline.lane_stack import LaneStack
-from ui.timeline.navigation.choosing import Choosing
-from ui.timeline.navigation.marking import Marking
-from ui.timeline.navigation.measuring import Measuring
-from ui.timeline.navigation.view_history import ViewHistory
-from ui.timeline.navigation.zooming import Zooming
+if TYPE_CHECKING:
+    from ui.timeline.lane_stack import LaneStack
+    from ui.timeline.navigation.choosing import Choosing
+    from ui.timeline.navigation.marking import Marking
+    from ui.timeline.navigation.measuring import Measuring
+    from ui.timeline.navigation.view_history import ViewHistory
+    from ui.timeline.navigation.zooming import Zooming
 
 
 def timeline_deeds(
