@@ -154,7 +154,14 @@ def _layer_table(positions: int) -> Iterator[str]:
         part = traffic_of(launch, positions)
         limits = (f"{part.floor / rate * 1e6:.1f}" for rate in (H100, H200))
         numbers = (f"{number / 1e6:.3f}" for number in (part.floor, part.moved))
-        cells = [name, launch.programs, launch.options["num_warps"], *numbers, *limits, f"{part.again / 1e6:.1f}"]
+        cells = [
+            name,
+            f"{launch.programs:,}",
+            launch.options["num_warps"],
+            *numbers,
+            *limits,
+            f"{part.again / 1e6:.1f}",
+        ]
         yield f"| {' | '.join(map(str, cells))} |"
 
 
@@ -167,9 +174,9 @@ def _step_table() -> Iterator[str]:
             step = step_traffic(positions, quant=quant)
             limits = [step.floor / rate * 1e3 for rate in (H100, H200)]
             yield (
-                f"| {quant or 'bfloat16'} | {positions} | {step.floor / 1e9:.2f} | {step.moved / 1e9:.2f} | "
+                f"| {quant or 'bfloat16'} | {positions:,} | {step.floor / 1e9:.2f} | {step.moved / 1e9:.2f} | "
                 f"{step.moved / step.floor:.4f} | {limits[0]:.2f} | {limits[1]:.2f} | "
-                f"{1e3 / limits[0]:.0f}, {1e3 / limits[1]:.0f} |"
+                f"{1e3 / limits[0]:,.0f}, {1e3 / limits[1]:,.0f} |"
             )
 
 

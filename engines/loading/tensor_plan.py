@@ -51,7 +51,9 @@ def with_stored_rows(config: ModelConfig, stored: Mapping[str, StoredTensor]) ->
     if len(rows) != 1 or (found := rows.pop()) in (0, config.text.vocab_size):
         return config
     text = copy.deepcopy(config.text)
-    said = f"Embeddings and head have {found} rows where config.json says {text.vocab_size}; the stored rows are used."
+    said = (
+        f"Embeddings and head have {found:,} rows where config.json says {text.vocab_size:,}; the stored rows are used."
+    )
     text.vocab_size = found
     return replace(config, text=text, assumptions=(*config.assumptions, said))
 

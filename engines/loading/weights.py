@@ -258,7 +258,7 @@ def rows_sentence(config: ModelConfig, vocabulary: Vocabulary) -> tuple[str, ...
     if rows == published or rows == vocabulary.size < published or not published:
         return ()
     return (
-        f"The embeddings have {rows:,} rows, {FAMILIES[config.family].title} as published {published} and the "
+        f"The embeddings have {rows:,} rows, {FAMILIES[config.family].title} as published {published:,} and the "
         f"tokenizer {vocabulary.size:,} entries; tokens without an entry have no text.",
     )
 

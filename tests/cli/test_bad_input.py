@@ -357,7 +357,7 @@ def test_a_prompt_longer_than_the_context(failed_run, option) -> None:
     sample = bundled_sample()
     path = sample.events_path if option == "--events" else sample.video_path
     run = failed_run(option, path, "--prompt", "What is in the scene? " * 400)
-    assert "2048" in run["error"]
+    assert "2,048" in run["error"]
     assert "shorten the prompt" in run["error"]
     assert stages_of(run) == ["load", "preprocess"]
 

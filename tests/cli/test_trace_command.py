@@ -29,7 +29,7 @@ def test_what_a_person_sees(evprof: Any, trace: Path) -> None:
     assert (found.code, found.errors) == (0, "")
     assert "Time of 3 steps" in found.output
     shares = [
-        float(share) for share in re.findall(r"^[A-Z][\w ]+?  +[\d.]+ .s +([\d.]+)%$", found.output, re.MULTILINE)
+        float(share) for share in re.findall(r"^[A-Z][\w ]+?  +[\d.]+ .s +([\d.]+) %$", found.output, re.MULTILINE)
     ]
     assert sum(shares) == pytest.approx(100, abs=0.3)
     assert "Operators (the first 2 of 14)" in found.output
@@ -158,7 +158,7 @@ def test_a_long_trace_tells_its_size_and_an_early_overview(
     monkeypatch.setattr(trace_progress, "FIRST_LOOK_S", 0.0)
     found = evprof("trace", path)
     assert re.search(r"about [\d,]+ entries in \d+ MB of text; its columns take about \d+ MB", found.errors)
-    assert re.search(r"so far \(\d+% read\): \d+ steps? in .*: Kernel [\d.]+%", found.errors)
+    assert re.search(r"so far \(\d+ % read\): \d+ steps? in .*: Kernel [\d.]+ %", found.errors)
     assert f"{entries:,} items" in found.output
 
 

@@ -276,7 +276,7 @@ def test_positions_past_2048_are_cut_off_as_in_the_released_code(
     assert list(inputs.token_ids) == [model.vocabulary.bos_id, *head, SLOT, *tail[:kept]]
     said = [sentence for sentence in inputs.warnings if "cut off" in sentence]
     assert bool(said) is (total > SEQUENCE_LIMIT)
-    assert all(str(total) in sentence and str(total - SEQUENCE_LIMIT) in sentence for sentence in said)
+    assert all(f"{total:,}" in sentence and str(total - SEQUENCE_LIMIT) in sentence for sentence in said)
 
 
 def test_a_cut_can_reach_the_frames(

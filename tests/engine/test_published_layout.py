@@ -273,10 +273,10 @@ def test_rows_that_config_does_not_know_are_used_and_said(sharded: Path) -> None
     model = loaded(sharded)
     assert model.language_model.embed_tokens.weight.shape == (32_003, 24)
     assert model.language_model.lm_head.weight.shape == (32_003, 24)
-    said = [sentence for sentence in model.warnings if "32003 rows" in sentence]
+    said = [sentence for sentence in model.warnings if "32,003 rows" in sentence]
     assert len(said) == 2
     assert str(ROWS) in said[0]
-    assert "32000" in said[1]
+    assert "32,000" in said[1]
     assert set(said) <= set(inspect_checkpoint(str(sharded))["assumptions"])
 
 

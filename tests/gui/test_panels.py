@@ -54,7 +54,7 @@ def test_the_comparison_says_what_the_command_says(runs: dict[int, RunLog], them
     assert total.values[1] is not None
     assert float(shown["total"][1]) == pytest.approx(total.values[1], rel=0.01, abs=0.06)
     assert shown["total"][2] == figures.ratio_text(total.ratio[1])
-    assert shown["visual tokens"][:2] == ("583", "2056")
+    assert shown["visual tokens"][:2] == ("583", "2,056")
     assert ("load" in shown) == (basis == "end-to-end")
     assert ("unattributed" in shown) == (basis != "model-only")
 
@@ -105,7 +105,7 @@ def test_a_speculative_run_compares_its_two_models(runs: dict[int, RunLog], them
     panel = ComparisonPanel(themes)
     panel.show_columns(*columns_of(runs, (3, 3)))
     shown = cells(panel)
-    assert shown["visual tokens"][:2] == ("583", "2056")
+    assert shown["visual tokens"][:2] == ("583", "2,056")
     # Decoding belongs to the run, so only the answering model's column has it.
     assert shown["decode"][0] == figures.NOTHING
     assert float(shown["decode"][1]) > 0

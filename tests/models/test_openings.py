@@ -12,7 +12,7 @@ from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_sample
 from ui.samples import openings
 from ui.samples.openings import Finder, OpeningPath, look_at, opening_of
-from ui.widgets.file_filters import event_filters, video_filters
+from ui.settings.file_filters import event_filters, video_filters
 
 EVENTS, VIDEO = OpeningPath("/d/drive.raw", "events"), OpeningPath("/d/drive.mp4", "video")
 OTHER = OpeningPath("/d/other.npy", "events")

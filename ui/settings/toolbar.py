@@ -29,9 +29,9 @@ from ui.widgets.label import Label
 
 if TYPE_CHECKING:
     from ui.settings.examiner import Examiner
+    from ui.settings.input_dialogs import InputDialogs
     from ui.settings.model_popover import ModelPopover
     from ui.settings.settings_popover import SettingsPopover
-    from ui.widgets.input_dialogs import InputDialogs
 
 HEIGHT = 44
 COMPACT_BELOW = 1480
@@ -274,7 +274,7 @@ class Toolbar(QFrame):
 
     @cached_property
     def _dialogs(self) -> InputDialogs:
-        from ui.widgets.input_dialogs import InputDialogs
+        from ui.settings.input_dialogs import InputDialogs
 
         return InputDialogs(self, lambda: self.form.sample)
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import assets_folder
-from ui.widgets.file_filters import event_filters, video_filters
+from ui.settings.file_filters import event_filters, video_filters
 
 
 class InputDialogs:
