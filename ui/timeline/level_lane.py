@@ -180,10 +180,10 @@ class LevelLane(Lane):
         painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
 
     def _apart(self, room: QRectF, taken: Sequence[QRectF]) -> QRectF:
-        """The nearest room, in as many rows as the lane holds, that keeps apart from those taken."""
+        """The nearest room, its own or in one of as many rows as the lane holds, that keeps apart from those taken."""
         last = self.height() - _NAME_PX
-        rows = int(last // (_NAME_PX + _APART_PX))
-        tops = [room.top()] if self.has_name_row else [last * row / max(rows, 1) for row in range(rows + 1)]
+        rows = 0 if self.has_name_row else int(last // (_NAME_PX + _APART_PX))
+        tops = [min(room.top(), last), *(last * row / rows for row in range(rows + 1) if rows)]
         lefts = [room.left()]
         for other in taken:
             lefts += [other.left() - room.width() - _BESIDE_PX, other.right() + _BESIDE_PX]
