@@ -397,6 +397,9 @@ def test_copied_tables_hold_neither_formulas_nor_markup() -> None:
     assert "<b>" not in shown
     assert shown.count("\n") == 4
     assert table_text(lines, "text").splitlines()[1] == "a|b\t<b>x</b>"
+    figures = [("", "bytes"), ("A", "1,234,567 B"), ("−1,234.5", "1,23")]
+    assert table_text(figures, "CSV").splitlines() == [",bytes", "A,1234567 B", '−1234.5,"1,23"']
+    assert table_text(figures, "text").splitlines()[1] == "A\t1,234,567 B"
 
 
 def test_the_picture_in_lines_is_an_svg_of_the_timelines_size(view: TimelineView) -> None:

@@ -1,4 +1,4 @@
-"""Makes Qt's enumerations in a fraction of the time that `enum` takes, which is a sixth of the window's start.
+"""Makes Qt's enumerations in a fraction of the time that `enum` takes, which is a fifth of the window's start.
 
 PySide makes hundreds of them, with thousands of members. Python asks of each member what all it could be; those of Qt
 are whole numbers with plain names. Only such are made here, as Python makes them; it makes the others.

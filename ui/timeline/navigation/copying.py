@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 
 from PySide6.QtCore import QByteArray, QMimeData, QPoint
@@ -17,6 +18,9 @@ Line = Sequence[str]
 FORMATS = ("text", "CSV", "Markdown")
 """What figures can be copied as."""
 
+_GROUPED = re.compile(r"^[-−+]?\d{1,3}(,\d{3})+\b")
+"""A figure with commas between its thousands, which a program that reads CSV takes for a text."""
+
 
 def table_text(lines: Sequence[Line], form: str) -> str:
     """Lines in one of FORMATS; what a session says is neither markup nor a formula in them."""
@@ -27,7 +31,7 @@ def table_text(lines: Sequence[Line], form: str) -> str:
         from evprof.export.tables import plain_row
 
         out = io.StringIO()
-        rows = [plain_row({str(place): cell for place, cell in enumerate(line)}) for line in lines]
+        rows = [plain_row({str(place): _ungrouped(cell) for place, cell in enumerate(line)}) for line in lines]
         csv.writer(out, lineterminator="\n").writerows(row.values() for row in rows)
         return out.getvalue()
     if form == "Markdown":
@@ -37,6 +41,10 @@ def table_text(lines: Sequence[Line], form: str) -> str:
         marks = ["---", *("---:" for _ in head[1:])]
         return "".join(f"| {' | '.join(line)} |\n" for line in (head, marks, *rest))
     return "".join("\t".join(map(one_line, line)) + "\n" for line in lines)
+
+
+def _ungrouped(cell: str) -> str:
+    return _GROUPED.sub(lambda figure: figure[0].replace(",", ""), cell)
 
 
 def copy_table(lines: Sequence[Line], form: str) -> None:
