@@ -43,6 +43,9 @@ AlternativesKey = tuple[str, int, int, int]
 """Role, round, position and token that alternatives are known of."""
 
 
+ROWS_AT_ONCE = 2_000
+"""So many rows become objects, or are let go, in one call of Python's, in which no other thread has its turn."""
+
 _TELLERS = {"tokens": "origin", "kv": "role", "frames": "role", "power": "device"}
 """Streams whose rows go into several lists, and the column that says into which."""
 
@@ -108,6 +111,14 @@ class RunLog:
     def _told(self) -> tuple[object, ...]:
         rows = (self.tokens, self.rejected, self.rounds, self.judgements, self.kv, self.memory, self.power, self.frames)
         return self.info, self.version, self.spans, self.stages(), *rows
+
+    def let_go(self) -> None:
+        """Frees the objects that were made of rows, part by part, where nobody else holds them or asks again."""
+        named: tuple[dict[str, list[Any]], ...] = (self._kv, self._power, self._frames)
+        found: list[list[Any]] = [self._tokens, self._rejected, self._memory]
+        for rows in (*found, *(rows for of in named for rows in of.values())):
+            while rows:
+                del rows[-ROWS_AT_ONCE:]
 
     # Rows as objects, made when they are first asked for.
 
@@ -343,10 +354,12 @@ class RunLog:
                 if name == "spans":
                     self._take_spans(block)
                 elif (whole := self._only_list_of(block)) is not None:
-                    whole.extend(block.rows())
+                    for part in block.parts(ROWS_AT_ONCE):
+                        whole.extend(part.rows())
                 else:
-                    for record in block.rows():
-                        self._keep(record)
+                    for part in block.parts(ROWS_AT_ONCE):
+                        for record in part.rows():
+                            self._keep(record)
                 taken += block.size
             # Last: who sees this asks for nothing more.
             self._taken[name] = taken

@@ -139,7 +139,7 @@ class SessionTarget:
                     kept[run.run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
             self.file.commit({}, Commit(figures=kept))
         for run in over:
-            del self._logs[run.run_id]
+            self._logs.pop(run.run_id).let_go()
         self._is_due = False
 
     def _remember(self, messages: list[Message]) -> None:

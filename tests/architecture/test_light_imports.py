@@ -174,7 +174,7 @@ NOT_FOR_THE_FIRST_PICTURE = (
     *("evprof.run.session_writer", "ui.clinic", "ui.comparison", "ui.costs", "ui.distributions", "ui.palette"),
     *("ui.runs.run_details", "ui.runs.run_summary", "ui.status.machine_note", "ui.training", "ui.work.long_work"),
     *("ui.welcome.recent_sessions", "ui.welcome.session_card", "ui.welcome.tour", "ui.traces.trace_pages"),
-    *("ui.window.exporting", "ui.window.help_pages", "ui.window.opening", "ui.window.window_dialogs"),
+    *("ui.window.exporting", "ui.help.help_pages", "ui.window.opening", "ui.window.window_dialogs"),
 )
 """What the window imports only once something is asked of it, each with all that is in it."""
 

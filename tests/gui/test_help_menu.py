@@ -9,8 +9,8 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.loaders import help_pages
+from ui.help.help_pages import CONTENTS, HOW_TO_BUILD, TROUBLESHOOTING, HelpPages
 from ui.window.actions import WindowActions
-from ui.window.help_pages import CONTENTS, HOW_TO_BUILD, TROUBLESHOOTING, HelpPages
 
 PAGES = (CONTENTS, TROUBLESHOOTING)
 

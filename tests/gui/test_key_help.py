@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtWidgets import QApplication, QLabel
 
+from ui.help.shortcuts import ShortcutsDialog, divided
 from ui.style.theme import ThemeHolder
-from ui.window.shortcuts import ShortcutsDialog, divided
 
 GROUPS = st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.integers(0, 40)), max_size=6)
 

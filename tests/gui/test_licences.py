@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import evprof
-from ui.window.about import AboutDialog
-from ui.window.licences import LicencesDialog
+from ui.help.about import AboutDialog
+from ui.help.licences import LicencesDialog
 
 HOSTILE = '<img src="/dev/zero">'
 

@@ -38,9 +38,9 @@ from evprof.run.session_writer import SessionWriter
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, Script
 from told import told
+from ui.help.about import AboutDialog
 from ui.style.theme import ThemeHolder, theme_named
 from ui.widgets.label import Label
-from ui.window.about import AboutDialog
 from ui.window.main_window import MainWindow
 
 ROOT = Path(__file__).resolve().parents[2]

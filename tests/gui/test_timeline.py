@@ -76,6 +76,24 @@ def view(make_view: Callable[[RunController], TimelineView], controller: RunCont
     return made
 
 
+def test_the_first_run_is_laid_out_once(
+    make_view: Callable[[RunController], TimelineView], controller: RunController
+) -> None:
+    """Not once for each part that comes in the place of the empty timeline."""
+    made = make_view(controller)
+    heights: list[int] = []
+    made.stack.resized.connect(lambda: heights.append(made.scroll_area.height()))
+    made.selection.set_runs(1, 2)
+    QApplication.processEvents()
+    assert set(heights) <= {made.scroll_area.height()}
+    assert made.scroll_area.geometry().bottom() == made.height() - 1
+    assert (made.empty.isVisible(), made.head.isVisible(), made.minimap.isVisible()) == (False, True, True)
+    made.selection.set_runs(None, None)
+    QApplication.processEvents()
+    assert (made.empty.isVisible(), made.scroll_area.isVisible()) == (True, False)
+    assert made.empty.geometry() == made.rect()
+
+
 def test_lanes_fold_before_the_first_layout_as_they_do_after_it(
     controller: RunController, selection: Selection, themes: ThemeHolder
 ) -> None:

@@ -26,6 +26,7 @@ from evprof.run.processes.engine_host import EngineHost
 from evprof.session.reading import load_session
 from evprof.view.columns import ShownModel
 from scripted_process import engine_argv
+from ui.run_facts.pieces import Pieces
 from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import Host
 from ui.style.screen_fit import fit_to_screen
@@ -582,13 +583,13 @@ def test_a_run_is_shown_although_every_look_finds_something_new(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     had_room: list[bool] = []
-    show = window.pair.show_columns
+    pieces = window.pair.columns_in_pieces
 
-    def noted(a: ShownModel | None, b: ShownModel | None) -> None:
+    def noted(a: ShownModel | None, b: ShownModel | None) -> Pieces[None]:
         had_room.append(not window.pair.right.strip.isHidden())
-        show(a, b)
+        return pieces(a, b)
 
-    monkeypatch.setattr(window.pair, "show_columns", noted)
+    monkeypatch.setattr(window.pair, "columns_in_pieces", noted)
     window.controller.attach_host(_Busy())
     recording = window.session.recording
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, TARGET, start_ns=0)))

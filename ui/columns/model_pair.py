@@ -15,6 +15,7 @@ from ui.columns.text_look import TextLook
 from ui.players.look_choice import LookChoice
 from ui.players.play_clock import PlayClock
 from ui.players.scrubber import Scrubber
+from ui.run_facts.pieces import Pieces, finished
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role
@@ -89,12 +90,17 @@ class ModelPair(QWidget):
 
     def show_columns(self, a: ShownModel | None, b: ShownModel | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
+        finished(self.columns_in_pieces(a, b))
+
+    def columns_in_pieces(self, a: ShownModel | None, b: ShownModel | None) -> Pieces[None]:
+        """The same, piece by piece."""
         for column, header in zip((self.left, self.right), headers_of(a, b), strict=True):
             column.head.set_header(header)
         self._give_room(is_alone=a is None and b is None)
         self.left.explain_absence(b)
         self.right.explain_absence(a)
         self.left.show_column(a, self._sample_beside(b))
+        yield
         self.right.show_column(b, self._sample_beside(a))
         self.scrubber.track.show_moments(self.left.pictures, self.right.pictures)
         self.link.show_seen()

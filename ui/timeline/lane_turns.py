@@ -12,6 +12,12 @@ from ui.widgets.pace import Pace
 BETWEEN_LANES_MS = 3
 """Between two of these turns: Qt paints together what is asked for within 5 ms."""
 
+MANY_ROWS = 500
+"""From this many tokens and parts on, lanes take turns."""
+
+VERY_MANY_ROWS = 5_000
+"""From this many on, tall lanes are repainted every other time."""
+
 
 class LaneTurns(QObject):
     """Which lanes have news that their pictures do not show, and which of them is painted next."""
@@ -37,18 +43,18 @@ class LaneTurns(QObject):
         """These have news."""
         self._owed.update(lanes)
 
-    def repaint(self, lanes: Sequence[Lane], *, is_large: bool) -> None:
-        """Repaints those of all `lanes` that have news; of a very large run the tall ones every other time, and each in
-        a turn of the event loop of its own, so that the window answers in between."""
+    def repaint(self, lanes: Sequence[Lane], row_count: int) -> None:
+        """Repaints those of all `lanes` that have news; where they show many rows each in a turn of the event loop of
+        its own, so that the window answers in between."""
         self._turn = 1 - self._turn
         due = [
             lane
             for place, lane in enumerate(lanes)
-            if lane in self._owed and not (is_large and lane.grows and place % 2 != self._turn)
+            if lane in self._owed and not (row_count > VERY_MANY_ROWS and lane.grows and place % 2 != self._turn)
         ]
         self._owed.difference_update(due)
         self._due += [lane for lane in due if lane not in self._due]
-        if is_large:
+        if row_count > MANY_ROWS:
             self._paint_next()
             return
         for lane in [lane for lane in self._due if lane.updatesEnabled()]:

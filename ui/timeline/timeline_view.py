@@ -48,9 +48,6 @@ from ui.timeline.spoken import Speaking
 from ui.timeline.stage_lane import StageLane
 from ui.widgets.boxes import stacked
 
-MANY_ROWS = 5_000
-"""From this many tokens and parts on, lanes take turns at being repainted live."""
-
 
 class TimelineView(QWidget):
     """The whole timeline; what mouse and keys do to it lies in `navigation`.
@@ -115,7 +112,7 @@ class TimelineView(QWidget):
         self.scroll_area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.scroll_area.setWidget(self.stack)
         self.empty = EmptyTimeline(self.scene, self)
-        stacked(self.minimap, self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
+        self._parts = stacked(self.minimap, self.head, (self.scroll_area, 1), (self.empty, 1), on=self, spacing=0)
         self.arrow = EdgeArrow(self.scene, self)
         self.marking = Marking(self.scene, self.controller, self.selection, self)
         self.measuring = Measuring(self.scene, self.selection, self.stack, self)
@@ -224,7 +221,7 @@ class TimelineView(QWidget):
             if any(lane.wants(*one) for one in news) or (isinstance(lane, StageLane | OverlapLane) and lane.is_growing)
         )
         row_count = sum(len(track.token_times()) + len(track.parts) for _, track in self.scene.shown)
-        self.turns.repaint(self.lanes, is_large=row_count > MANY_ROWS)
+        self.turns.repaint(self.lanes, row_count)
         self._show_wanted()
 
     def _paint_in_turns(self) -> None:
@@ -280,10 +277,12 @@ class TimelineView(QWidget):
         has_any = bool(self.scene.shown)
         self.empty.tell(has_runs=bool(self.controller.runs))
         if self.scroll_area.isHidden() == has_any:
-            self.scroll_area.setVisible(has_any)
+            self._parts.setEnabled(False)
             self.empty.setVisible(not has_any)
             self.head.setVisible(has_any)
             self.minimap.setVisible(has_any)
+            self._parts.setEnabled(True)
+            self.scroll_area.setVisible(has_any)  # which has all of it laid out
         others = [lane for lane in self.lanes if lane.isHidden() == lane.is_wanted()]
         for lane in others:
             lane.setVisible(lane.isHidden())

@@ -17,6 +17,7 @@ from ui.style.late_numpy import load_numpy
 
 if TYPE_CHECKING:
     from ui.columns.model_pair import ModelPair
+    from ui.help.help_pages import HelpPages
     from ui.runs.inspector import Inspector
     from ui.runs.pair_figures import ComparisonPanel
     from ui.runs.run_list import RunList
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from ui.window.actions import WindowActions
     from ui.window.body import Body
     from ui.window.exporting import Exporting
-    from ui.window.help_pages import HelpPages
     from ui.window.layouts import Layouts
     from ui.window.opening import Opener
     from ui.window.results import Results
@@ -160,7 +160,7 @@ class LateParts(QMainWindow):
     @cached_property
     def help(self) -> HelpPages:
         """Opens pages of the documentation."""
-        from ui.window.help_pages import HelpPages
+        from ui.help.help_pages import HelpPages
 
         return HelpPages(self.messages.post)
 

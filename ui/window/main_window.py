@@ -17,9 +17,7 @@ from evprof.core.run_info import FAILED
 from evprof.core.safe_text import one_line
 from evprof.core.sample import Sample
 from evprof.loaders.bundled import bundled_samples
-from evprof.run.processes.giving_way import WINDOW
 from evprof.session.marks import MARKS, Mark
-from evprof.view.columns import columns_of
 from evprof.view.timescale import time_text
 from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
@@ -31,7 +29,6 @@ from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.clip_choice import identity, sample_name
 from ui.samples.sample_list import SampleList
 from ui.settings.toolbar import Toolbar
-from ui.state.cells import configuration_of, speculative_run
 from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
@@ -46,7 +43,6 @@ from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
 from ui.widgets.message_bar import MessageBar
-from ui.widgets.pace import Pace
 from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
@@ -54,15 +50,14 @@ from ui.window.deeds import deeds
 from ui.window.housekeeping import Housekeeping
 from ui.window.late_parts import LateParts
 from ui.window.layouts import Layouts
+from ui.window.paint_turn import PaintTurn
+from ui.window.pair_views import PairViews
 from ui.window.trace_viewer import TraceViewer
 from ui.window.window_memory import WindowMemory
 from ui.work.requests import Requests, is_of_demo
 
 MakeHost = Callable[[RecordLog], Host]
 """Makes the engine host that fills a recording; called after the first paint."""
-
-SOON_MS = 40
-"""After the first picture of a run on the timeline, which comes lane by lane, all else follows."""
 
 
 class MainWindow(LateParts):
@@ -98,6 +93,7 @@ class MainWindow(LateParts):
             self.setAcceptDrops(True)
             if self.samples.samples:
                 self.show_sample(self.samples.samples[0])
+        PaintTurn(self)
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)
@@ -120,6 +116,8 @@ class MainWindow(LateParts):
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.runs.remarks.post = self.messages.post
         self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
+        panels = self.comparison, self.speculation, self.inspector
+        self.views = PairViews(self.controller, self.selection, self.pair, panels, self._follow_sample)
         for place, is_stacked in ((self.pair, False), (self.timeline, True)):
             ColumnDrop(place, self.controller, self.selection, self.holder, is_stacked=is_stacked)
         made = {
@@ -171,9 +169,6 @@ class MainWindow(LateParts):
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
-        self._soon = Pace(SOON_MS, self._show_next, self, answers=True)
-        self._figures_soon = Pace(SOON_MS, self._show_figures, self, answers=True)
-        self.selection.runs_changed.connect(self._show_pair_soon)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.later("dialogs.offer_training"))
         self.session.saved.connect(self._note_saved)
@@ -208,57 +203,16 @@ class MainWindow(LateParts):
 
     # Views.
 
-    def _show_pair_soon(self, *_: object) -> None:
-        """When a run has just begun, the timeline changes now and all else a moment later: one picture of everything
-        would hold the window up."""
-        runs = [self.controller.run(run_id) for run_id in self.selection.runs]
-        if self.controller.is_busy and any(run is not None and not run.info.is_over for run in runs):
-            if not self._soon.isActive():  # every look asks for it: they would put it off for ever
-                self._soon.begin()
-                self._soon.note()
-        else:
-            self._show_pair()
-
-    def _show_next(self) -> None:
-        """First the room for the pair, then, in a picture of its own, what stands in it."""
-        if self.pair.make_room():
-            self._soon.begin()
-            self._soon.note()
-        else:
-            self._show_pair()
-
-    def _show_pair(self, *_: object) -> None:
-        self._soon.stop()
-        a, b = columns_of(self.controller.runs, self.selection.runs)
-        self.pair.show_columns(a, b)
-        if (shown := b or a) is not None:
-            self._follow_sample(shown.run.info.sample)
-        if WINDOW.is_sparing:
-            self._figures_soon.begin()
-            self._figures_soon.note()
-        else:
-            self._show_figures()
-
     def _follow_sample(self, sample: Sample) -> None:
         """What a shown run looked at is what runs next, as far as it is listed; the question stays as it was typed."""
         listed = self.samples.follow(sample)
         if listed is not None and identity(listed) != identity(self.toolbar.sample):
             self.toolbar.take_clip(listed)
 
-    def _show_figures(self) -> None:
-        """What the runs in the columns stand for, and what they are weighed against, may grow with every run's end."""
-        self._figures_soon.stop()
-        runs = self.controller.runs
-        a, b = columns_of(runs, self.selection.runs)
-        of_cell = self.selection.of_cells
-        cells = (configuration_of(runs, a, of_cell=of_cell), configuration_of(runs, b, of_cell=of_cell))
-        self.comparison.show_columns(a, b, cells)
-        self._show_speculation()
-
     def _forget(self) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(False)
-        self._show_pair()
+        self.views.show()
 
     def show_sample(self, sample: Sample) -> None:
         """Makes a sample the one to run next and shows its inputs."""
@@ -271,29 +225,10 @@ class MainWindow(LateParts):
         self.pair.show_sample(sample)
         self.clips.go_to(sample)
 
-    def _show_speculation(self) -> None:
-        run = speculative_run([self.controller.run(run_id) for run_id in self.selection.runs])
-        self.speculation.show_run(run, self.controller.runs)
-
     def _refresh(self, run_ids: set[int]) -> None:
         self.runs.refresh()
         self.toolbar.set_has_trace(self.traces.newest is not None)
-        runs = self.controller.runs
-        if any(run_id not in runs or runs[run_id].info.is_over for run_id in run_ids):
-            self._show_figures()
-        if not run_ids.intersection(self.selection.runs):
-            return
-        if self._has_missing_column():
-            self._show_pair_soon()
-        self.pair.refresh()
-        self.comparison.refresh()
-        self.inspector.refresh()
-        self._show_speculation()
-
-    def _has_missing_column(self) -> bool:
-        shown = (self.pair.left.column, self.pair.right.column)
-        wanted = columns_of(self.controller.runs, self.selection.runs)
-        return any(found is None and column is not None for found, column in zip(shown, wanted, strict=True))
+        self.views.refresh(run_ids)
 
     def _take(self, message: Message) -> None:
         self.status.take(message)
@@ -361,7 +296,7 @@ class MainWindow(LateParts):
         """Whether nothing is being read any more, and all of it is shown."""
         return (
             self.session.is_idle
-            and not (self._soon.isActive() or self._figures_soon.isActive() or self.timeline.turns.is_busy)
+            and not (self.views.is_busy or self.timeline.turns.is_busy)
             and not self.welcome.is_busy
             and self.pair.is_idle
             and not (self.is_made("opener") and self.opener.is_busy)

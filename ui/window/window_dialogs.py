@@ -58,13 +58,13 @@ class WindowDialogs:
 
     def show_keys(self, gestures: Sequence[tuple[str, list[tuple[str, str]]]]) -> None:
         """Keys and mouse."""
-        from ui.window.shortcuts import ShortcutsDialog
+        from ui.help.shortcuts import ShortcutsDialog
 
         ShortcutsDialog(gestures, self._window).show()
 
     def show_about(self, environment: dict[str, Any]) -> None:
         """Version, device, libraries."""
-        from ui.window.about import AboutDialog
+        from ui.help.about import AboutDialog
 
         AboutDialog(environment, self._holder, self._window).show()
 

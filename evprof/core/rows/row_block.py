@@ -29,6 +29,11 @@ class RowBlock(NamedTuple):
         """The same without the first rows."""
         return RowBlock(self.stream, self.start + count, self.stop)
 
+    def parts(self, size: int) -> Iterator[RowBlock]:
+        """The same in parts of `size` rows, the last of what is left."""
+        for start in range(self.start, self.stop, size):
+            yield RowBlock(self.stream, start, min(start + size, self.stop))
+
     def column(self, name: str) -> Ints:
         """One column of numbers."""
         found: Ints = self.stream.column(name, self.start, self.stop)

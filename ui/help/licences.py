@@ -8,11 +8,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QDialog, QListWidget, QPlainTextEdit, QSplitter, QWidget
 
+from ui.help.bundled_licences import parts_in, text_of
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.label import Label
-from ui.window.bundled_licences import parts_in, text_of
 
 _SENTENCE = "Each part is under its own licence. Where its source is to be had stands above its text."
 

@@ -10,11 +10,11 @@ from PySide6.QtCore import Qt, qVersion
 from PySide6.QtWidgets import QDialog, QPushButton, QWidget
 
 from evprof.version import __version__
+from ui.help.bundled_licences import licences_folder
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.label import Label
-from ui.window.bundled_licences import licences_folder
 
 _KEYS = ("device", "driver", "torch", "transformers", "threads")
 """What of the engine's environment is shown."""
@@ -55,7 +55,7 @@ class AboutDialog(QDialog):
         )
 
     def _show_licences(self) -> None:
-        from ui.window.licences import LicencesDialog
+        from ui.help.licences import LicencesDialog
 
         if (folder := licences_folder()) is not None:
             LicencesDialog(folder, self).show()
