@@ -110,9 +110,7 @@ def measure_engine_effect(
     ratio, equal = ratio_of(asleep, awake), ratio_of(asleep[::2], asleep[1::2])
     values = (*_figures(ratio), *_figures(equal), _median(asleep), _median(awake), min(len(awake), len(asleep)))
     found = dict(zip(names, values, strict=True))
-    low, high = found[names[1]], found[names[2]]
-    between = "" if low is None or high is None else f", 95 % {low:.4f} to {high:.4f}"
-    note(f"{on.model}: time per token with a window by that without: {found[names[0]]:.4f}{between}")
+    note(f"{on.model}: time per token with a window by that without: {_told(ratio)}")
     return found
 
 
@@ -161,6 +159,16 @@ def _figures(found: Estimate | None) -> tuple[float | None, float | None, float 
         return None, None, None
     low, high = found.interval or (None, None)
     return found.value, low, high
+
+
+def _told(found: Estimate | None) -> str:
+    """With its interval, or why it has none."""
+    if found is None:
+        return "no ratio"
+    if found.interval is None:
+        return f"{found.value:.4f}, no interval: {found.note}"
+    low, high = found.interval
+    return f"{found.value:.4f}, 95 % {low:.4f} to {high:.4f}"
 
 
 def _median(turns: list[Observation]) -> float:
