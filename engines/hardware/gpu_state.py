@@ -50,7 +50,7 @@ def gpu_warnings(start: dict[str, Any] | None, end: dict[str, Any] | None) -> li
     others = max((state.get("other_processes") or 0 for state in states), default=0)
     said = []
     if reasons:
-        clocks = [f"{state['clocks_mhz']} MHz" for state in states if state.get("clocks_mhz") is not None]
+        clocks = [f"{state['clocks_mhz']:,} MHz" for state in states if state.get("clocks_mhz") is not None]
         at = f" (at {' and '.join(dict.fromkeys(clocks))})" if clocks else ""
         said.append(f"The GPU was slowed down by {' and '.join(reasons)}{at}; its times are not what it can do.")
     elif any((state.get("temperature_c") or 0) >= HOT_C for state in states):

@@ -141,7 +141,7 @@ def test_a_calm_gpu_of_ones_own_is_no_warning() -> None:
 
 def test_slowed_down_in_between() -> None:
     (said,) = gpu_warnings(state(), state(clocks_mhz=1200, throttle_reasons=["thermal slowdown (software)"]))
-    assert "slowed down by thermal slowdown (software) (at 1980 MHz and 1200 MHz)" in said
+    assert "slowed down by thermal slowdown (software) (at 1,980 MHz and 1,200 MHz)" in said
     (said,) = gpu_warnings(state(), state(temperature_c=91))
     assert "91 °C" in said
 

@@ -107,7 +107,7 @@ def test_the_pointer_tells_power_and_state(make_view: MakeView) -> None:
     view = make_view(powered_recording(), 1, 2)
     hit = lane_of(view).hit(at(view, 4500))
     assert hit is not None
-    assert hit.facts == [("B · run 2 · Video-LLaVA GPU", "390.0 W · 1410 MHz · 88 °C · 97 % busy")]
+    assert hit.facts == [("B · run 2 · Video-LLaVA GPU", "390.0 W · 1,410 MHz · 88 °C · 97 % busy")]
     assert hit.note == "B · run 2 · Video-LLaVA GPU: slowed down by thermal slowdown (software)"
     early = lane_of(view).hit(at(view, 500))
     assert early is not None

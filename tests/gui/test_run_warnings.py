@@ -18,7 +18,7 @@ from ui.style.theme import ThemeHolder
 from ui.window.main_window import MainWindow
 
 LONG = "Prompt (4,600) and answer (up to 128 tokens) can pass the 4,096 positions llava-1.5-7b-hf was trained for."
-HOT = "The GPU was slowed down by power cap (at 1980 MHz and 1200 MHz); its times are not what it can do."
+HOT = "The GPU was slowed down by power cap (at 1,980 MHz and 1,200 MHz); its times are not what it can do."
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_the_gpu_is_told_before_and_after(inspector: Inspector, selection: Selec
     selection.set_runs(None, PLAIN)
     gpu = next(section for section in inspector.sections if section.head == "GPU")
     assert {detail.name: (detail.text, detail.unit) for detail in gpu.details} == {
-        "clock": ("1980 → 1755", "MHz"),
+        "clock": ("1,980 → 1,755", "MHz"),
         "power limit": ("700", "W"),
         "other processes": ("1", ""),
         "slowed down by": ("power cap", ""),

@@ -221,7 +221,7 @@ def test_two_figures_for_one_prefill(
     )
     _verdict(speed.warm_prefill(speed.PREFILL_002, asked), of_002)
     clocked = draft.with_(is_imported=False, model=GPU, environment={"gpu": {"clocks_mhz": 1410}})
-    _verdict(speed.warm_prefill(speed.PREFILL_002, evidence(clocked)), of_002, "GPU clocks 1410 MHz")
+    _verdict(speed.warm_prefill(speed.PREFILL_002, evidence(clocked)), of_002, "GPU clocks 1,410 MHz")
     for change in ({"quantization": "nf4"}, {"dtype": "float32"}):
         assert speed.warm_prefill(speed.PREFILL_002, evidence(draft.with_(model=change))).verdict == NOT_MEASURED
     assert speed.warm_prefill(speed.PREFILL_002, evidence(draft.with_(prompt=900))).verdict == NOT_MEASURED

@@ -229,7 +229,7 @@ def _states(environment: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _figure(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, (int, float)) else str(value)
+    return f"{value:,g}" if isinstance(value, (int, float)) else str(value)
 
 
 def _imported(run: RunLog) -> tuple[list[Detail], str]:

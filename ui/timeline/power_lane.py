@@ -182,4 +182,4 @@ def _state(record: PowerRecord) -> list[str]:
         (record.temperature_c, "°C"),
         (record.busy_percent, "% busy"),
     )
-    return [f"{value} {unit}" for value, unit in told if value >= 0]
+    return [f"{value:,} {unit}" for value, unit in told if value >= 0]

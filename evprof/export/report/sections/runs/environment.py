@@ -115,7 +115,7 @@ def _range(values: list[Any]) -> Cell:
     numbers = [value for value in values if isinstance(value, int | float)]
     if numbers:
         low, high = min(numbers), max(numbers)
-        return Cell(f"{low:g}" if low == high else f"{low:g} to {high:g}", Badge.MEASURED)
+        return Cell(f"{low:,g}" if low == high else f"{low:,g} to {high:,g}", Badge.MEASURED)
     said = dict.fromkeys(str(entry) for value in values if isinstance(value, list) for entry in value)
     return Cell(", ".join(said) or "nothing", Badge.MEASURED) if any(values) else not_available()
 
@@ -208,4 +208,6 @@ def _text(value: Any) -> str:
         return ", ".join(f"{name} {_text(entry)}" for name, entry in value.items())
     if isinstance(value, list):
         return ", ".join(map(_text, value)) or "nothing"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, bool):
+        return str(value)
+    return f"{value:,g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
