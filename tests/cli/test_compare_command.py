@@ -304,6 +304,14 @@ def test_no_line_of_a_comparison_is_wider_than_the_terminal(evprof, suite, monke
     assert re.findall(r"[\d.]+×", text) == ratios, "no ratio is left out"
 
 
+def test_numbers_of_runs_are_not_taken_for_sessions(evprof: Any, suite: Suite) -> None:
+    path = suite("one.evprof", samples=2)
+    found = evprof("compare", path, "2", "4")
+    assert found.code == 2
+    assert f"2 is no session: all runs of {path} are compared; --baseline 2 compares them with run 2." in found.errors
+    assert evprof("compare", path, "--baseline", "2").code == 0
+
+
 def test_a_ratio_of_counts_has_no_more_digits_than_it_needs() -> None:
     from evprof.cli.sessions.comparison_text import ratio_text
 

@@ -101,6 +101,17 @@ class CompareCommand(Command):
         return 0
 
 
+def _refuse_runs(sessions: Sequence[str]) -> None:
+    """Numbers of runs are no files: what is meant by them has options of its own."""
+    for name in sessions[1:]:
+        if name.isdecimal() and not Path(name).exists():
+            raise UserError(
+                f"{name} is no session: all runs of {sessions[0]} are compared; --baseline {name} compares them with run "
+                f"{name}.",
+                exit_code=USAGE,
+            )
+
+
 def _chosen(
     options: argparse.Namespace, console: Console, noted: list[Any]
 ) -> tuple[list[Configuration], Configuration, str, bool]:
@@ -108,6 +119,7 @@ def _chosen(
 
     `noted` takes in what the sessions note of the repeatability of their machines.
     """
+    _refuse_runs(options.sessions)
     if options.view is None:
         listed = [column for path in options.sessions for column in _columns(path, console, noted)]
         _check_count(listed, options.sessions)
