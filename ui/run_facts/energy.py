@@ -51,7 +51,9 @@ def energy_lines(run: RunLog) -> dict[str, str]:
         "per token": amount_text(found["energy_per_token_j"], "J"),
         "mean power": amount_text(found["mean_power_w"], "W"),
         "peak power": amount_text(found["peak_power_w"], "W"),
-        "clock": " … ".join(dict.fromkeys(f"{clock:,}" for clock in (min(known), max(known)))) + " MHz" if known else "",
+        "clock": " … ".join(dict.fromkeys(f"{clock:,}" for clock in (min(known), max(known)))) + " MHz"
+        if known
+        else "",
         "hottest": "" if hottest is None else f"{hottest} °C",
         SLOWED_DOWN: "; ".join(filter(None, map(_slowed, states.values()))),
     }

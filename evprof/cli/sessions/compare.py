@@ -106,8 +106,8 @@ def _refuse_runs(sessions: Sequence[str]) -> None:
     for name in sessions[1:]:
         if name.isdecimal() and not Path(name).exists():
             raise UserError(
-                f"{name} is no session: all runs of {sessions[0]} are compared; --baseline {name} compares them with run "
-                f"{name}.",
+                f"{name} is no session: all runs of {sessions[0]} are compared; --baseline {name} compares them with "
+                f"run {name}.",
                 exit_code=USAGE,
             )
 
