@@ -18,7 +18,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.clock import operators_of_run, trace_clock
+from evprof.metrics.traces.clock import trace_clock
 
 
 @pytest.fixture
@@ -60,10 +60,11 @@ def test_a_stretch_of_the_run_has_its_operators(traced: Any) -> None:
     run, analysis = traced
     clock = trace_clock(run, analysis)
     calls = {row.name: row.calls for row in analysis.operators}
-    whole = operators_of_run(analysis, clock, run.info.start_ns - 10**9, run.info.end_ns + 10**9)
+    ends = run.info.start_ns - 10**9, run.info.end_ns + 10**9
+    whole = analysis.operators_between(*map(clock.trace_ns, ends))
     assert {row.name: row.calls for row in whole} == calls
     prefill = next(span for span in run.stages() if span.name == "prefill" and span.role == "target")
-    inside = operators_of_run(analysis, clock, prefill.host_start_ns, prefill.host_end_ns)
+    inside = analysis.operators_between(*map(clock.trace_ns, (prefill.host_start_ns, prefill.host_end_ns)))
     assert {row.name for row in inside} & {"aten::linear", "aten::scaled_dot_product_attention"}
     assert sum(row.calls for row in inside) < sum(calls.values())
 

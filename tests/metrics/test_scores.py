@@ -11,7 +11,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.expected_answer import ExpectedAnswer
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.metrics.figures.kept import KEPT
-from evprof.metrics.figures.scores import named_choice, score, scores_document, scores_of
+from evprof.metrics.figures.scores import named_choice, score, score_of, scores_document
 
 CHOICES = ("a red car", "a car", "a bus", "no car at all")
 
@@ -42,6 +42,11 @@ CHOICES = ("a red car", "a car", "a bus", "no car at all")
 )
 def test_a_choice_is_found_by_the_stated_rule(answer, place):
     assert named_choice(answer, CHOICES) == place
+
+
+def scores_of(answer, sample):
+    """Every score of an answer by its rule."""
+    return {key: value for key in SCORING_RULES if (value := score_of(key, answer, sample)) is not None}
 
 
 def test_planted_answers_have_planted_scores():

@@ -29,14 +29,6 @@ def regular_file(path: str | Path, remedy: str = "copy it to one first") -> Path
     return Path(path)
 
 
-def is_regular(path: str | Path) -> bool:
-    """Whether an ordinary file is there; links are followed."""
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
 def _kind(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "a named pipe"

@@ -66,10 +66,6 @@ class CacheMap:
         """Bytes of all layers for what one origin holds."""
         return sum(part.nbytes for part in self.parts if part.origin == origin)
 
-    def positions_of(self, origin: str) -> int:
-        """Positions that one origin holds."""
-        return sum(part.positions for part in self.parts if part.origin == origin)
-
     @property
     def rolled_back_bytes(self) -> int | None:
         """Bytes that were written for rejected drafts, all rounds together; they are not held any more."""

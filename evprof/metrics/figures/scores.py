@@ -61,11 +61,6 @@ def _said_choice(text: str, choices: Sequence[str]) -> int | None:
     return longest[0] if len(longest) == 1 else None
 
 
-def scores_of(answer: str, sample: Sample) -> dict[str, float]:
-    """Every score of an answer by its rule; {} where the sample expects nothing."""
-    return {key: value for key in SCORING_RULES if (value := score_of(key, answer, sample)) is not None}
-
-
 def score_of(key: str, answer: str, sample: Sample) -> float | None:
     """The score of an answer by one rule, 0…1; None where that rule is not for this question."""
     expected = sample.expected

@@ -114,11 +114,6 @@ class Hope:
     rounds: float
     needed: float | None
 
-    @property
-    def can_come_true(self) -> bool:
-        """Whether the printed ratio lies within what is possible at all."""
-        return self.needed is not None
-
 
 def hope(tokens: int, printed_ms: tuple[int, int]) -> Hope:
     """An expectation of document 002: the plain total that it prints, and the one with parallel prefill."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.traces.analysis import TraceAnalysis
-from evprof.metrics.traces.operators import OperatorRow
 from evprof.metrics.traces.stages import TraceStage
 
 
@@ -60,8 +59,3 @@ def trace_clock(run: RunLog, analysis: TraceAnalysis) -> TraceClock | None:
     zero = run.info.start_ns
     uncertainty = (abs(high - low) + 1) // 2
     return TraceClock((low + high) // 2, uncertainty, 2 * len(earliest), zero if zero is not None else low)
-
-
-def operators_of_run(analysis: TraceAnalysis, clock: TraceClock, start_ns: int, end_ns: int) -> tuple[OperatorRow, ...]:
-    """The operators of a stretch of the run's time, the most time alone first."""
-    return analysis.operators_between(clock.trace_ns(start_ns), clock.trace_ns(end_ns))

@@ -14,7 +14,6 @@ from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import PLACE
-from evprof.core.units import bytes_text
 from evprof.run.places.engine_seat import SeatAnswer
 from evprof.run.places.place import Ended
 from evprof.version import __version__
@@ -66,7 +65,7 @@ class RayPlaces:
         self._is_stopping = False
         self._began = time.monotonic()
         self._is_slow_told = False
-        self._sent: dict[str, int] = {}
+        self._copied_to: set[str] = set()
         self._workers = [self._started(place) for place in range(len(starters))]
 
     @property
@@ -152,16 +151,10 @@ class RayPlaces:
         name = self._workers[place].name
         for note in answer.notes:
             self._say(f"{name}: {note}")
-        if answer.sent_bytes:
-            if name not in self._sent:
-                self._say(f"{name} does not see the inputs where they lie: they are copied there, once")
-            self._sent[name] = self._sent.get(name, 0) + answer.sent_bytes
+        if answer.sent_bytes and name not in self._copied_to:
+            self._copied_to.add(name)
+            self._say(f"{name} does not see the inputs where they lie: they are copied there, once")
         return Ended(place, answer.arrival, answer.lost, is_cold=answer.is_cold)
-
-    @property
-    def sent_text(self) -> str:
-        """What was copied to which machine; "" where all see the inputs."""
-        return ", ".join(f"{bytes_text(sent)} to {name}" for name, sent in self._sent.items())
 
     def _give_up(self, place: int, reason: str) -> Ended | None:
         """An actor is dead: another takes its place, unless several have died there before they answered."""

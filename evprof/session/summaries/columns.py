@@ -74,12 +74,8 @@ class StoredColumns:
         found = view[0].item(place)
         return None if found == view[1] or found != found else found  # noqa: PLR0124
 
-    def tells(self, name: str, place: int) -> bool:
-        """Whether the summary of a run has a column: of one written by other rules it may be missing."""
-        return name in self.kinds and (name not in self._told or bool(self._told[name][place]))
-
     def told(self, name: str) -> npt.NDArray[np.bool_]:
-        """Which summaries have a column."""
+        """Which summaries have a column: of those written by other rules it may be missing."""
         found = self._told.get(name)
         return np.full(len(self), name in self.kinds) if found is None else found
 
