@@ -112,7 +112,7 @@ class RunLog:
         rows = (self.tokens, self.rejected, self.rounds, self.judgements, self.kv, self.memory, self.power, self.frames)
         return self.info, self.version, self.spans, self.stages(), *rows
 
-    def let_go(self) -> None:
+    def free_rows(self) -> None:
         """Frees the objects that were made of rows, part by part, where nobody else holds them or asks again."""
         named: tuple[dict[str, list[Any]], ...] = (self._kv, self._power, self._frames)
         found: list[list[Any]] = [self._tokens, self._rejected, self._memory]

@@ -51,6 +51,7 @@ from evprof.loaders.legacy.rows import (
 )
 from evprof.loaders.legacy.statistics_check import Recomputed
 from evprof.metrics.arithmetic.statistics import warmup_count
+from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.session.presence import reserved
 from evprof.session.store import Commit, SessionFile
 
@@ -271,7 +272,8 @@ class _Import:
         recording.extend("spans", spans)
         recording.extend("tokens", tokens)
         ranges = {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)}
-        self._writer.commit(recording.streams, Commit(ranges, infos, frozenset(info.run_id for info in infos)))
+        begun, figures = frozenset(info.run_id for info in infos), kept_figures(runs_of(recording, infos))
+        self._writer.commit(recording.streams, Commit(ranges, infos, begun, figures=figures))
         if self._on_progress is not None:
             self._on_progress(self._file.path, found.runs, found.rows)
 

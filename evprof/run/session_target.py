@@ -20,8 +20,6 @@ from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
 from evprof.session.presence import Hold
 from evprof.session.store import Commit, SampleFile, SessionFile
-from evprof.session.summary_writing import KeptFigures
-from evprof.session.validation import readable
 
 MOST_HASHED_BYTES = 2 << 30
 """Of one input: a second or two of reading. Whoever waits for a session must not wait for a dataset to be read."""
@@ -126,20 +124,13 @@ class SessionTarget:
 
         Raises what `commit` does; the runs are looked at again next time.
         """
-        from evprof.metrics.run_summary import COLUMNS, summary_of
-        from evprof.session.plausible import has_impossible_numbers
+        from evprof.run.kept_figures import kept_figures
 
         over = [run for run in self._logs.values() if run.info.is_over]
         if self.file is not None and over:
-            kept: dict[int, KeptFigures] = {}
-            for run in over:
-                # Of what was not reported as expected no figure is made, as no reader would make one.
-                if (info := readable(run.info)) is not None and not has_impossible_numbers(run):
-                    run.info = info
-                    kept[run.run_id] = KeptFigures(info, summary_of(run), COLUMNS, is_read=True)
-            self.file.commit({}, Commit(figures=kept))
+            self.file.commit({}, Commit(figures=kept_figures(over)))
         for run in over:
-            self._logs.pop(run.run_id).let_go()
+            self._logs.pop(run.run_id).free_rows()
         self._is_due = False
 
     def _remember(self, messages: list[Message]) -> None:

@@ -148,7 +148,7 @@ def _number(value: Any, kind: str, numbers: WordNumbers) -> float | int:
     if value is None:
         return NO_TEXT if kind == TEXT else NO_INTEGER
     if kind == TEXT:
-        return numbers[value.encode("utf-8", "backslashreplace").decode("utf-8")] if value else NO_TEXT
+        return numbers[value.encode("utf-8", "backslashreplace").decode("utf-8")]
     return int(value)
 
 

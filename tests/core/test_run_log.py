@@ -228,7 +228,7 @@ def test_other_threads_have_their_turn_while_many_rows_become_objects_and_are_le
     log.take(stream, 0, count)
     assert len(log.tokens) + len(log.rejected) == count
     assert (sum(stream.asked), max(stream.asked)) == (count, ROWS_AT_ONCE)
-    log.let_go()
+    log.free_rows()
     assert (log.tokens, log.rejected) == ([], [])
 
 

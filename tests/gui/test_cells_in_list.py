@@ -15,7 +15,10 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
 from evprof.metrics.comparison.document import Configuration, typical_run
+from evprof.run.benches.part_files import write_results
+from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
+from evprof.session.summaries.opened import SessionStore
 from evprof.view.columns import columns_of
 from ui.distributions.figures import pools
 from ui.runs import run_list
@@ -242,3 +245,24 @@ def test_of_thousands_of_runs_only_what_is_seen_is_painted(
     lines.list.grab()
     assert 0 < len(painted) <= lines.list.viewport().height() // LINE + 2
     assert len(lines.list.findChildren(type(lines.list))) == 0
+
+
+def test_configurations_of_a_stored_suite_are_compared_without_reading_the_rows_of_their_runs(
+    window: MainWindow, wait_until: Wait, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "imported.evprof"
+    import_files([write_results(tmp_path / "results.json", 40)], path)
+    read: list[int] = []
+    rows = SessionStore.rows
+
+    def noted(store: SessionStore, run_id: int, lies: Any) -> Any:
+        read.append(run_id)
+        return rows(store, run_id, lies)
+
+    monkeypatch.setattr(SessionStore, "rows", noted)
+    window.open_paths([str(path)], waits=True)
+    wait_until(lambda: window.is_at_rest)
+    assert len(window.controller.runs) == 80
+    assert None not in window.selection.runs
+    assert window.comparison.table.rows
+    assert set(read) <= set(window.selection.runs)

@@ -16,10 +16,13 @@ from evprof.metrics.comparison.differences import configuration_token_match
 from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import session_document
 from evprof.metrics.figures import decoding, kv_cache, stages
+from evprof.metrics.figures.kept import KEPT
 from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import StoredSession, load_session
+from evprof.session.summaries.opened import open_session
+from evprof.session.summaries.runs import StoredRun
 from saved_runs import saved_runs
 
 
@@ -204,17 +207,38 @@ def test_a_file_that_is_none_leaves_nothing_behind(legacy_shapes: ModuleType, tm
     assert note.read_text().startswith("mine")
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "four_stages", "matched_answers"),
-        *("shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
-    ],
+SHAPES = (
+    *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "four_stages", "matched_answers"),
+    *("shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
 )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_family_gives_a_document_that_is_json(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
     _, session, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
     text = json.dumps(session_document(runs, session.environment), allow_nan=False)
     assert '"imported": {' in text
+
+
+def _figures(run: RunLog) -> dict[str, object]:
+    return {name: entry.look(run, *entry.arguments) for name, entry in KEPT.items()}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_lists_and_comparisons_of_what_was_imported_read_no_rows(
+    shape: str, legacy_shapes: ModuleType, tmp_path: Path
+) -> None:
+    """The figures of every run are kept beside its rows, and are those that the rows tell."""
+    summary, _, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
+    found = open_session(summary.session)
+    assert found.stored is not None
+    assert list(found.runs) == [run.run_id for run in runs]
+    for run in runs:
+        kept = found.runs[run.run_id]
+        assert isinstance(kept, StoredRun)
+        assert _figures(kept) == _figures(run)
+        assert "_blocks" not in vars(kept)
+        assert kept.info == run.info
 
 
 def test_two_and_a_half_megabytes_are_imported_whole(legacy_shapes: ModuleType, tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from evprof.core.errors import UserError
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED
 from evprof.core.run_log import RunLog
+from evprof.metrics import run_summary
 from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import run_document
 from evprof.metrics.figures.kept import KEPT
 from evprof.metrics.run_summary import COLUMNS
-from evprof.run.benches import many_runs
 from evprof.run.benches.many_runs import ManyRuns, write_many_runs
 from evprof.run.rewriting.merging import merge_sessions
 from evprof.session.reading import load_session
@@ -163,7 +163,7 @@ def test_a_figure_that_some_summaries_lack_is_worked_out_for_those(
     older, newer, both = (tmp_path / f"{name}.evprof" for name in ("older", "newer", "both"))
     name = "stage_ms decode target"
     with monkeypatch.context() as patch:
-        patch.setattr(many_runs, "COLUMNS", {each: kind for each, kind in COLUMNS.items() if each != name})
+        patch.setattr(run_summary, "COLUMNS", {each: kind for each, kind in COLUMNS.items() if each != name})
         write_many_runs(older, ManyRuns(20, configurations=2))
     write_many_runs(newer, ManyRuns(20, configurations=2))
     merge_sessions([older, newer], both, Event(), lambda *_: None)

@@ -34,7 +34,6 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
-from evprof.core.rows.row_block import blocks_by_run
 from evprof.core.run_info import (
     FAILED,
     FINISHED,
@@ -46,14 +45,12 @@ from evprof.core.run_info import (
     RunInfo,
     SetupFacts,
 )
-from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.speculation import SpeculationFacts
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
-from evprof.metrics.run_summary import COLUMNS, summary_of
+from evprof.run.kept_figures import kept_figures, runs_of
 from evprof.session.store import Commit, SampleFile, SessionFile
-from evprof.session.summary_writing import KeptFigures
 
 CONFIGURATIONS, REPEATS = 50, 2
 """Of a session; its samples are as many as its runs need."""
@@ -123,10 +120,6 @@ def write_many_runs(path: Path, plan: ManyRuns, note: Callable[[str], object] = 
 
 
 def _commit(recording: RecordLog, infos: list[RunInfo]) -> Commit:
-    runs = {info.run_id: RunLog(info) for info in infos}
-    for stream in recording.streams.values():
-        for run_id, block in blocks_by_run(stream, 0, len(stream)):
-            runs[run_id].take(*block)
     return Commit(
         {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)},
         infos,
@@ -139,7 +132,7 @@ def _commit(recording: RecordLog, infos: list[RunInfo]) -> Commit:
                 ("video", str(info.sample.video_path), info.sample.video_hash),
             )
         ],
-        figures={info.run_id: KeptFigures(info, summary_of(runs[info.run_id]), COLUMNS) for info in infos},
+        figures=kept_figures(runs_of(recording, infos)),
     )
 
 
