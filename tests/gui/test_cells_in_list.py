@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
 from evprof.session.summaries.opened import SessionStore
 from evprof.view.columns import columns_of
-from ui.distributions.figures import pools
+from ui.distributions.figures import distributions, pools
 from ui.runs import run_list
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_list import RunList
@@ -156,7 +157,8 @@ def test_the_distributions_take_a_cell_together(controller: RunController) -> No
     assert [pool.title for pool in alone] == ["EventGPT", "Video-LLaVA"]
     together = pools(pair, controller.runs, of_cells=True)
     assert [pool.title for pool in together] == ["EventGPT · 5 runs", "Video-LLaVA · 5 runs"]
-    assert len(together[0].gaps_ms()) == 5 * len(alone[0].gaps_ms())
+    gaps = [distributions(found, Event()).gaps_ms[0] for found in (alone, together)]
+    assert len(gaps[1]) == 5 * len(gaps[0])
 
 
 def test_a_row_begun_again_counts_once(add_row: AddRow) -> None:

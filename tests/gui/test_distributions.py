@@ -6,9 +6,11 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -28,8 +30,9 @@ from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.run.session_writer import SessionWriter
 from evprof.view.columns import ShownModel, columns_of
-from ui.distributions.figures import figures, pools
+from ui.distributions.figures import distributions, figures, pools
 from ui.distributions.window import DistributionsDialog
+from ui.state.newest_errand import MANY_RUNS
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, dark, light
@@ -181,13 +184,49 @@ def test_repeats_of_a_sample_are_one_curve_whatever_request_they_came_from(selec
     controller.pull()
 
     def gaps(run_id: int) -> list[float]:
-        (pool,) = pools(columns_of(controller.runs, (None, run_id)), controller.runs)
-        return pool.gaps_ms()
+        found = distributions(pools(columns_of(controller.runs, (None, run_id)), controller.runs), Event())
+        assert found is not None
+        return found.gaps_ms[0]
 
     assert gaps(2) == gaps(3) == [2, 2, 3, 3]
     assert gaps(1) == [1, 1]
     assert gaps(4) == [4, 4]
     assert gaps(5) == [2, 2, 3, 3]
+
+
+def test_many_runs_are_read_beside_the_window(
+    application: QApplication, selection: Selection, themes: ThemeHolder, wait_until: Wait
+) -> None:
+    recording = RecordLog()
+    for run_id in range(1, MANY_RUNS + 2):
+        _start(recording, run_id, group_id=run_id)
+        for position in range(3):
+            _token(recording, run_id, position, 1000 * run_id + position)
+        recording.post(RunEnded(run_id, FINISHED))
+    controller = RunController(recording)
+    controller.pull()
+    threads: list[str] = []
+    made = DistributionsDialog(controller, selection, themes)
+    made.errand.done.connect(lambda _: threads.append(threading.current_thread().name))
+    made.show()
+    selection.set_runs(None, 1)
+    assert made.errand.is_busy
+    assert "being read" in made.times_caption.text()
+    wait_until(lambda: bool(threads))
+    assert threads == ["MainThread"]
+    assert made.table.rows[0].cells[0] == f"{2 * (MANY_RUNS + 1):,}"
+    assert "being read" not in made.times_caption.text()
+    selection.set_runs(None, 2)
+    made.reject()
+    assert not made.errand.is_busy
+
+
+def test_reading_ends_when_nobody_waits_for_it(controller: RunController) -> None:
+    stop = Event()
+    found = pools(columns_of(controller.runs, (1, 2)), controller.runs)
+    assert distributions(found, stop) is not None
+    stop.set()
+    assert distributions(found, stop) is None
 
 
 def test_figures_of_nothing_are_dashes() -> None:

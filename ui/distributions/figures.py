@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Event
+from typing import NamedTuple
 
 from evprof.core.records import DRAFT
 from evprof.core.run_log import RunLog
@@ -34,22 +36,40 @@ class Pool:
     runs: tuple[RunLog, ...]
 
     @property
-    def key(self) -> tuple[tuple[int, int, int], ...]:
-        """Changes when anything in it does."""
-        return tuple((id(run), run.version, len(run.tokens)) for run in self.runs)
+    def key(self) -> tuple[tuple[int, int], ...]:
+        """Changes when anything in it does; rows that lie in a file are not asked for."""
+        return tuple((id(run), run.version) for run in self.runs)
 
     @property
     def is_imported(self) -> bool:
         """Whether its runs were imported, and hold no more than their file tells."""
         return all(run.info.imported is not None for run in self.runs)
 
-    def gaps_ms(self) -> list[float]:
-        """Times between consecutive tokens in ms, none across two runs; see `token_gaps_ms`."""
-        return [gap for run in self.runs for gap in token_gaps_ms(run)]
-
     def positions(self) -> list[PlaceOutcomes]:
         """Accepted of drafted tokens by position, over all rounds."""
         return by_position((entry.drafted, entry.accepted) for run in self.runs for entry in run.rounds)
+
+
+class Distributions(NamedTuple):
+    """Of pools: times between consecutive tokens in ms, none across two runs (see `token_gaps_ms`), and the accepted
+    positions of the one that speculates."""
+
+    pools: list[Pool]
+    gaps_ms: list[list[float]]
+    positions: list[PlaceOutcomes]
+
+
+def distributions(found: list[Pool], stop: Event) -> Distributions | None:
+    """What runs tell, each read through; None where `stop` was set meanwhile."""
+    listed: list[list[float]] = []
+    for pool in found:
+        listed.append([])
+        for run in pool.runs:
+            if stop.is_set():
+                return None
+            listed[-1] += token_gaps_ms(run)
+    drafting = speculative(found)
+    return Distributions(found, listed, [] if drafting is None else drafting.positions())
 
 
 def pools(pair: Pair, runs: Mapping[int, RunLog], *, of_cells: bool = False) -> list[Pool]:

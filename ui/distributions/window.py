@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from threading import Event
+
 from PySide6.QtWidgets import QWidget
 
 from evprof.view.columns import columns_of
-from ui.distributions.figures import PERCENTILES, Pool, figures, pools, speculative
+from evprof.view.distributions import PlaceOutcomes
+from ui.distributions.figures import PERCENTILES, Distributions, Pool, distributions, figures, pools, speculative
+from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.empty_state import EmptyState
@@ -19,6 +24,7 @@ _TOGETHER = (
     "Tokens of one round arrive together: one counts the whole wait, the others 0 ms, as in all figures. "
     "0 ms has no place on this axis, so the curve begins at their share."
 )
+_READING = "The runs are being read …"
 _NO_TIMES = "The curve begins with a run's second token."
 _NOT_IN_FILE = "The imported file does not tell when each token came."
 _POSITIONS = "accepted / drafted at each position over all rounds; none is accepted after a round's first rejection."
@@ -36,6 +42,9 @@ class DistributionsDialog(FollowingDialog):
 
     def make_views(self, themes: ThemeHolder) -> None:
         """Its parts."""
+        self._stop = Event()
+        self.errand = NewestErrand("evprof-distributions", self)
+        self.errand.done.connect(self._show)
         self.empty = EmptyState(
             "No distributions yet",
             "How long each token took, and which drafted tokens were accepted, appear here. Run a sample, or choose a "
@@ -72,14 +81,26 @@ class DistributionsDialog(FollowingDialog):
         if key == self._key:
             return
         self._key = key
+        self._stop.set()
+        self._stop = Event()
         self.empty.setVisible(not found)
         self.body.setVisible(bool(found))
-        self._show_times(found)
-        self._show_positions(speculative(found))
+        work = partial(distributions, found, self._stop)
+        if sum(len(pool.runs) for pool in found) > MANY_RUNS:
+            say(self.times_caption, _READING)
+            self.errand.ask(work)
+        else:
+            self.errand.forget()
+            self._show(work())
+
+    def _show(self, told: Distributions | None) -> None:
+        if told is None:
+            return
+        self._show_times(told.pools, told.gaps_ms)
+        self._show_positions(speculative(told.pools), told.positions)
         self.rest.setVisible(self.times.isHidden() and self.acceptance.isHidden())
 
-    def _show_times(self, found: list[Pool]) -> None:
-        gaps = [pool.gaps_ms() for pool in found]
+    def _show_times(self, found: list[Pool], gaps: list[list[float]]) -> None:
         self.table.show_rows(
             [
                 TableRow(pool.title, figures(listed), swatch=pool.color)
@@ -95,11 +116,16 @@ class DistributionsDialog(FollowingDialog):
         without = _NOT_IN_FILE if found and all(pool.is_imported for pool in found) else _NO_TIMES
         say(self.times_caption, caption if any(gaps) else without)
 
-    def _show_positions(self, pool: Pool | None) -> None:
-        positions = [] if pool is None else pool.positions()
+    def _show_positions(self, pool: Pool | None, positions: list[PlaceOutcomes]) -> None:
         self.acceptance.show_positions(positions)
         self.acceptance.setVisible(bool(positions))
         say(self.acceptance_caption, _NOT_SPECULATIVE if pool is None else _POSITIONS if positions else _NO_ROUNDS)
+
+    def done(self, result: int) -> None:
+        """The thread ends before what it answers to goes away; both Esc and the window's button come by here."""
+        self._stop.set()
+        self.errand.wait()
+        super().done(result)
 
     def restyle(self) -> None:
         """The plots."""

@@ -11,7 +11,7 @@ from evprof.view.columns import ShownModel
 from evprof.view.labels import stages_in
 from ui.run_facts import figures
 from ui.run_facts.pieces import Pieces, finished
-from ui.state.newest_errand import NewestErrand
+from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.disclosure import Disclosure
@@ -23,9 +23,6 @@ from ui.widgets.piecework import Piecework
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.comparability import Comparability
-
-MANY_RUNS = 100
-"""Statistics over more runs are worked out beside the window, which would stand still."""
 
 MOST_SETTINGS = 2
 """Settings that differ and are told at once; more are counted, and folded away."""

@@ -8,6 +8,9 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 
+MANY_RUNS = 50
+"""Figures of more runs are worked out by an errand."""
+
 
 class NewestErrand(QObject):
     """Runs what was asked for last; answers to what was asked before are dropped.

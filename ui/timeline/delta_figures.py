@@ -11,7 +11,7 @@ from evprof.metrics.comparison.stage_deltas import StageDelta, stage_deltas
 from evprof.run.kept_repeatability import spread_for
 from evprof.view.columns import ShownModel, columns_of
 from ui.state.cells import configuration_of
-from ui.state.newest_errand import NewestErrand
+from ui.state.newest_errand import MANY_RUNS, NewestErrand
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.timeline.delta_lane import DeltaLane
@@ -19,9 +19,6 @@ from ui.widgets.pace import Pace
 
 if TYPE_CHECKING:
     from evprof.metrics.comparison.document import Configuration
-
-MANY_RUNS = 50
-"""Figures of more runs are worked out on a thread."""
 
 INTERVAL_MS = 250
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,27 @@ Lies = tuple[int | None, int | None]
 """The first and the last number of a table's rows; None where there are none."""
 
 
+_MOST_CHUNKS = 8
+_MOST_NUMBERS = 1 << 19
+"""Unpacked chunks that are remembered, and numbers in one of them."""
+
+
 class RunReading(SessionReading):
-    """Reads single runs."""
+    """Reads single runs; those that are read one after the other mostly lie in the same chunks."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        super().__init__(path, connection)
+        self._known: OrderedDict[tuple[Any, ...], tuple[str, list[Any]]] = OrderedDict()
+
+    def unpacked(self, values: tuple[Any, ...]) -> tuple[str, list[Any]]:
+        """Stream and columns of a row of `chunks`, not to be changed. Raises DamageError."""
+        key = (values[1], values[2], values[5])
+        found = self._known.pop(key, None) or super().unpacked(values)
+        if len(found[1]) * values[2] <= _MOST_NUMBERS:
+            self._known[key] = found
+            if len(self._known) > _MOST_CHUNKS:
+                self._known.popitem(last=False)
+        return found
 
     def info_of(self, run_id: int) -> RunInfo:
         """All that is known of one run but its rows. Raises DamageError."""
