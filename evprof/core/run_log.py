@@ -236,6 +236,11 @@ class RunLog:
         ends = self._ends.get(stream)
         return ends[-1] if ends else 0
 
+    @property
+    def has_tensors(self) -> bool:
+        """Whether it is known what went in and out of anything."""
+        return bool(self.count("tensors"))
+
     def newest(self, stream: str) -> Record | None:
         """The last row of a stream, without an object for each; None before the first."""
         last = self.blocks(stream, self.count(stream) - 1) if self.count(stream) else []

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
-from evprof.core.rows.span import Span
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures import decoding, kv_cache
-from evprof.metrics.figures.stages import covered_ns, settled_intervals, span_ms
+from evprof.metrics.figures.stages import covered_ms, imported_ms, stage_ms
 
 
 @dataclass(frozen=True)
@@ -189,8 +187,8 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
         failed=len(runs) - len(done),
         warmups=len(done) - len(steady),
         times=times,
-        total_ms=Both(_average(own), _average(map(_all_stages_ms, steady))),
-        total_with_warmup_ms=_average(map(_all_stages_ms, done)) if len(steady) < len(done) else None,
+        total_ms=Both(_average(own), _average(map(covered_ms, steady))),
+        total_with_warmup_ms=_average(map(covered_ms, done)) if len(steady) < len(done) else None,
         prefill_length=Both(length, _average(map(decoding.input_length, steady))),
         kv_bytes=Both(_average(map(kv_cache.measured_bytes, done)), _average(map(kv_cache.measured_bytes, steady))),
         decode_tok_s=Both(
@@ -205,20 +203,18 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
 
 def _times(runs: Sequence[RunLog], facts: Mapping[str, Any], summed: Sequence[str]) -> tuple[PublishedTime, ...]:
     """One entry per kind of interval of the answering model, in order of appearance."""
-    found: dict[str, tuple[Span, RunLog, list[float], list[float]]] = {}
+    found: dict[str, tuple[RunLog, list[float], list[float]]] = {}
     for run in runs:
-        for span in run.stages(run.info.role):
-            duration = span_ms(span)
-            if duration is None:
-                continue
-            entry = found.setdefault(span.name, (span, run, [], []))
-            entry[2].append(duration)
+        for name, duration in imported_ms(run).items():
+            entry = found.setdefault(name, (run, [], []))
+            entry[1].append(duration)
             if not run.info.warmup:
-                entry[3].append(duration)
+                entry[2].append(duration)
     names = _part(facts, "names")
     listed = []
-    for name, (span, run, everything, steady) in found.items():
+    for name, (run, everything, steady) in found.items():
         key = _key_of(name, run, facts)
+        span = next(span for span in run.stages(run.info.role) if span.name == name)
         listed.append(
             PublishedTime(
                 key=key,
@@ -246,14 +242,8 @@ def _own_total_ms(run: RunLog, summed: Sequence[str], facts: Mapping[str, Any]) 
         return told
     covers = _part(_part(facts, "covers"), run.info.role)
     wanted = {COVERS.join(stages) for key in summed if (stages := _strings(covers.get(key)))}
-    parts = {span.name: span_ms(span) for span in run.stages(run.info.role) if span.name in wanted}
-    known = [duration for duration in parts.values() if duration is not None]
+    known = [duration for name, duration in imported_ms(run).items() if name in wanted]
     return sum(known) if known and len(known) == len(wanted) else None
-
-
-def _all_stages_ms(run: RunLog) -> float | None:
-    intervals = settled_intervals(run)
-    return ms_from_ns(covered_ns(run, intervals)) if intervals else None
 
 
 def _published_length(run: RunLog) -> float | None:
@@ -270,7 +260,7 @@ def _decode_rate(runs: Sequence[RunLog]) -> Average | None:
     pairs = [
         (steps, duration)
         for run in runs
-        if (steps := decoding.decode_steps(run)) and (duration := span_ms(run.stage("decode", run.info.role)))
+        if (steps := decoding.decode_steps(run)) and (duration := stage_ms(run, "decode"))
     ]
     if not pairs:
         return None

@@ -18,6 +18,7 @@ from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
+from evprof.metrics.figures.decoding import has_pieces
 from evprof.view.columns import ShownModel, takes_draft_model
 from ui.columns.model_head import ModelHead
 from ui.columns.stage_strip import StageStrip
@@ -32,7 +33,7 @@ from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.players.video_player import VideoPlayer
 from ui.run_facts.expected import WHOLE, expected_line, expected_text
-from ui.run_facts.provenance import has_pieces, lacking
+from ui.run_facts.provenance import lacking
 from ui.run_facts.run_text import counters, drafter_kind
 from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder

@@ -45,11 +45,6 @@ def provenance_lines(run: RunLog) -> list[tuple[str, str, str]]:
     return lines
 
 
-def has_pieces(run: RunLog) -> bool:
-    """Whether its tokens have texts of their own; ids alone cannot be read."""
-    return any(token.piece for token in run.tokens)
-
-
 def cell_names(run: RunLog) -> tuple[str, str]:
     """The name of a run's cell, and the file it was imported from, which its name may end with; "" for suites."""
     cell, imported = run.info.cell, run.info.imported

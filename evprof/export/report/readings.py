@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
-from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.report.parts import Badge
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.figures import decoding, kv_cache, stages
-from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
+from evprof.metrics.figures.partition import StagePartition, name_of, parts_ms, shape_of
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
 
 UNATTRIBUTED = "unattributed"
@@ -76,15 +75,9 @@ def parts_of_shape(shape: StagePartition, basis: str) -> list[str]:
 
 def part_ms(run: RunLog, name: str) -> float | None:
     """Time in ms of the intervals, of any role, that account for exactly these stages, overlaps once."""
-    wanted = tuple(name.split(COVERS))
-    if len(wanted) == 1 and run.info.imported is None:
+    if COVERS not in name and run.info.imported is None:
         return stages.stage_total_ms(run, name)
-    intervals = [
-        (span.start_ns, span.end_ns)
-        for span in run.stages()
-        if span.is_settled and span.end_ns is not None and run.accounts_for(span) == wanted
-    ]
-    return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
+    return parts_ms(run).get(name)
 
 
 def part_title(name: str) -> str:

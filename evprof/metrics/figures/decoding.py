@@ -97,6 +97,12 @@ def output_length(run: RunLog) -> int | None:
     return len(run.tokens) or counted or None
 
 
+@kept(kind=INTEGER, told=int, taken=bool)
+def has_pieces(run: RunLog) -> bool:
+    """Whether tokens of the answer have texts of their own; ids alone cannot be read."""
+    return any(token.piece for token in run.tokens)
+
+
 def decode_steps(run: RunLog) -> int | None:
     """Passes of the decode stage as tokens: 2…n, so n - 1, unless an imported file counted them; None below one."""
     counted = run.info.imported.decode_steps if run.info.imported else None

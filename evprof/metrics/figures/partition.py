@@ -107,6 +107,18 @@ def block_ms(run: RunLog, block: Block) -> float | None:
     return ms_from_ns(stages.covered_ns(run, intervals)) if intervals else None
 
 
+@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+def parts_ms(run: RunLog) -> dict[str, float]:
+    """Time in ms of the intervals, of any role, that account for the same stages, overlaps once, by `name_of` these: of
+    a run that was measured here only of several in one piece, single stages being `stages.stage_total_ms`."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for span in run.stages():
+        owned = run.accounts_for(span)
+        if span.is_settled and span.end_ns is not None and (len(owned) > 1 or run.info.imported is not None):
+            found.setdefault(name_of(ordered(owned)), []).append((span.start_ns, span.end_ns))
+    return {name: ms_from_ns(stages.covered_ns(run, intervals)) for name, intervals in found.items()}
+
+
 def partition(shapes: Iterable[StagePartition], names: Sequence[str] = STAGES) -> list[Block]:
     """The finest division of `names` that every shape can answer, in order of the stages.
 

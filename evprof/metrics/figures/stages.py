@@ -6,10 +6,11 @@ a live run draw provisional spans themselves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 from evprof.core.records import DRAFT, STAGES, TARGET
-from evprof.core.rows.kinds import INTEGER
+from evprof.core.rows.kinds import INTEGER, TEXT
 from evprof.core.rows.span import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns
@@ -80,6 +81,23 @@ def span_ms(span: Span | None) -> float | None:
 def stage_ms(run: RunLog, name: str, role: str | None = None) -> float | None:
     """Duration in ms of the stage of `role` (the answering model's by default); None when it was not measured."""
     return span_ms(run.stage(name, role or run.info.role))
+
+
+@kept(kind=TEXT, told=json.dumps, taken=json.loads)
+def imported_ms(run: RunLog) -> dict[str, float]:
+    """Settled durations in ms of the answering model's intervals as an imported file has them, by their names; nothing
+    of a run that was measured here."""
+    if run.info.imported is None:
+        return {}
+    found = {span.name: span_ms(span) for span in run.stages(run.info.role)}
+    return {name: duration for name, duration in found.items() if duration is not None}
+
+
+@kept()
+def covered_ms(run: RunLog) -> float | None:
+    """Time in ms that stages of any role cover, overlaps once; None where none was measured."""
+    intervals = settled_intervals(run)
+    return ms_from_ns(covered_ns(run, intervals)) if intervals else None
 
 
 @kept(*((name,) for name in STAGES), key=lambda _, name: name)

@@ -352,6 +352,11 @@ class StoredRun(RunLog):
         """What both models thought of drafted tokens; where there is none, the rows are not asked for it."""
         return [] if self.kept is not None and self.kept.get(JUDGED) == 0 else super().judgements
 
+    @property
+    def has_tensors(self) -> bool:
+        """Whether it is known what went in and out of anything; the summary tells."""
+        return self.columns.value("first_tensor", self._place) is not None
+
     def let_go(self) -> None:
         """Forgets the rows; they are read again when they are asked for."""
         with _FETCHING:

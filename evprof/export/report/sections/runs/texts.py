@@ -22,7 +22,7 @@ from evprof.metrics.comparison.differences import configuration_token_match, mat
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures import texts
-from evprof.metrics.figures.decoding import output_length
+from evprof.metrics.figures.decoding import has_pieces, output_length
 
 TITLE = "Generated texts"
 
@@ -46,8 +46,7 @@ def said(run: RunLog) -> str | None:
     """The answer; None where neither a text nor a token's text is known."""
     if run.info.text is not None:
         return run.info.text
-    pieces = [token.piece for token in run.tokens]
-    return join_pieces(pieces) if any(pieces) else None
+    return join_pieces(token.piece for token in run.tokens) if has_pieces(run) else None
 
 
 def words_said(run: RunLog) -> int | None:

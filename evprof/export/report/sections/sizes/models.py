@@ -50,13 +50,14 @@ def _models(data: ReportData) -> dict[tuple[str, str], Model]:
         if model is None or not model.layers:
             continue  # behind a server
         key = (run.info.role, model.name)
-        if key not in found or (not _has_tensors(found[key][2]) and _has_tensors(run)):
+        if key not in found or (not has_shapes(found[key][2]) and has_shapes(run)):
             found[key] = (model, sizes_in(run, noted), run)
     return found
 
 
-def _has_tensors(run: RunLog) -> bool:
-    return any(span.tensors for span in run.stages())
+def has_shapes(run: RunLog) -> bool:
+    """Whether it is known what went in and out of its stages."""
+    return run.has_tensors and any(span.tensors for span in run.stages())
 
 
 def _table(data: ReportData, models: dict[tuple[str, str], Model]) -> Table:
@@ -141,7 +142,7 @@ def diagrams(data: ReportData) -> list[Block]:
     return [
         Verbatim("\n".join(_diagram(role, model, run)))
         for (role, _), (model, _, run) in _models(data).items()
-        if _has_tensors(run)
+        if has_shapes(run)
     ]
 
 

@@ -16,6 +16,7 @@ from evprof.core.units import bytes_text
 from evprof.export.report.data import ReportData
 from evprof.export.report.figures import bytes_cell
 from evprof.export.report.parts import Block, Cell, Paragraph, Section, Table, text_cells
+from evprof.export.report.sections.sizes.models import has_shapes
 from evprof.export.report.tensor_text import unnumbered
 
 MOST_BESIDE = 4
@@ -44,7 +45,7 @@ def section(data: ReportData) -> Section:
     """A table for each kind of pipeline, over all configurations that have it."""
     groups: dict[Lines, Named] = {}
     for place, column in enumerate(data.columns):
-        run = next((run for run in column.runs if any(span.tensors for span in run.stages())), None)
+        run = next(filter(has_shapes, column.runs), None)
         if run is None:
             continue
         roles = dict.fromkeys(span.role for span in run.stages())
