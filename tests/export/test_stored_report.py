@@ -1,0 +1,34 @@
+"""A report of very many stored runs: what it tells of all of them is kept beside their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evprof.export.report.sections.runs.pipeline import MOST_LOOKED_INTO
+from evprof.export.report.writing import write_report
+from evprof.run.benches.part_files import write_results
+from evprof.run.legacy_import import import_files
+from evprof.session.summaries.opened import SessionStore
+
+SAMPLES = MOST_LOOKED_INTO + 40
+
+
+def test_rows_of_imported_runs_are_read_of_some_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "imported.evprof"
+    import_files([write_results(tmp_path / "results.json", SAMPLES)], path)
+    read: list[int] = []
+    rows = SessionStore.rows
+
+    def noted(store: SessionStore, run_id: int, lies: Sequence[int | None]) -> Any:
+        read.append(run_id)
+        return rows(store, run_id, lies)
+
+    monkeypatch.setattr(SessionStore, "rows", noted)
+    write_report([path], tmp_path / "report.html")
+    assert f"{SAMPLES} samples" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert len(set(read)) <= 2 * MOST_LOOKED_INTO
+    assert len(read) <= len(set(read)) + 2 * 50, "most are read once"
