@@ -214,7 +214,7 @@ def test_of_thousands_of_runs_only_what_is_seen_is_painted(
 ) -> None:
     """4,440 runs: two models on 555 samples in four cells. Only what is seen is painted."""
     recording = _suite(add_row, 555, 4)
-    window.session._take(None, recording)
+    window.session._take(1, None, recording)
     QApplication.processEvents()
     assert len(window.controller.runs) == 4440
     assert next(line.second for line in _lines(window.runs)) == "553 samples · 1 failed"

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QInputDialog, QWidget
 from evprof.core.run_log import RunLog
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
+from ui.widgets.message_bar import UNDO
 
 Post = Callable[[str, str, str, Callable[[], None] | None], None]
 """Tells a sentence of a kind, with the word of what can be done about it and that (see `MessageBar.post`)."""
@@ -72,7 +73,7 @@ class RunRemarks:
         a, b = (None if run_id in over else run_id for run_id in shown)
         self._selection.set_runs(a, b)
         what = runs_text(over)
-        self.post(f"{what[0].upper()}{what[1:]} deleted.", "info", "Undo", partial(self._undo, over, shown, (a, b)))
+        self.post(f"{what[0].upper()}{what[1:]} deleted.", "info", UNDO, partial(self._undo, over, shown, (a, b)))
 
     def restore(self, run_ids: Sequence[int]) -> None:
         """Brings deleted runs back."""

@@ -30,12 +30,14 @@ class WindowSession(QObject):
     `refusal` says in a sentence why the recording may not be changed now, such as a run that goes on; "" if it may.
 
     Signals:
+        leaving(): another session is about to take this one's place.
         opened(object): a session was read; its Recording.
         saved(str): the session lives at that path now.
         failed(str): a sentence about what could not be read or written.
         moved(): the session is kept in another file than before; its title says so.
     """
 
+    leaving = Signal()
     opened = Signal(object)
     saved = Signal(str)
     failed = Signal(str)
@@ -51,6 +53,9 @@ class WindowSession(QObject):
         self._writer: SessionWriter | None = None
         self._readers: list[threading.Thread] = []
         self._is_over = False
+        self._asked = self._taken = 0
+        """How many sessions were asked for, and which of them is shown."""
+
         self._called.connect(self._call, Qt.ConnectionType.QueuedConnection)
 
     @property
@@ -109,11 +114,14 @@ class WindowSession(QObject):
         if refusal := self.refusal():
             raise UserError(refusal)
         session = open_session(path)
-        self._take(path, session.recording, session.facts)
+        self._take(self._ask(), path, session.recording, session.facts)
 
     def open(self, path: Path) -> None:
-        """Opens a session in the background; `opened` or `failed` tells."""
+        """Opens a session in the background; `opened` or `failed` tells, unless one that was asked for later is there
+        before."""
         from evprof.session.summaries.opened import open_session
+
+        asked = self._ask()
 
         def work() -> None:
             try:
@@ -122,13 +130,13 @@ class WindowSession(QObject):
                 sentence = error.sentence
                 self._called.emit(lambda: self.failed.emit(sentence))
                 return
-            self._called.emit(lambda: self._take(path, session.recording, session.facts))
+            self._called.emit(lambda: self._take(asked, path, session.recording, session.facts))
 
         self._start(work, "evprof-session-reader")
 
     def start_new(self) -> None:
         """An empty session; the one before stays where it was saved."""
-        self._take(None, RecordLog())
+        self._take(self._ask(), None, RecordLog())
 
     def on_disk(self) -> Path:
         """Where the session lies, with everything recorded so far. Waits; raises UserError when it lies nowhere."""
@@ -149,11 +157,19 @@ class WindowSession(QObject):
         if self._writer is not None:
             self._writer.note(key, value)
 
-    def _take(self, path: Path | None, recording: RecordLog, facts: dict[str, Any] | None = None) -> None:
+    def _ask(self) -> int:
+        self._asked += 1
+        return self._asked
+
+    def _take(self, asked: int, path: Path | None, recording: RecordLog, facts: dict[str, Any] | None = None) -> None:
+        if asked < self._taken:
+            return
         # Asked again here: a run may have begun while the file was read.
         if refusal := self.refusal():
             self.failed.emit(refusal)
             return
+        self._taken = asked
+        self.leaving.emit()
         self.close()
         self.recording, self.path, self.facts = recording, path, dict(facts or {})
         self.opened.emit(recording)
@@ -161,16 +177,17 @@ class WindowSession(QObject):
     def save_as(self, path: Path) -> None:
         """Gives the session a place and goes on recording there; `saved` or `failed` tells."""
         self.begin()
-        if self._writer is None:
+        if (writer := self._writer) is None:
             return
-        future = self._writer.save_as(path, overwrites=True)
-        future.add_done_callback(lambda done: self._called.emit(lambda: self._answer(done)))
+        future = writer.save_as(path, overwrites=True)
+        future.add_done_callback(lambda done: self._called.emit(lambda: self._answer(writer, done)))
 
-    def _answer(self, done: Future[Path]) -> None:
+    def _answer(self, writer: SessionWriter, done: Future[Path]) -> None:
         error = done.exception()
         if error is None:
-            self.path = done.result()
-            self.saved.emit(str(self.path))
+            if writer is self._writer:  # else another session has taken its place meanwhile
+                self.path = done.result()
+            self.saved.emit(str(done.result()))
         elif isinstance(error, UserError):
             self.failed.emit(error.sentence)
         else:

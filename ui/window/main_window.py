@@ -42,7 +42,7 @@ from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
-from ui.widgets.message_bar import MessageBar
+from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
@@ -169,6 +169,7 @@ class MainWindow(LateParts):
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
+        self.session.leaving.connect(self.timeline.marking.finish_note)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.later("dialogs.offer_training"))
         self.session.saved.connect(self._note_saved)
@@ -210,6 +211,7 @@ class MainWindow(LateParts):
             self.toolbar.take_clip(listed)
 
     def _forget(self) -> None:
+        self.messages.withdraw(UNDO)
         self.runs.refresh()
         self.toolbar.set_has_trace(False)
         self.views.show()
@@ -273,7 +275,7 @@ class MainWindow(LateParts):
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
         undo = partial(self.controller.marks.add, mark)
-        self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
+        self.messages.post(f"{what} was deleted.", "info", UNDO, undo)
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")

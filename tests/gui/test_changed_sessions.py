@@ -1,0 +1,103 @@
+"""Another session comes: what was asked of the one before does not reach it, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.session.marks import Mark
+from evprof.session.reading import load_session
+from evprof.session.summaries import opened
+from ui.style.theme import ThemeHolder
+from ui.timeline.navigation.marking import NoteEditor
+from ui.window.main_window import MainWindow
+
+Wait = Callable[..., None]
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication) -> Iterator[MainWindow]:
+    """An empty window without an engine."""
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.show()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def other_file(session_file: Path, tmp_path: Path) -> Path:
+    """A second session."""
+    return Path(shutil.copy(session_file, tmp_path / "other.evprof"))
+
+
+def test_a_session_that_was_saved_late_does_not_name_the_next_one(
+    window: MainWindow, session_file: Path, other_file: Path, tmp_path: Path, wait_until: Wait
+) -> None:
+    window.session.read(session_file)
+    kept = tmp_path / "kept.evprof"
+    window.session.save_as(kept)
+    window.session.read(other_file)
+    wait_until(lambda: window.messages.shown is not None)
+    assert kept.exists()
+    assert window.session.path == other_file
+    assert window.windowTitle().startswith("other.evprof")
+
+
+def test_of_sessions_that_are_being_read_the_last_one_asked_for_is_shown(
+    window: MainWindow, session_file: Path, other_file: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, is_read = opened.open_session, threading.Event()
+
+    def slowly(path: Path) -> Any:
+        if path == session_file:
+            assert is_read.wait(20)
+        return read(path)
+
+    monkeypatch.setattr(opened, "open_session", slowly)
+    window.session.open(session_file)
+    window.session.open(other_file)
+    wait_until(lambda: window.session.path == other_file)
+    is_read.set()
+    window.session.wait()
+    wait_until(lambda: window.session.is_idle)
+    QApplication.processEvents()
+    assert window.session.path == other_file
+
+
+def test_a_note_that_is_being_written_is_kept_when_another_session_comes(
+    window: MainWindow, session_file: Path, other_file: Path, wait_until: Wait
+) -> None:
+    window.session.read(session_file)
+    window.controller.marks.add(Mark(4, 1_000_000, 1_000_000))
+    window.timeline.marking.note(window.controller.marks.marks[0])
+    QTest.keyClicks(window.findChild(NoteEditor), "slow here")
+    window.session.read(other_file)
+    assert [mark["note"] for mark in load_session(session_file).facts["marks"]] == ["slow here"]
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert not window.findChildren(NoteEditor)
+
+
+def test_what_was_deleted_is_not_brought_back_in_another_session(
+    window: MainWindow, session_file: Path, other_file: Path
+) -> None:
+    window.session.read(session_file)
+    mark = Mark(4, 1_000_000, 1_000_000)
+    window.controller.marks.add(mark)
+    window.controller.marks.delete(mark)
+    window.runs.remarks.delete([4])
+    window.session.read(other_file)
+    for _ in range(3):
+        window.messages.act()
+    assert window.controller.marks.marks == []
+    assert window.messages.shown is None
