@@ -60,9 +60,9 @@ def test_a_line_that_went_away_under_the_press_picks_no_other(lines: LineList) -
     assert picked == []
 
 
-def test_what_is_dragged_is_the_line_that_was_pressed(lines: LineList, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_dragged_is_the_line_that_was_pressed(lines: LineList) -> None:
     dragged: list[object] = []
-    lines.mime_of = lambda key: dragged.append(key)
+    lines.mime_of = dragged.append
     at = place(lines, 38)
     QTest.mousePress(lines.viewport(), LEFT, NONE, at)
     show(lines, 41)
