@@ -13,6 +13,9 @@ from PySide6.QtCore import QEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
 from evprof.session.marks import Mark
 from evprof.session.reading import load_session
 from evprof.session.summaries import opened
@@ -21,6 +24,20 @@ from ui.timeline.navigation.marking import NoteEditor
 from ui.window.main_window import MainWindow
 
 Wait = Callable[..., None]
+
+
+class _Resting:
+    """An engine with nothing to do."""
+
+    is_busy = False
+
+    def submit(self, request: RunRequest) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def attach(self, recording: RecordLog) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @pytest.fixture
@@ -101,3 +118,20 @@ def test_what_was_deleted_is_not_brought_back_in_another_session(
         window.messages.act()
     assert window.controller.marks.marks == []
     assert window.messages.shown is None
+
+
+def test_runs_that_wait_are_not_lost_to_another_session(window: MainWindow, session_file: Path) -> None:
+    """Long work goes on; what waits for it was asked of the session on show."""
+    window.controller.attach_host(_Resting())
+    window.controller.hold(True)
+    window.toolbar.run()
+    assert len(window.controller.waiting) == 1
+    with pytest.raises(UserError, match="wait in the queue"):
+        window.session.read(session_file)
+    window.session.start_new()
+    assert len(window.controller.waiting) == 1
+    assert window.messages.shown is not None
+    assert "wait in the queue" in window.messages.shown.sentence
+    window.controller.remove_waiting(window.controller.waiting[0])
+    window.session.read(session_file)
+    assert 4 in window.controller.runs

@@ -28,6 +28,7 @@ class WindowSession(QObject):
     """One recording at a time and the writer that keeps it on disk.
 
     `refusal` says in a sentence why the recording may not be changed now, such as a run that goes on; "" if it may.
+    `refusal_to_leave` says why no other session may take its place, such as runs that wait for this one.
 
     Signals:
         leaving(): another session is about to take this one's place.
@@ -50,6 +51,7 @@ class WindowSession(QObject):
         self.path: Path | None = None
         self.facts: dict[str, Any] = {}
         self.refusal: Callable[[], str] = lambda: ""
+        self.refusal_to_leave: Callable[[], str] = lambda: ""
         self._writer: SessionWriter | None = None
         self._readers: list[threading.Thread] = []
         self._is_over = False
@@ -111,7 +113,7 @@ class WindowSession(QObject):
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
         from evprof.session.summaries.opened import open_session
 
-        if refusal := self.refusal():
+        if refusal := self.refusal_to_leave():
             raise UserError(refusal)
         session = open_session(path)
         self._take(self._ask(), path, session.recording, session.facts)
@@ -165,7 +167,7 @@ class WindowSession(QObject):
         if asked < self._taken:
             return
         # Asked again here: a run may have begun while the file was read.
-        if refusal := self.refusal():
+        if refusal := self.refusal_to_leave():
             self.failed.emit(refusal)
             return
         self._taken = asked

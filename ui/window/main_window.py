@@ -83,6 +83,7 @@ class MainWindow(LateParts):
         self.controller.keeping = self.session.begin
         self.controller.facts = lambda: self.session.facts
         self.session.refusal = self._refusal_to_change
+        self.session.refusal_to_leave = self._refusal_to_leave
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
@@ -255,6 +256,10 @@ class MainWindow(LateParts):
 
     def _refusal_to_change(self) -> str:
         return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
+
+    def _refusal_to_leave(self) -> str:
+        waits = "Runs wait in the queue for this session; take them out first (Ctrl+J), or wait until they have ended."
+        return self._refusal_to_change() or (waits if self.controller.waiting else "")
 
     def _show_recording(self, recording: RecordLog) -> None:
         try:
