@@ -242,3 +242,30 @@ def test_of_thousands_of_runs_only_what_is_seen_is_painted(
     lines.list.grab()
     assert 0 < len(painted) <= lines.list.viewport().height() // LINE + 2
     assert len(lines.list.findChildren(type(lines.list))) == 0
+
+
+def test_a_chosen_cell_stays_chosen_when_runs_of_it_are_deleted(
+    shown: RunList, selection: Selection, controller: RunController
+) -> None:
+    undo: list[Callable[[], None] | None] = []
+    shown.remarks.post = lambda *told: undo.append(told[3])
+    _click(shown, 1, 60)
+    pair = selection.runs
+    other = next(
+        run_id for run_id, run in controller.runs.items() if run.info.cell == "1 frames" and run_id not in pair
+    )
+    shown.remarks.delete([other])
+    assert (selection.runs, selection.cell) == (pair, "1 frames")
+    # The typical run itself goes: another one is typical then.
+    shown.remarks.delete([run_id for run_id in pair if run_id is not None])
+    assert selection.cell == "1 frames"
+    assert selection.runs == typical_pair(controller.runs, "1 frames") != pair
+    assert (back := undo[-1]) is not None
+    back()
+    assert (selection.runs, selection.cell) == (pair, "1 frames")
+    # All of it.
+    shown.remarks.delete([run_id for run_id, run in controller.runs.items() if run.info.cell == "1 frames"])
+    assert (selection.runs, selection.cell) == ((None, None), "")
+    assert (back := undo[-1]) is not None
+    back()
+    assert (selection.runs, selection.cell) == (pair, "1 frames")
