@@ -86,7 +86,8 @@ class RunRemarks:
         if (a, b) == pair:
             return pair, cell
         runs = self._controller.runs
-        is_of_one = cell and all(runs[run_id].info.cell == cell for run_id in (a, b) if run_id in runs)
+        rest = [run for run_id in (a, b) if (run := self._controller.run(run_id)) is not None]
+        is_of_one = cell and all(run.info.cell == cell for run in rest)
         other = typical_pair(runs, cell) if is_of_one else (None, None)
         return (other, cell) if other != (None, None) else ((a, b), "")
 
