@@ -16,9 +16,11 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.run.session_writer import SessionWriter
 from evprof.session.marks import Mark
-from evprof.session.reading import load_session
+from evprof.session.reading import load_session, read_session
 from evprof.session.summaries import opened
+from evprof.session.summaries.opened import open_session
 from ui.style.theme import ThemeHolder
 from ui.timeline.navigation.marking import NoteEditor
 from ui.window.main_window import MainWindow
@@ -135,3 +137,25 @@ def test_runs_that_wait_are_not_lost_to_another_session(window: MainWindow, sess
     window.controller.remove_waiting(window.controller.waiting[0])
     window.session.read(session_file)
     assert 4 in window.controller.runs
+
+
+def test_a_session_that_another_window_records_is_kept_whole_beside_it(
+    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    window.controller.attach_host(_Resting())
+    with SessionWriter(read_session(session_file), session_file, skips_existing=True):
+        window.session.open(session_file)
+        window.session.wait()
+        QApplication.processEvents()
+        window.toolbar.run()  # claims the file, and cannot
+        own = window.session.file
+        assert own is not None
+        assert own != session_file
+        assert window.messages.shown is not None
+        assert "with those it shows" in window.messages.shown.sentence
+        window.session.note("marks", [])
+        window.session.on_disk()
+    kept = open_session(own)
+    assert set(kept.runs) == {1, 2, 3, 4}
+    assert kept.runs[4].tokens == window.controller.runs[4].tokens

@@ -102,12 +102,21 @@ class WindowSession(QObject):
         if writer is not None:
             with contextlib.suppress(UserError):  # it has written nothing, and says why a second time
                 writer.close()
-        self.path = None
-        own = self._writer = self._begun()
+        shown, self.path = self.path, None
+        is_whole = shown is None or self.recording.stored is None
+        # What was only read of the file on show is not in the recording: ours begins with a copy of it.
+        copy = None if shown is None or is_whole else _copied(shown)
+        own = self._writer = self._begun() if copy is None else self._continued(copy)
         for key, value in self.facts.items():
             own.note(key, value)
-        self.failed.emit(f"{reason} This window's runs go to {own.path}, with those it shows.")
+        rest = ", with those it shows" if is_whole or copy is not None else ""
+        self.failed.emit(f"{reason} This window's runs go to {own.path}{rest}.")
         self.moved.emit()
+
+    def _continued(self, path: Path) -> SessionWriter:
+        from evprof.run.session_writer import SessionWriter
+
+        return SessionWriter(self.recording, path, waits_for_run=True, skips_existing=True)
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
@@ -244,3 +253,21 @@ class WindowSession(QObject):
 
     def _call(self, work: Callable[[], None]) -> None:
         work()
+
+
+def _copied(path: Path) -> Path | None:
+    """A copy of a session among the autosaved ones; None where it cannot be made."""
+    import sqlite3
+
+    from evprof.session.autosave import autosave_path
+    from evprof.session.checksums import DamageError
+    from evprof.session.opening import copy_session
+
+    copy = autosave_path()
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy_session(path, copy)
+    except (sqlite3.Error, OSError, DamageError):
+        copy.unlink(missing_ok=True)
+        return None
+    return copy
