@@ -152,6 +152,23 @@ def test_a_session_whose_runs_are_not_shown_is_not_called_unmeasured(window: Mai
     assert window.timeline.empty.title.text() == "Nothing has been measured yet"
 
 
+def test_the_way_back_leaves_deleted_runs_out(window: MainWindow) -> None:
+    """They left the columns empty."""
+    selection, history = window.selection, window.timeline.history
+    history.note()
+    for pair in ((1, 2), (3, 3), (None, 4)):
+        selection.set_runs(*pair)
+        history.note()
+    window.runs.remarks.delete([3])
+    _press(window, "Alt+Left")
+    assert selection.runs == (1, 2)
+    _press(window, "Alt+Right")
+    assert selection.runs == (None, 4)
+    window.runs.remarks.restore([3])
+    _press(window, "Alt+Left")
+    assert selection.runs == (3, 3)
+
+
 def test_gliding_is_one_step_of_the_history(window: MainWindow, wait_until: Wait) -> None:
     timeline, selection = window.timeline, window.selection
     timeline.history.note()
