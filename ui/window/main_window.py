@@ -36,6 +36,7 @@ from ui.state.window_session import WindowSession
 from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
+from ui.timeline.lane_turns import grabbed
 from ui.timeline.timeline_view import TimelineView
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
@@ -140,7 +141,7 @@ class MainWindow(LateParts):
             self.recent,
             self.holder,
             ground=self.body,
-            picture=lambda: self.body.grab().toImage(),
+            picture=lambda: grabbed(self.body),
         )
         self._make_menu()
 
