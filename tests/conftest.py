@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import logging
 import math
 import sys
@@ -96,7 +95,7 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     threads_before, children_before = _threads(), _children()
     yield
     if (apart := "evprof.loaders.videos.apart") in sys.modules:
-        importlib.import_module(apart).decode_here()  # a thread may just be importing it: that is waited for
+        import_module(apart).decode_here()  # a thread may just be importing it: that is waited for
     if request.node.get_closest_marker("leaves_threads") is not None:
         return
     deadline = time.monotonic() + 20.0
