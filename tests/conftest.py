@@ -94,8 +94,8 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     """Threads and child processes that a test starts end with it; those told to stop get time to do so."""
     threads_before, children_before = _threads(), _children()
     yield
-    if (apart := sys.modules.get("evprof.loaders.videos.apart")) is not None:
-        apart.decode_here()
+    if (apart := "evprof.loaders.videos.apart") in sys.modules:
+        import_module(apart).decode_here()  # a thread may just be importing it: that is waited for
     if request.node.get_closest_marker("leaves_threads") is not None:
         return
     deadline = time.monotonic() + 20.0

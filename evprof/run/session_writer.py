@@ -28,7 +28,7 @@ from evprof.session.autosave import autosave_path
 from evprof.session.opening import copy_session
 from evprof.session.presence import Hold, hold
 from evprof.session.reading import read_environment
-from evprof.session.store import LostError
+from evprof.session.store import LostError, SessionFile
 
 COMMIT_INTERVAL_S = 0.1
 """What a killed program loses at most, but for what its commit takes and what the engine's pipe holds."""
@@ -59,6 +59,7 @@ class SessionWriter(Closing):
         self._recording = recording
         # What nobody has named and nobody has made before is moved when it gets a name; everything else is copied.
         self._is_unnamed = waits_for_run and not Path(path).exists()
+        self._continues = skips_existing and (Path(path).exists() or recording.stored is not None)
         self._problem: str | None = None
         self._refusal = ""
         self._facts: dict[str, Any] = {}
@@ -237,6 +238,7 @@ class SessionWriter(Closing):
                     del target.facts[key]
 
     def _open(self) -> None:
+        self._check_there()
         if self._is_unnamed:
             self._main.path.parent.mkdir(parents=True, exist_ok=True)
         had_lock = self._lock is not None
@@ -246,6 +248,11 @@ class SessionWriter(Closing):
             if not had_lock:
                 self._let_go()
             raise
+
+    def _check_there(self) -> None:
+        """Raises LostError where what is to be continued is not there: a new file would hold a part of it."""
+        if self._continues and self._main.file is None and not self._main.path.exists():
+            raise LostError(f"{self._main.path} was moved, or deleted, since it was opened; open it where it is now.")
 
     def _hold(self) -> Hold:
         if self._lock is None:
@@ -319,6 +326,8 @@ class SessionWriter(Closing):
         lock = hold(path)
         try:
             source = self._rescue or self._main
+            if source is self._main:
+                self._check_there()
             if source.file is None and (self._recording.stored is None or not old.exists()):
                 # Nothing was written here yet, so everything the recording holds goes there.
                 environment = read_environment(old) if old.exists() else None
@@ -344,8 +353,7 @@ class SessionWriter(Closing):
             if source.file is None:
                 copy_session(source.path, part)
             else:
-                source.file.fold()
-                shutil.copyfile(source.path, part)
+                _copy_open(source.file, part)
             _remove_logs(path)
             os.replace(part, path)
             copied.open(lock)
@@ -379,6 +387,18 @@ class SessionWriter(Closing):
             # What was committed lies in its log, and is read from there.
             if self._problem is None:
                 self._tell(f"{target.path} was saved, but cannot be closed: {error}.", "Free some space on its disk.")
+
+
+def _copy_open(file: SessionFile, part: Path) -> None:
+    """A copy of a file that is being written, wherever it lies by now."""
+    try:
+        file.check_in_place()
+    except LostError:
+        part.unlink()
+        file.copy_to(part)
+    else:
+        file.fold()
+        shutil.copyfile(file.path, part)
 
 
 def _reason(path: Path, error: Exception) -> str:

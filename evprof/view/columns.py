@@ -19,6 +19,17 @@ class ShownModel(NamedTuple):
     run: RunLog
     role: str
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same model of the same run: what two runs say is long, and nobody need read it."""
+        return isinstance(other, ShownModel) and self.run is other.run and self.role == other.role
+
+    def __ne__(self, other: object) -> bool:
+        """A tuple's own would read what both runs say."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((id(self.run), self.role))
+
     @property
     def is_answer(self) -> bool:
         """Whether this model's text is the run's answer (a speculative run's draft only helps)."""

@@ -31,6 +31,10 @@ TRIED_BY = {
     "session or folder that vanishes, or is replaced by another file, while it is recorded": [
         WRITER + "::test_a_session_that_is_gone_goes_on_among_the_autosaved_with_all_that_it_held",
     ],
+    "session that vanishes while a window shows it": [
+        WRITER + "::test_a_session_that_moved_since_it_was_opened_is_not_begun_anew",
+        "tests/gui/test_defects.py::test_what_a_person_can_put_right_is_a_sentence_and_no_defect",
+    ],
     "two programs record one session": [WRITER + "::test_one_writer_at_a_time_whatever_the_clock_says"],
     "home that cannot be written": [
         "tests/cli/test_streams.py::test_a_home_that_takes_nothing",

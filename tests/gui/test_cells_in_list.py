@@ -219,7 +219,7 @@ def test_of_thousands_of_runs_only_what_is_seen_is_painted(
 ) -> None:
     """4,440 runs: two models on 555 samples in four cells. Only what is seen is painted."""
     recording = _suite(add_row, 555, 4)
-    window.session._take(None, recording)
+    window.session._take(1, None, recording)
     QApplication.processEvents()
     assert len(window.controller.runs) == 4440
     assert next(line.second for line in _lines(window.runs)) == "553 samples · 1 failed"
@@ -268,3 +268,28 @@ def test_configurations_of_a_stored_suite_are_compared_without_reading_the_rows_
     assert None not in window.selection.runs
     assert window.comparison.table.rows
     assert set(read) <= set(window.selection.runs)
+
+
+def test_a_chosen_cell_stays_chosen_when_runs_of_it_are_deleted(
+    shown: RunList, selection: Selection, controller: RunController
+) -> None:
+    undo: list[Callable[[], None]] = []
+    shown.remarks.post = lambda *told: undo.append(told[3] or (lambda: None))
+    _click(shown, 1, 60)
+    pair = selection.runs
+    other = next(
+        run_id for run_id, run in controller.runs.items() if run.info.cell == "1 frames" and run_id not in pair
+    )
+    shown.remarks.delete([other])
+    assert (selection.runs, selection.cell) == (pair, "1 frames")
+    # The typical run itself goes: another one is typical then.
+    shown.remarks.delete([run_id for run_id in pair if run_id is not None])
+    assert selection.cell == "1 frames"
+    assert selection.runs == typical_pair(controller.runs, "1 frames") != pair
+    undo[-1]()
+    assert (selection.runs, selection.cell) == (pair, "1 frames")
+    # All of it.
+    shown.remarks.delete([run_id for run_id, run in controller.runs.items() if run.info.cell == "1 frames"])
+    assert (selection.runs, selection.cell) == ((None, None), "")
+    undo[-1]()
+    assert (selection.runs, selection.cell) == (pair, "1 frames")

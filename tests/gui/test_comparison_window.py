@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -440,3 +441,18 @@ def test_another_session_in_the_window_starts_over(
 )
 def test_differences_have_a_sign(delta: float, unit: str, text: str) -> None:
     assert delta_text(delta, unit) == text
+
+
+def test_what_is_written_is_told_although_the_window_was_closed_meanwhile(
+    dialog: ComparisonDialog, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[object] = []
+    monkeypatch.setattr(sys, "excepthook", lambda *failure: failures.append(failure[1]))
+    dialog.write("json", tmp_path / "comparison.json")
+    dialog.close()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    window.session.wait()
+    QApplication.processEvents()
+    assert not failures
+    assert window.messages.shown is not None
+    assert "comparison.json" in window.messages.shown.sentence

@@ -16,6 +16,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.cli.terminal.crash import write_report
+from evprof.core.errors import UserError
 from evprof.core.files.user_folders import log_folder
 from ui.defects.crash_dialog import CrashDialog
 from ui.defects.defect_net import DefectNet
@@ -36,16 +37,22 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def window(application: QApplication, controller: RunController) -> Iterator[QWidget]:
+def window(application: QApplication) -> Iterator[QWidget]:
     made = QWidget()
-    net = DefectNet(made, write_report, LastRecords(controller))
-    net.spread()
     yield made
-    net.fold()
     for dialog in made.findChildren(CrashDialog):
         dialog.close()
     made.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture(autouse=True)
+def net(window: QWidget, controller: RunController) -> Iterator[DefectNet]:
+    """Spread over the window."""
+    made = DefectNet(window, write_report, LastRecords(controller))
+    made.spread()
+    yield made
+    made.fold()
 
 
 def _dialogs(window: QWidget) -> list[CrashDialog]:
@@ -62,6 +69,22 @@ def _hit(defect: Callable[[], None]) -> None:
         defect()
     except Exception as error:  # noqa: BLE001 - it is to be told, whatever it is
         sys.excepthook(type(error), error, error.__traceback__)
+
+
+def test_what_a_person_can_put_right_is_a_sentence_and_no_defect(
+    window: QWidget, net: DefectNet, logs: Path, application: QApplication
+) -> None:
+    told: list[str] = []
+    net.refused.connect(told.append)
+
+    def refuse() -> None:
+        raise UserError("scene.evprof cannot be read any more; put it back.")
+
+    _hit(refuse)
+    application.processEvents()
+    assert told == ["scene.evprof cannot be read any more; put it back."]
+    assert not _dialogs(window)
+    assert not [path for path in logs.rglob("*") if path.is_file()]
 
 
 def test_a_defect_in_a_slot_is_reported_and_the_window_goes_on(

@@ -23,15 +23,20 @@ def selection() -> Selection:
     return Selection()
 
 
+def answer(run_id: int) -> ShownModel:
+    """A finished run whose words are the numbers of its tokens."""
+    run = RunLog(RunInfo(run_id, run_id, 0, TARGET, TARGET, start_ns=0, status="finished"))
+    for place in range(COUNT):
+        run.absorb(TokenRecord(run_id, TARGET, place, 1, ORIGIN_TARGET, -1, place, f" {place}"))
+    return ShownModel(run, TARGET)
+
+
 @pytest.fixture
 def text(selection: Selection, themes: ThemeHolder, application: QWidget):
     view = TokenText(selection, themes)
     view.resize(420, 300)
     view.show()
-    run = RunLog(RunInfo(1, 1, 0, TARGET, TARGET, start_ns=0, status="finished"))
-    for place in range(COUNT):
-        run.absorb(TokenRecord(1, TARGET, place, 1, ORIGIN_TARGET, -1, place, f" {place}"))
-    view.show_column(ShownModel(run, TARGET))
+    view.show_column(answer(1))
     yield view
     view.close()
     view.deleteLater()
@@ -56,3 +61,16 @@ def test_a_token_far_down_is_found(text: TokenText, selection: Selection) -> Non
 def test_everything_is_selected_with_the_keys(text: TokenText) -> None:
     QTest.keyClick(text, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
     assert len(text.plain_text().split()) == COUNT
+
+
+def test_another_answer_is_shown_from_its_beginning(text: TokenText) -> None:
+    text.complete()
+    text.verticalScrollBar().setValue(text.verticalScrollBar().maximum())
+    text.show_column(answer(2))
+    assert text.verticalScrollBar().value() == 0
+
+
+def test_what_is_selected_in_an_answer_is_in_sight_when_it_comes(text: TokenText, selection: Selection) -> None:
+    selection.select(TokenRef(2, COUNT - 2))
+    text.show_column(answer(2))
+    assert text.verticalScrollBar().value() > 0

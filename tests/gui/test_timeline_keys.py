@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from evprof.session.marks import MOST_MARKS, Mark, marks_of
 from evprof.session.reading import load_session
+from ui.state.mark_book import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.timeline.navigation.mark_panel import MarkPanel
@@ -149,6 +150,23 @@ def test_a_session_whose_runs_are_not_shown_is_not_called_unmeasured(window: Mai
     assert window.timeline.empty.title.text() == "No run is shown"
     window.actions_by_name["new_session"].trigger()
     assert window.timeline.empty.title.text() == "Nothing has been measured yet"
+
+
+def test_the_way_back_leaves_deleted_runs_out(window: MainWindow) -> None:
+    """They left the columns empty."""
+    selection, history = window.selection, window.timeline.history
+    history.note()
+    for pair in ((1, 2), (3, 3), (None, 4)):
+        selection.set_runs(*pair)
+        history.note()
+    window.runs.remarks.delete([3])
+    _press(window, "Alt+Left")
+    assert selection.runs == (1, 2)
+    _press(window, "Alt+Right")
+    assert selection.runs == (None, 4)
+    window.runs.remarks.restore([3])
+    _press(window, "Alt+Left")
+    assert selection.runs == (3, 3)
 
 
 def test_gliding_is_one_step_of_the_history(window: MainWindow, wait_until: Wait) -> None:
@@ -297,6 +315,26 @@ def test_the_list_of_marks_leads_to_them_and_to_their_runs(window: MainWindow) -
     assert window.selection.time_range == (MS, 3 * MS)
     QTest.keyClick(panel.list, Qt.Key.Key_Delete)
     assert not panel.list.lines
+
+
+def test_marks_of_a_deleted_run_go_and_come_with_it(window: MainWindow) -> None:
+    """One of them led into the run on show."""
+    marks = window.controller.marks
+    marks.add(Mark(1, 2 * MS, 5 * MS))
+    marks.add(Mark(3, 2 * MS, 5 * MS))
+    window.body.toggle("marks")
+    panel = window.body.panel("marks")
+    assert isinstance(panel, MarkPanel)
+    window.runs.remarks.delete([1])
+    assert [line.key for line in panel.list.lines] == [marks.marks[1]]
+    window.selection.clear()
+    go_to(marks.marks[0], window.controller.runs, window.selection)
+    assert window.selection.chosen is None
+    window.runs.remarks.restore([1])
+    assert [line.key for line in panel.list.lines] == marks.marks
+    # The panel says so where all marks are gone.
+    window.runs.remarks.delete([1, 3])
+    assert not panel.empty.isHidden()
 
 
 def test_another_session_has_marks_of_its_own(window: MainWindow) -> None:

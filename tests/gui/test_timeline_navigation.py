@@ -15,6 +15,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, DRAFT, END, SETTLED, TARGET, KvRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import FINISHED, RunInfo
 from evprof.session.marks import Mark
+from evprof.view.alignment import BY_HAND, RunAlignment
 from ui.state.mark_book import go_to
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
@@ -193,6 +194,34 @@ def test_marks_move_with_their_run(view: TimelineView) -> None:
     view.selection.select(TimeRange(26 * MS, 27 * MS))
     view.deeds()["mark"]()
     assert view.controller.marks.marks[-1] == Mark(2, 6 * MS, 7 * MS)
+
+
+def test_a_mark_is_deleted_where_it_is_drawn(view: TimelineView) -> None:
+    """Its run may be moved on the axis, and the other run may have a mark at the same time of its own."""
+    view.selection.set_runs(1, 2)
+    view.selection.set_alignment(RunAlignment(BY_HAND, offset_ns=20 * MS))
+    of_a, of_b = Mark(1, 3 * MS, 5 * MS), Mark(2, 3 * MS, 5 * MS)
+    for mark in (of_a, of_b):
+        view.controller.marks.add(mark)
+    view.selection.select(TimeRange(3 * MS, 5 * MS))
+    view.deeds()["delete_mark"]()
+    assert view.controller.marks.marks == [of_b]
+    view.controller.marks.add(of_a)
+    view.selection.select(TimeRange(23 * MS, 25 * MS))
+    view.deeds()["delete_mark"]()
+    assert view.controller.marks.marks == [of_a]
+
+
+def test_a_mark_of_the_other_run_is_not_that_of_what_is_selected(view: TimelineView) -> None:
+    view.selection.set_runs(1, 2)
+    of_a, of_b = Mark(1, 0, 20 * MS), Mark(2, 0, 10 * MS)
+    for mark in (of_a, of_b):
+        view.controller.marks.add(mark)
+    view.selection.select(SpanRef(2, 0))
+    view.deeds()["delete_mark"]()
+    assert view.controller.marks.marks == [of_a]
+    view.deeds()["delete_mark"]()
+    assert view.controller.marks.marks == [of_a]
 
 
 def test_a_zoom_that_shows_nothing_of_another_run_is_let_go(view: TimelineView) -> None:
@@ -378,6 +407,19 @@ def test_the_menu_zooms_marks_and_copies(view: TimelineView, chosen_from: Callab
     scale = view.scene.scale
     assert 38 * MS < scale.start_ns < 40 * MS
     assert 60 * MS < scale.end_ns < 62 * MS
+
+
+def test_the_menu_marks_the_run_under_the_pointer(
+    view: TimelineView, chosen_from: Callable[[Lane, float, str], None]
+) -> None:
+    view.selection.set_runs(1, 2)
+    QApplication.processEvents()
+    for place, run_id in ((0, 1), (1, 2)):
+        chosen_from(view.stage_lane(place), 5, "Mark here")
+        assert [mark.run_id for mark in view.controller.marks.marks][-1] == run_id
+    chosen_from(view.stage_lane(0), 60, "Mark here")
+    chosen_from(view.rounds_of_a, 45, "Mark here")
+    assert [mark.run_id for mark in view.controller.marks.marks] == [1, 1, 1, 2]
 
 
 def test_the_menu_of_a_name_is_about_the_lane(view: TimelineView) -> None:

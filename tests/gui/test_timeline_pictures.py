@@ -16,6 +16,8 @@ from ui.bench.crowd import crowded_recording
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, _line, dark
+from ui.timeline.lane_turns import grabbed
+from ui.timeline.navigation.copying import picture_of, svg_of
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -138,3 +140,13 @@ def test_a_text_is_as_wide_as_its_letters_whatever_its_figures(
     metrics = QFontMetricsF(dark().font(size_px, weight))
     for text in (f"Target  {value:.2f} MiB", f"decode  {value:.1f} s · {value:.3g} tok/s", f"x{value:.0f}"):
         assert dark().text_width(text, size_px, weight) == metrics.horizontalAdvance(text)
+
+
+def test_lanes_whose_turn_is_yet_to_come_are_in_a_copied_picture(view: TimelineView) -> None:
+    """They were blank in it."""
+    pictures: tuple[Callable[[TimelineView], object], ...] = (picture_of, svg_of, grabbed)
+    for picture in pictures:
+        whole = picture(view)
+        view.turns.paint_anew(view.stack.in_sight())
+        assert picture(view) == whole
+        view.turns.end()

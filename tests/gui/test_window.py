@@ -20,6 +20,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
 from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING, RunInfo
+from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.processes.engine_host import EngineHost
@@ -33,6 +34,7 @@ from ui.style.screen_fit import fit_to_screen
 from ui.style.theme import ThemeHolder
 from ui.window.app import picture_of, save_screenshot, settle
 from ui.window.main_window import MainWindow
+from ui.window.panels import PANELS
 
 Wait = Callable[..., None]
 
@@ -602,3 +604,50 @@ def test_a_run_is_shown_although_every_look_finds_something_new(
     assert window.pair.right.column is not None
     # In a picture before that: one of both would hold the window up.
     assert had_room == [True]
+
+
+def test_columns_chosen_while_others_are_being_shown_come_after_them(
+    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
+) -> None:
+    pieces = window.pair.columns_in_pieces
+
+    def disturbed(a: ShownModel | None, b: ShownModel | None) -> Pieces[None]:
+        shown = pieces(a, b)
+        next(shown)
+        yield
+        window.selection.set_runs(4, 5)
+        yield from shown
+
+    window.session.read(session_file)
+    window.controller.attach_host(_Busy())
+    window.session.recording.post(RunStarted(5, RunInfo(5, 5, 0, TARGET, TARGET, start_ns=0)))
+    window.controller.pull()
+    wait_until(lambda: not window.views.is_busy)
+    with monkeypatch.context() as patched:
+        patched.setattr(window.pair, "columns_in_pieces", disturbed)
+        window.selection.set_runs(1, 5)
+        wait_until(lambda: window.selection.runs == (4, 5))
+    wait_until(lambda: not window.views.is_busy)
+    shown = window.pair.left.column, window.pair.right.column
+    assert [column.run.run_id if column else None for column in shown] == [4, 5]
+
+
+def test_nobody_reads_what_two_runs_say_to_tell_them_apart(
+    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
+) -> None:
+    """It made objects of all rows of both, each time another run was chosen."""
+    compared: list[tuple[int, object]] = []
+
+    def noted(self: RunLog, other: object) -> bool:
+        if self is not other:
+            compared.append((self.run_id, other))
+        return self is other
+
+    window.session.read(session_file)
+    for name in (entry.name for entry in PANELS):
+        window.body.toggle(name)
+    monkeypatch.setattr(RunLog, "__eq__", noted)
+    for pair in ((1, 2), (3, 3), (None, 4), (1, 3), (4, 4)):
+        window.selection.set_runs(*pair)
+        wait_until(lambda: window.is_at_rest)
+    assert not compared

@@ -24,6 +24,7 @@ from evprof.run.processes.engine_host import EngineHost
 from evprof.run.session_writer import COMMIT_INTERVAL_S, SessionWriter
 from evprof.session.autosave import autosave_folder
 from evprof.session.reading import load_session, read_session
+from evprof.session.summaries.opened import open_session
 
 
 def begin(recording: RecordLog, run_id: int = 1) -> None:
@@ -478,3 +479,44 @@ def test_facts_alone_make_a_file(tmp_path):
     with SessionWriter(RecordLog(), path, waits_for_run=True) as writer:
         writer.note("suite", {"name": "stages"})
     assert load_session(path).facts == {"suite": {"name": "stages"}}
+
+
+def stored_session(path: Path) -> RecordLog:
+    """A session of one run that was opened as the window opens it: its rows are read when somebody asks."""
+    recording = RecordLog()
+    with SessionWriter(recording, path):
+        begin(recording)
+        add(recording, 0, 5)
+        recording.post(RunEnded(1, "finished"))
+    return open_session(path).recording
+
+
+def test_a_session_that_moved_since_it_was_opened_is_not_begun_anew(tmp_path):
+    opened, moved = tmp_path / "s.evprof", tmp_path / "moved.evprof"
+    recording = stored_session(opened)
+    opened.rename(moved)
+    writer = SessionWriter(recording, opened, waits_for_run=True, skips_existing=True)
+    with pytest.raises(UserError, match=r"s\.evprof was moved, or deleted"):
+        writer.save_as(tmp_path / "copy.evprof").result(10)
+    begin(recording, 2)
+    add(recording, 5, 5, 2)
+    writer.flush()
+    rescued = writer.rescue_path
+    with pytest.raises(UserError, match=re.escape(str(rescued))):
+        writer.close()
+    assert lengths(rescued) == list(range(5, 10))
+    assert [entry.name for entry in tmp_path.iterdir() if entry.suffix == ".evprof"] == ["moved.evprof"]
+
+
+def test_a_session_that_moved_while_it_is_written_can_be_saved(tmp_path):
+    opened, moved, copy = (tmp_path / f"{name}.evprof" for name in ("s", "moved", "copy"))
+    recording = stored_session(opened)
+    with SessionWriter(recording, opened, waits_for_run=True, skips_existing=True) as writer:
+        begin(recording, 2)
+        add(recording, 5, 5, 2)
+        writer.flush()
+        opened.rename(moved)
+        writer.save_as(copy).result(10)
+        begin(recording, 3)
+        add(recording, 10, 5, 3)
+    assert lengths(copy) == list(range(15))

@@ -82,6 +82,10 @@ class TokenText(PaintedText):
             self._take_in(self._flow)
         self._has_caret = self._flow is not None and not self._flow.run.info.is_over
         self._show_all()
+        if not self._has_caret:
+            # From its beginning, wherever the text before was scrolled to, or where something of it is selected.
+            self.verticalScrollBar().setValue(0)
+            self._show_chosen(self._selection.chosen)
 
     def _show_all(self) -> None:
         """Lays out everything, as the look has it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -42,7 +42,7 @@ from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.message_bar import MessageBar
+from ui.widgets.message_bar import FAILURE, INFO, MessageBar
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
@@ -74,6 +74,10 @@ class ComparisonDialog(QDialog):
         self.errand = NewestErrand("evprof-comparison-sheet", self)
         self._key: object = None
         self._view: dict[str, object] | None = None
+        self.post_late: Callable[[str, str], object] = lambda *_: None
+        """Tells what is known only after this window was closed."""
+
+        self._is_over = False
         self._later = Pace(INTERVAL_MS, self._follow, self)
         self.setWindowTitle("Compare")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -317,7 +321,10 @@ class ComparisonDialog(QDialog):
                 document = compare_document(listed, base, basis, differences_only=only, processes=processes)
             return write_comparison_as(key, path, listed, document)
 
-        self._session.in_background(work, lambda told: self.messages.post(told, "info"), self.messages.post)
+        def tell(kind: str, told: str) -> None:
+            (self.post_late if self._is_over else self.messages.post)(told, kind)
+
+        self._session.in_background(work, partial(tell, INFO), partial(tell, FAILURE))
 
     # Qt's own.
 
@@ -343,6 +350,7 @@ class ComparisonDialog(QDialog):
     def done(self, result: int) -> None:
         """Threads end before what they answer to goes away; both Esc and the window's button come by here."""
         self.settle()
+        self._is_over = True
         super().done(result)
 
     def settle(self) -> None:

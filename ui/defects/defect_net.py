@@ -14,6 +14,7 @@ from types import TracebackType
 from PySide6.QtCore import QObject, Qt, Signal, qVersion
 from PySide6.QtWidgets import QWidget
 
+from evprof.core.errors import UserError
 from ui.defects.crash_dialog import CrashDialog
 from ui.defects.last_records import LastRecords
 
@@ -26,10 +27,14 @@ Report = Callable[[BaseException, str, Sequence[str]], Path | None]
 class DefectNet(QObject):
     """Tells every defect once: one that comes with every drawing must fill neither the disk nor the screen.
 
+    What a person can put right, such as a session that was moved while it is on show, is no defect.
+
     Signals:
+        refused(str): what that is, in a sentence; emitted from any thread.
         caught(str, object): a sentence about a defect, and the report (None: there is none); emitted from any thread.
     """
 
+    refused = Signal(str)
     caught = Signal(str, object)
 
     def __init__(self, window: QWidget, report: Report | None, records: LastRecords) -> None:
@@ -54,6 +59,9 @@ class DefectNet(QObject):
     def _catch(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, KeyboardInterrupt):
             self._hooks[0](kind, error, trace)
+            return
+        if isinstance(error, UserError):
+            self.refused.emit(error.sentence)
             return
         where = "".join(traceback.format_tb(trace))
         self._seen[where] += 1

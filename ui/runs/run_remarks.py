@@ -8,11 +8,17 @@ from functools import partial
 from PySide6.QtWidgets import QInputDialog, QWidget
 
 from evprof.core.run_log import RunLog
+from evprof.view.columns import RunPair
+from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
+from ui.widgets.message_bar import UNDO
 
 Post = Callable[[str, str, str, Callable[[], None] | None], None]
 """Tells a sentence of a kind, with the word of what can be done about it and that (see `MessageBar.post`)."""
+
+Shown = tuple[RunPair, str]
+"""The runs in the columns, and the cell that they stand for, if they do."""
 
 
 class RunRemarks:
@@ -67,12 +73,23 @@ class RunRemarks:
         over = [run_id for run_id in run_ids if (run := self._controller.run(run_id)) and run.info.is_over]
         if not self._has_any(over):
             return
-        shown = self._selection.runs
+        shown = self._selection.runs, self._selection.cell
         self._say(over, is_deleted=True)
-        a, b = (None if run_id in over else run_id for run_id in shown)
-        self._selection.set_runs(a, b)
+        left = self._left(over, *shown)
+        self._selection.set_runs(*left[0], cell=left[1])
         what = runs_text(over)
-        self.post(f"{what[0].upper()}{what[1:]} deleted.", "info", "Undo", partial(self._undo, over, shown, (a, b)))
+        self.post(f"{what[0].upper()}{what[1:]} deleted.", "info", UNDO, partial(self._undo, over, shown, left))
+
+    def _left(self, deleted: Sequence[int], pair: RunPair, cell: str) -> Shown:
+        """What the columns show without some runs: of a cell another typical one, as long as it has any."""
+        a, b = (None if run_id in deleted else run_id for run_id in pair)
+        if (a, b) == pair:
+            return pair, cell
+        runs = self._controller.runs
+        rest = [run for run_id in (a, b) if (run := self._controller.run(run_id)) is not None]
+        is_of_one = cell and all(run.info.cell == cell for run in rest)
+        other = typical_pair(runs, cell) if is_of_one else (None, None)
+        return (other, cell) if other != (None, None) else ((a, b), "")
 
     def restore(self, run_ids: Sequence[int]) -> None:
         """Brings deleted runs back."""
@@ -80,10 +97,10 @@ class RunRemarks:
             self.post("No run of this session is deleted.", "info", "", None)
         self._say(run_ids, is_deleted=False)
 
-    def _undo(self, run_ids: Sequence[int], shown: tuple[int | None, int | None], left: tuple[object, object]) -> None:
+    def _undo(self, run_ids: Sequence[int], shown: Shown, left: Shown) -> None:
         self.restore(run_ids)
-        if self._selection.runs == left:
-            self._selection.set_runs(*shown)
+        if (self._selection.runs, self._selection.cell) == left:
+            self._selection.set_runs(*shown[0], cell=shown[1])
 
     def _has_any(self, run_ids: Sequence[int]) -> bool:
         """Whether there is anything to say something of; it is told where there is not."""

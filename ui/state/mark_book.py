@@ -74,8 +74,10 @@ def _place(mark: Mark) -> tuple[int, int, int]:
 
 
 def go_to(mark: Mark, runs: Mapping[int, RunLog], selection: Selection) -> None:
-    """Shows a mark, and its run if need be; a stretch is selected."""
-    if mark.run_id in runs and mark.run_id not in selection.runs:
+    """Shows a mark, and its run if need be; a stretch is selected. None of a run that was deleted."""
+    if mark.run_id not in runs:
+        return
+    if mark.run_id not in selection.runs:
         selection.set_runs(*pair_for(runs, mark.run_id))
     a, b = selection.runs
     shift = selection.offset_ns if mark.run_id == b != a else 0

@@ -28,14 +28,17 @@ class WindowSession(QObject):
     """One recording at a time and the writer that keeps it on disk.
 
     `refusal` says in a sentence why the recording may not be changed now, such as a run that goes on; "" if it may.
+    `refusal_to_leave` says why no other session may take its place, such as runs that wait for this one.
 
     Signals:
+        leaving(): another session is about to take this one's place.
         opened(object): a session was read; its Recording.
         saved(str): the session lives at that path now.
         failed(str): a sentence about what could not be read or written.
         moved(): the session is kept in another file than before; its title says so.
     """
 
+    leaving = Signal()
     opened = Signal(object)
     saved = Signal(str)
     failed = Signal(str)
@@ -48,9 +51,13 @@ class WindowSession(QObject):
         self.path: Path | None = None
         self.facts: dict[str, Any] = {}
         self.refusal: Callable[[], str] = lambda: ""
+        self.refusal_to_leave: Callable[[], str] = lambda: ""
         self._writer: SessionWriter | None = None
         self._readers: list[threading.Thread] = []
         self._is_over = False
+        self._asked = self._taken = 0
+        """How many sessions were asked for, and which of them is shown."""
+
         self._called.connect(self._call, Qt.ConnectionType.QueuedConnection)
 
     @property
@@ -95,25 +102,37 @@ class WindowSession(QObject):
         if writer is not None:
             with contextlib.suppress(UserError):  # it has written nothing, and says why a second time
                 writer.close()
-        self.path = None
-        own = self._writer = self._begun()
+        shown, self.path = self.path, None
+        is_whole = shown is None or self.recording.stored is None
+        # What was only read of the file on show is not in the recording: ours begins with a copy of it.
+        copy = None if shown is None or is_whole else _copied(shown)
+        own = self._writer = self._begun() if copy is None else self._continued(copy)
         for key, value in self.facts.items():
             own.note(key, value)
-        self.failed.emit(f"{reason} This window's runs go to {own.path}, with those it shows.")
+        rest = ", with those it shows" if is_whole or copy is not None else ""
+        self.failed.emit(f"{reason} This window's runs go to {own.path}{rest}.")
         self.moved.emit()
+
+    def _continued(self, path: Path) -> SessionWriter:
+        from evprof.run.session_writer import SessionWriter
+
+        return SessionWriter(self.recording, path, waits_for_run=True, skips_existing=True)
 
     def read(self, path: Path) -> None:
         """Opens a session and waits for it. Raises UserError; the present session stays then."""
         from evprof.session.summaries.opened import open_session
 
-        if refusal := self.refusal():
+        if refusal := self.refusal_to_leave():
             raise UserError(refusal)
         session = open_session(path)
-        self._take(path, session.recording, session.facts)
+        self._take(self._ask(), path, session.recording, session.facts)
 
     def open(self, path: Path) -> None:
-        """Opens a session in the background; `opened` or `failed` tells."""
+        """Opens a session in the background; `opened` or `failed` tells, unless one that was asked for later is there
+        before."""
         from evprof.session.summaries.opened import open_session
+
+        asked = self._ask()
 
         def work() -> None:
             try:
@@ -122,13 +141,13 @@ class WindowSession(QObject):
                 sentence = error.sentence
                 self._called.emit(lambda: self.failed.emit(sentence))
                 return
-            self._called.emit(lambda: self._take(path, session.recording, session.facts))
+            self._called.emit(lambda: self._take(asked, path, session.recording, session.facts))
 
         self._start(work, "evprof-session-reader")
 
     def start_new(self) -> None:
         """An empty session; the one before stays where it was saved."""
-        self._take(None, RecordLog())
+        self._take(self._ask(), None, RecordLog())
 
     def on_disk(self) -> Path:
         """Where the session lies, with everything recorded so far. Waits; raises UserError when it lies nowhere."""
@@ -149,11 +168,19 @@ class WindowSession(QObject):
         if self._writer is not None:
             self._writer.note(key, value)
 
-    def _take(self, path: Path | None, recording: RecordLog, facts: dict[str, Any] | None = None) -> None:
+    def _ask(self) -> int:
+        self._asked += 1
+        return self._asked
+
+    def _take(self, asked: int, path: Path | None, recording: RecordLog, facts: dict[str, Any] | None = None) -> None:
+        if asked < self._taken:
+            return
         # Asked again here: a run may have begun while the file was read.
-        if refusal := self.refusal():
+        if refusal := self.refusal_to_leave():
             self.failed.emit(refusal)
             return
+        self._taken = asked
+        self.leaving.emit()
         self.close()
         self.recording, self.path, self.facts = recording, path, dict(facts or {})
         self.opened.emit(recording)
@@ -161,16 +188,17 @@ class WindowSession(QObject):
     def save_as(self, path: Path) -> None:
         """Gives the session a place and goes on recording there; `saved` or `failed` tells."""
         self.begin()
-        if self._writer is None:
+        if (writer := self._writer) is None:
             return
-        future = self._writer.save_as(path, overwrites=True)
-        future.add_done_callback(lambda done: self._called.emit(lambda: self._answer(done)))
+        future = writer.save_as(path, overwrites=True)
+        future.add_done_callback(lambda done: self._called.emit(lambda: self._answer(writer, done)))
 
-    def _answer(self, done: Future[Path]) -> None:
+    def _answer(self, writer: SessionWriter, done: Future[Path]) -> None:
         error = done.exception()
         if error is None:
-            self.path = done.result()
-            self.saved.emit(str(self.path))
+            if writer is self._writer:  # else another session has taken its place meanwhile
+                self.path = done.result()
+            self.saved.emit(str(done.result()))
         elif isinstance(error, UserError):
             self.failed.emit(error.sentence)
         else:
@@ -225,3 +253,21 @@ class WindowSession(QObject):
 
     def _call(self, work: Callable[[], None]) -> None:
         work()
+
+
+def _copied(path: Path) -> Path | None:
+    """A copy of a session among the autosaved ones; None where it cannot be made."""
+    import sqlite3
+
+    from evprof.session.autosave import autosave_path
+    from evprof.session.checksums import DamageError
+    from evprof.session.opening import copy_session
+
+    copy = autosave_path()
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy_session(path, copy)
+    except (sqlite3.Error, OSError, DamageError):
+        copy.unlink(missing_ok=True)
+        return None
+    return copy

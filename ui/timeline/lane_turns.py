@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QObject
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QWidget
 
 from ui.timeline.lane import Lane
 from ui.widgets.pace import Pace
@@ -92,3 +94,16 @@ class LaneTurns(QObject):
                 lane.setUpdatesEnabled(True)  # which has all of it painted
         if self._due:
             self._pace.note()
+
+
+def end_turns(widget: QWidget) -> None:
+    """Has no lane in `widget` wait for its turn: a picture of it would have none of those that do."""
+    for lane in widget.findChildren(Lane):
+        if not lane.updatesEnabled():
+            lane.setUpdatesEnabled(True)
+
+
+def grabbed(widget: QWidget) -> QImage:
+    """A picture of a widget with everything in it."""
+    end_turns(widget)
+    return widget.grab().toImage()

@@ -79,7 +79,7 @@ class TimelineView(QWidget):
         self._connect_widgets()
         self.speaking = Speaking(self, self.lanes)
         selection.chosen_changed.connect(self.speaking.tell)
-        self.history = ViewHistory(selection, self)
+        self.history = ViewHistory(selection, lambda run_id: run_id in controller.runs, self)
         self._held = HeldKeys(self.zooming.zoom_middle, self.zooming.pan, self)
         self._changed: set[int] = set()
         self.turns = LaneTurns(self)

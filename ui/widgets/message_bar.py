@@ -22,6 +22,9 @@ READING_MS = 8000
 FAILURE, WARNING, INFO, KEPT = "bad", "warn", "info", "kept"
 """Kinds of notices. KEPT is information that somebody may still need in an hour, such as an address."""
 
+UNDO = "Undo"
+"""What notices offer that are about the session on show."""
+
 _ICONS = {FAILURE: "warning", WARNING: "warning", INFO: "info", KEPT: "info"}
 
 
@@ -129,14 +132,21 @@ class MessageBar(QFrame):
 
     def retract(self, sentence: str) -> None:
         """Takes a sentence back that is no longer true, such as that something is going on."""
-        self._waiting = deque(notice for notice in self._waiting if notice.sentence != sentence)
-        if self._shown is not None and self._shown.sentence == sentence:
+        self._drop(lambda notice: notice.sentence == sentence)
+
+    def withdraw(self, action: str) -> None:
+        """Takes back what offers something that can no longer be done."""
+        self._drop(lambda notice: notice.action == action)
+
+    def _drop(self, is_meant: Callable[[Notice], bool]) -> None:
+        self._waiting = deque(notice for notice in self._waiting if not is_meant(notice))
+        if self._shown is not None and is_meant(self._shown):
             self.dismiss()
         else:
             self._count()
 
     def clear(self) -> None:
-        """Drops all messages, such as when another session is opened."""
+        """Drops all messages."""
         self._waiting.clear()
         self.dismiss()
 

@@ -116,6 +116,7 @@ def _new_window(
 def _watched(window: MainWindow, report: Report | None) -> Iterator[None]:
     """What nobody expected is caught and told; what breaks Python off is written down."""
     net = DefectNet(window, report, LastRecords(window.controller))
+    net.refused.connect(window.messages.post)
     net.spread()
     fault_file = FaultFile()
     fault_file.open()

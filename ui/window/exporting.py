@@ -13,6 +13,7 @@ from evprof.core.run_log import RunLog
 from ui.settings.tool_buttons import EXPORTS
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
+from ui.timeline.lane_turns import grabbed
 from ui.window.picture_file import save_picture
 
 Post = Callable[..., None]
@@ -71,7 +72,7 @@ class Exporting(QObject):
 
     def _picture(self, path: Path) -> None:
         try:
-            is_saved = save_picture(self._window.grab().toImage(), path)
+            is_saved = save_picture(grabbed(self._window), path)
         except UserError as error:
             self._post(error.sentence)
             return

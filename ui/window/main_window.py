@@ -36,13 +36,14 @@ from ui.state.window_session import WindowSession
 from ui.status.status_bar import OBSERVER, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
+from ui.timeline.lane_turns import grabbed
 from ui.timeline.timeline_view import TimelineView
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.column_drop import ColumnDrop
 from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.layout import rule, side_panel
-from ui.widgets.message_bar import MessageBar
+from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
 from ui.window.body import Body
 from ui.window.clips import TAKE, Clips
@@ -83,6 +84,7 @@ class MainWindow(LateParts):
         self.controller.keeping = self.session.begin
         self.controller.facts = lambda: self.session.facts
         self.session.refusal = self._refusal_to_change
+        self.session.refusal_to_leave = self._refusal_to_leave
         self.following = RunFollowing(self.controller, self.selection)
         self.housekeeping = Housekeeping(self.controller)
         self.actions_by_name = WindowActions(self)
@@ -139,7 +141,7 @@ class MainWindow(LateParts):
             self.recent,
             self.holder,
             ground=self.body,
-            picture=lambda: self.body.grab().toImage(),
+            picture=lambda: grabbed(self.body),
         )
         self._make_menu()
 
@@ -169,6 +171,7 @@ class MainWindow(LateParts):
         self.controller.marks.edited.connect(partial(self.session.note, MARKS))
         self.controller.marks.deleted.connect(self._offer_mark)
         self.controller.marks.refused.connect(self.messages.post)
+        self.session.leaving.connect(self.timeline.marking.finish_note)
         self.session.opened.connect(self._show_recording)
         self.session.opened.connect(self.later("dialogs.offer_training"))
         self.session.saved.connect(self._note_saved)
@@ -210,6 +213,7 @@ class MainWindow(LateParts):
             self.toolbar.take_clip(listed)
 
     def _forget(self) -> None:
+        self.messages.withdraw(UNDO)
         self.runs.refresh()
         self.toolbar.set_has_trace(False)
         self.views.show()
@@ -254,6 +258,10 @@ class MainWindow(LateParts):
     def _refusal_to_change(self) -> str:
         return "A run is going on; stop it first, or wait until it has ended." if self.controller.is_busy else ""
 
+    def _refusal_to_leave(self) -> str:
+        waits = "Runs wait in the queue for this session; take them out first (Ctrl+J), or wait until they have ended."
+        return self._refusal_to_change() or (waits if self.controller.waiting else "")
+
     def _show_recording(self, recording: RecordLog) -> None:
         try:
             self.controller.replace_recording(recording)
@@ -273,7 +281,7 @@ class MainWindow(LateParts):
     def _offer_mark(self, mark: Mark) -> None:
         what = f"The mark at {time_text(mark.start_ns)}{f': {mark.note}' if mark.note else ''}"
         undo = partial(self.controller.marks.add, mark)
-        self.messages.post(f"{what} was deleted.", "info", "Undo", undo)
+        self.messages.post(f"{what} was deleted.", "info", UNDO, undo)
 
     def _show_title(self) -> None:
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")

@@ -45,7 +45,7 @@ class PairViews(QObject):
         self._soon = Pace(SOON_MS, self._begin, self, answers=True)
         self._figures_soon = Pace(SOON_MS, self.show_figures, self, answers=True)
         self._pieces = Piecework(self)
-        self._pieces.done.connect(self._show_rest)
+        self._pieces.done.connect(self._end_pieces)
         selection.runs_changed.connect(self.show_soon)
 
     @property
@@ -103,7 +103,13 @@ class PairViews(QObject):
             yield
         yield from self._pair.columns_in_pieces(*self._columns())
 
-    def _show_rest(self, *_: object) -> None:
+    def _end_pieces(self, *_: object) -> None:
+        if self._shown() == self._columns():
+            self._show_rest()
+        else:  # others were chosen meanwhile
+            self.show_soon()
+
+    def _show_rest(self) -> None:
         a, b = self._columns()
         if (shown := b or a) is not None:
             self._follow(shown.run.info.sample)
@@ -116,9 +122,12 @@ class PairViews(QObject):
     def _columns(self) -> tuple[ShownModel | None, ShownModel | None]:
         return columns_of(self._controller.runs, self._selection.runs)
 
+    def _shown(self) -> tuple[ShownModel | None, ShownModel | None]:
+        return self._pair.left.column, self._pair.right.column
+
     def _has_missing_column(self) -> bool:
-        shown = (self._pair.left.column, self._pair.right.column)
-        return any(found is None and column is not None for found, column in zip(shown, self._columns(), strict=True))
+        both = zip(self._shown(), self._columns(), strict=True)
+        return any(found is None and column is not None for found, column in both)
 
     def _show_speculation(self) -> None:
         run = speculative_run([self._controller.run(run_id) for run_id in self._selection.runs])

@@ -54,7 +54,7 @@ class Results(QObject):
                 _imported(paths, session)
                 self._session.read(session)
             return
-        if refusal := self._session.refusal():
+        if refusal := self._session.refusal_to_leave():
             self._post(refusal, "warn")
             return
         self._begin(f"Importing {_names(paths)} …", lambda: _imported(paths, _place(paths)), self._opened)

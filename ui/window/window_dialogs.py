@@ -108,10 +108,12 @@ class WindowDialogs:
         """Configurations of any number of sessions."""
         from ui.comparison.window import ComparisonDialog
 
-        self._show(
-            ComparisonDialog,
-            lambda: ComparisonDialog(self._session, self._controller, self._selection, self._holder, self._window),
-        )
+        def make() -> ComparisonDialog:
+            made = ComparisonDialog(self._session, self._controller, self._selection, self._holder, self._window)
+            made.post_late = self._messages.post
+            return made
+
+        self._show(ComparisonDialog, make)
 
     @property
     def is_comparing(self) -> bool:

@@ -11,6 +11,7 @@ from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtWidgets import QWidget
 
 from evprof.core.safe_text import one_line
+from ui.timeline.lane_turns import end_turns
 
 Line = Sequence[str]
 """The cells of a line; the first line of a table names its columns."""
@@ -66,6 +67,7 @@ def copy_picture(widget: QWidget, form: str) -> None:
 
 def picture_of(widget: QWidget) -> QImage:
     """As it looks now, twice as fine as on a plain screen: such pictures end up on paper."""
+    end_turns(widget)
     image = QImage(widget.size() * 2, QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(2.0)
     image.fill(widget.palette().window().color())
@@ -80,6 +82,7 @@ def svg_of(widget: QWidget) -> QByteArray:
     from PySide6.QtCore import QBuffer, QIODevice
     from PySide6.QtSvg import QSvgGenerator
 
+    end_turns(widget)
     drawn = QByteArray()
     buffer = QBuffer(drawn)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)

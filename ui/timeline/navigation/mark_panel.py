@@ -20,7 +20,7 @@ from ui.widgets.panel_parts import section_head
 
 
 class MarkPanel(QWidget):
-    """Marks in order of run and time."""
+    """Marks in order of run and time; those of deleted runs come back with them."""
 
     def __init__(self, controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
         super().__init__()
@@ -46,11 +46,16 @@ class MarkPanel(QWidget):
         self.list.menu_asked.connect(self._offer)
         delete = QShortcut(QKeySequence(Qt.Key.Key_Delete), self.list, self.delete_current)
         delete.setContext(Qt.ShortcutContext.WidgetShortcut)
+        self._shown: list[Mark] | None = None
         controller.marks.changed.connect(self._fill)
+        controller.runs_changed.connect(self._fill)
         self._fill()
 
-    def _fill(self) -> None:
-        marks = self._controller.marks.marks
+    def _fill(self, *_: object) -> None:
+        marks = [mark for mark in self._controller.marks.marks if mark.run_id in self._controller.runs]
+        if marks == self._shown:
+            return
+        self._shown = marks
         self.list.show_lines([_line(mark) for mark in marks], self.list.current_key)
         self.list.setVisible(bool(marks))
         self.empty.setVisible(not marks)

@@ -113,11 +113,11 @@ class Marking(QObject):
         elif place is not None:
             self.book.add(place)
 
-    def mark_at(self, t_ns: int) -> None:
-        """Marks a moment of the run whose answer is shown."""
+    def mark_at(self, t_ns: int, run_id: int | None = None) -> None:
+        """Marks a moment of a run; None: of the one whose answer is shown."""
         shown = [track.run.run_id for _, track in self._scene.shown]
         if shown:
-            self.book.add(self._mark_of(shown[-1], TimeRange(t_ns, t_ns)))
+            self.book.add(self._mark_of(shown[-1] if run_id is None else run_id, TimeRange(t_ns, t_ns)))
 
     def write(self) -> None:
         """Writes a note on what is selected or pointed at or in the middle, which is marked first, if need be."""
@@ -159,14 +159,20 @@ class Marking(QObject):
             self.go_to(ahead[0 if by > 0 else -1])
 
     def delete(self) -> None:
-        """Deletes the mark of what is selected, or the one nearest to the pointer within a few px."""
-        place = self._place()
+        """Deletes the mark of what is selected, or the one nearest to the range or the pointer within a few px,
+        whichever run it belongs to."""
+        place, chosen = self._place(), self._selection.chosen
         if place is None:
             return
-        reach = 8 * self._scene.scale.ns_per_px
-        near = [(abs(mark.start_ns - place.start_ns), mark) for mark in self._scene.marks]
-        distance, found = min(near, key=lambda entry: entry[0], default=(0, None))
-        if found is not None and distance <= reach:
+        at_ns = place.start_ns + self._scene.shift_of(place.run_id)
+        is_of_run = chosen is not None and not isinstance(chosen, TimeRange)
+        near = [
+            (abs(when.start_ns - at_ns), mark.run_id != place.run_id, mark)
+            for mark, when in self._scene.placed_marks()
+            if mark.run_id == place.run_id or not is_of_run
+        ]
+        distance, _, found = min(near, key=lambda entry: entry[:2], default=(0, False, None))
+        if found is not None and distance <= 8 * self._scene.scale.ns_per_px:
             self.book.delete(found)
 
 

@@ -17,6 +17,7 @@ from ui.timeline.lane_stack import LaneStack
 from ui.timeline.navigation.copying import FORMATS, Line, copy_picture, copy_table
 from ui.timeline.navigation.marking import Marking
 from ui.timeline.scene import Hit, TimelineScene
+from ui.timeline.stage_lane import StageLane
 from ui.widgets.elided import literal
 
 
@@ -53,7 +54,7 @@ class Offers(QObject):
         menu = self._begin()
         if self._scene.pointer_px is not None:
             self._offer_hit(menu, hit)
-            self._offer_moment(menu, self._scene.scale.t(self._scene.pointer_px))
+            self._offer_moment(menu, self._scene.scale.t(self._scene.pointer_px), _run_of(lane, hit))
             self._offer_copies(menu, hit)
             menu.addSeparator()
         if lane is not None:
@@ -101,11 +102,11 @@ class Offers(QObject):
             self._selection.select(hit.chosen)
         self.clinic_asked.emit()
 
-    def _offer_moment(self, menu: QMenu, t_ns: int) -> None:
+    def _offer_moment(self, menu: QMenu, t_ns: int, run_id: int | None) -> None:
         self._add(menu, "Measure from here", partial(self.measure_asked.emit, t_ns))
         if self._scene.ruler is not None:
             self._add(menu, "Take the ruler away", partial(self.measure_asked.emit, None))
-        self._add(menu, "Mark here", partial(self._marking.mark_at, t_ns))
+        self._add(menu, "Mark here", partial(self._marking.mark_at, t_ns, run_id))
         menu.addSeparator()
 
     def _offer_copies(self, menu: QMenu, hit: Hit | None) -> None:
@@ -149,3 +150,11 @@ class Offers(QObject):
             after = shown[place + 2] if place + 2 < len(shown) else None
             self._add(menu, "Move it down", partial(stack.move_lane, lane, after))
         self._add(menu, "All lanes as at first", stack.reset_lanes)
+
+
+def _run_of(lane: Lane | None, hit: Hit | None) -> int | None:
+    """Whose moment the pointer is at, where what lies under it is of one run."""
+    if hit is not None and hit.chosen is not None and not isinstance(hit.chosen, TimeRange):
+        return hit.chosen.run_id
+    track = lane.track if isinstance(lane, StageLane) else None
+    return None if track is None else track.run.run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from PySide6.QtCore import QObject, QTimer
@@ -27,9 +28,13 @@ class _Stand(NamedTuple):
 class ViewHistory(QObject):
     """Notes where the selection stands once it rests."""
 
-    def __init__(self, selection: Selection, parent: QObject | None = None) -> None:
+    def __init__(
+        self, selection: Selection, has_run: Callable[[int], bool] = lambda _: True, parent: QObject | None = None
+    ) -> None:
+        """`has_run` tells whether a run is there: what was seen of one that is deleted is passed over."""
         super().__init__(parent)
         self._selection = selection
+        self._has_run = has_run
         self._stands: list[_Stand] = [self._now()]
         self._place = 0
         self._rest = QTimer(self)
@@ -71,6 +76,8 @@ class ViewHistory(QObject):
     def _go(self, by: int) -> None:
         self.note()
         place = self._place + by
+        while 0 <= place < len(self._stands) and not self._is_there(self._stands[place]):
+            place += by
         if not 0 <= place < len(self._stands):
             return
         self._place = place
@@ -81,6 +88,9 @@ class ViewHistory(QObject):
         # Choosing may move the view: the view that was kept is the one to see.
         self._selection.set_view_range(stand.view)
         self._rest.stop()
+
+    def _is_there(self, stand: _Stand) -> bool:
+        return stand.runs == NOTHING or any(run_id is not None and self._has_run(run_id) for run_id in stand.runs)
 
     def forget(self) -> None:
         """Another session: there is no way back into the one before."""

@@ -44,7 +44,9 @@ class LineList(QListView):
         self._most_lines = most_lines
         self._is_setting = False
         self._themes = themes
-        self._pressed: QPoint | None = None
+        self._pressed: tuple[QPoint, object] | None = None
+        """Where the button went down, and on which line: others may come under the hand before it is let go."""
+
         self.mime_of: Callable[[object], QMimeData | None] | None = None
         self._lines = LineModel(self)
         self.setModel(self._lines)
@@ -69,7 +71,10 @@ class LineList(QListView):
         return None if line is None else line.key
 
     def show_lines(self, lines: Sequence[ListLine], current: object = None) -> None:
-        """Shows lines and marks the one whose key is `current`, without reporting it."""
+        """Shows lines and marks the one whose key is `current`, without reporting it. What is in sight stays there
+        when lines come or go, unless another line is marked."""
+        is_other = current is not None and current != self.current_key
+        first = self._first_in_sight()
         self._is_setting = True
         try:
             is_paged = isinstance(lines, PagedLines)
@@ -88,6 +93,23 @@ class LineList(QListView):
         if self._most_lines is not None:
             wanted = sum(line.height for line in lines)
             self.setFixedHeight(min(wanted, LINE * self._most_lines))
+        if not is_other:
+            self._keep_in_sight(*first)
+
+    def _first_in_sight(self) -> tuple[object, int]:
+        """The key of the uppermost line of a list that was scrolled, and where it begins; None at the top."""
+        if not self.verticalScrollBar().value():
+            return None, 0
+        index = self.indexAt(QPoint(self.viewport().width() // 2, 0))
+        line: ListLine | None = index.data(Qt.ItemDataRole.UserRole)
+        return (None if line is None else line.key), self.visualRect(index).top()
+
+    def _keep_in_sight(self, key: object, top_px: int) -> None:
+        bar, row = self.verticalScrollBar(), self._lines.row_of(key)
+        if key is None:
+            bar.setValue(0)
+        elif row is not None:
+            bar.setValue(bar.value() + self.visualRect(self._lines.index(row)).top() - top_px)
 
     def _tell(self, index: QModelIndex, _before: QModelIndex | None = None) -> None:
         if not self._is_setting and index.isValid():
@@ -110,7 +132,7 @@ class LineList(QListView):
             self.fold_asked.emit(line.key, line.fold == "closed")
             return
         if self.mime_of is not None and line is not None and event.button() == Qt.MouseButton.LeftButton:
-            self._pressed = point
+            self._pressed = point, line.key
             self.setFocus(Qt.FocusReason.MouseFocusReason)
             return
         super().mousePressEvent(event)
@@ -124,10 +146,11 @@ class LineList(QListView):
         if self._pressed is None:
             super().mouseMoveEvent(event)
             return
-        way = (event.position().toPoint() - self._pressed).manhattanLength()
-        if way >= QApplication.startDragDistance():
-            line, self._pressed = self._line_at(self._pressed), None
-            data = self.mime_of(line.key) if line is not None and self.mime_of is not None else None
+        point, key = self._pressed
+        if (event.position().toPoint() - point).manhattanLength() >= QApplication.startDragDistance():
+            self._pressed = None
+            is_there = self._lines.row_of(key) is not None
+            data = self.mime_of(key) if is_there and self.mime_of is not None else None
             if data is not None:
                 drag = QDrag(self)
                 drag.setMimeData(data)
@@ -137,9 +160,11 @@ class LineList(QListView):
         if self._pressed is None:
             super().mouseReleaseEvent(event)
             return
-        index, self._pressed = self.indexAt(self._pressed), None
-        if index != self.indexAt(event.position().toPoint()):
+        (point, key), self._pressed = self._pressed, None
+        way = (event.position().toPoint() - point).manhattanLength()
+        if way >= QApplication.startDragDistance() or (row := self._lines.row_of(key)) is None:
             return
+        index = self._lines.index(row)
         if index == self.currentIndex():
             self._tell(index)  # shown beside another one by now, perhaps
         self.setCurrentIndex(index)

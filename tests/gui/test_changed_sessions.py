@@ -1,0 +1,161 @@
+"""Another session comes: what was asked of the one before does not reach it, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from evprof.core.errors import UserError
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.run.session_writer import SessionWriter
+from evprof.session.marks import Mark
+from evprof.session.reading import load_session, read_session
+from evprof.session.summaries import opened
+from evprof.session.summaries.opened import open_session
+from ui.style.theme import ThemeHolder
+from ui.timeline.navigation.marking import NoteEditor
+from ui.window.main_window import MainWindow
+
+Wait = Callable[..., None]
+
+
+class _Resting:
+    """An engine with nothing to do."""
+
+    is_busy = False
+
+    def submit(self, request: RunRequest) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def attach(self, recording: RecordLog) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def window(themes: ThemeHolder, application: QApplication) -> Iterator[MainWindow]:
+    """An empty window without an engine."""
+    made = MainWindow(themes)
+    made.resize(1280, 720)
+    made.show()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def other_file(session_file: Path, tmp_path: Path) -> Path:
+    """A second session."""
+    return Path(shutil.copy(session_file, tmp_path / "other.evprof"))
+
+
+def test_a_session_that_was_saved_late_does_not_name_the_next_one(
+    window: MainWindow, session_file: Path, other_file: Path, tmp_path: Path, wait_until: Wait
+) -> None:
+    window.session.read(session_file)
+    kept = tmp_path / "kept.evprof"
+    window.session.save_as(kept)
+    window.session.read(other_file)
+    wait_until(lambda: window.messages.shown is not None)
+    assert kept.exists()
+    assert window.session.path == other_file
+    assert window.windowTitle().startswith("other.evprof")
+
+
+def test_of_sessions_that_are_being_read_the_last_one_asked_for_is_shown(
+    window: MainWindow, session_file: Path, other_file: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, is_read = opened.open_session, threading.Event()
+
+    def slowly(path: Path) -> Any:
+        if path == session_file:
+            assert is_read.wait(20)
+        return read(path)
+
+    monkeypatch.setattr(opened, "open_session", slowly)
+    window.session.open(session_file)
+    window.session.open(other_file)
+    wait_until(lambda: window.session.path == other_file)
+    is_read.set()
+    window.session.wait()
+    wait_until(lambda: window.session.is_idle)
+    QApplication.processEvents()
+    assert window.session.path == other_file
+
+
+def test_a_note_that_is_being_written_is_kept_when_another_session_comes(
+    window: MainWindow, session_file: Path, other_file: Path, wait_until: Wait
+) -> None:
+    window.session.read(session_file)
+    window.controller.marks.add(Mark(4, 1_000_000, 1_000_000))
+    window.timeline.marking.note(window.controller.marks.marks[0])
+    QTest.keyClicks(window.findChild(NoteEditor), "slow here")
+    window.session.read(other_file)
+    assert [mark["note"] for mark in load_session(session_file).facts["marks"]] == ["slow here"]
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert not window.findChildren(NoteEditor)
+
+
+def test_what_was_deleted_is_not_brought_back_in_another_session(
+    window: MainWindow, session_file: Path, other_file: Path
+) -> None:
+    window.session.read(session_file)
+    mark = Mark(4, 1_000_000, 1_000_000)
+    window.controller.marks.add(mark)
+    window.controller.marks.delete(mark)
+    window.runs.remarks.delete([4])
+    window.session.read(other_file)
+    for _ in range(3):
+        window.messages.act()
+    assert window.controller.marks.marks == []
+    assert window.messages.shown is None
+
+
+def test_runs_that_wait_are_not_lost_to_another_session(window: MainWindow, session_file: Path) -> None:
+    """Long work goes on; what waits for it was asked of the session on show."""
+    window.controller.attach_host(_Resting())
+    window.controller.hold(True)
+    window.toolbar.run()
+    assert len(window.controller.waiting) == 1
+    with pytest.raises(UserError, match="wait in the queue"):
+        window.session.read(session_file)
+    window.session.start_new()
+    assert len(window.controller.waiting) == 1
+    assert window.messages.shown is not None
+    assert "wait in the queue" in window.messages.shown.sentence
+    window.controller.remove_waiting(window.controller.waiting[0])
+    window.session.read(session_file)
+    assert 4 in window.controller.runs
+
+
+def test_a_session_that_another_window_records_is_kept_whole_beside_it(
+    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    window.controller.attach_host(_Resting())
+    with SessionWriter(read_session(session_file), session_file, skips_existing=True):
+        window.session.open(session_file)
+        window.session.wait()
+        QApplication.processEvents()
+        window.toolbar.run()  # claims the file, and cannot
+        own = window.session.file
+        assert own is not None
+        assert own != session_file
+        assert window.messages.shown is not None
+        assert "with those it shows" in window.messages.shown.sentence
+        window.session.note("marks", [])
+        window.session.on_disk()
+    kept = open_session(own)
+    assert set(kept.runs) == {1, 2, 3, 4}
+    assert kept.runs[4].tokens == window.controller.runs[4].tokens
