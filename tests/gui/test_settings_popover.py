@@ -21,6 +21,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
+from evprof.loaders.adapters import bundled_adapters
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoint_folder import family_named
@@ -607,6 +608,20 @@ def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplica
             assert widest <= row.field.width() - 8 - 20, row.control.key
         else:
             assert row.field.fontMetrics().horizontalAdvance(row.field.text()) <= row.field.width() - 18
+    popover.hide()
+
+
+def test_fields_below_one_another_have_the_same_edges(toolbar: Toolbar, application: QApplication) -> None:
+    popover = toolbar.settings_popover
+    for info in bundled_adapters():
+        popover.take_adapter(str(info.folder))
+    popover.open_below(toolbar.settings)
+    application.processEvents()
+    columns: dict[int, set[tuple[int, int]]] = {}
+    for row in popover.rows.values():
+        columns.setdefault(row.x(), set()).add((row.field.x(), row.field.width()))
+    assert len(columns) == 4
+    assert all(len(edges) == 1 for edges in columns.values()), columns
     popover.hide()
 
 
