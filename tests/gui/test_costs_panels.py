@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import combinations
+from typing import Any, ClassVar
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -259,6 +261,34 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     assert selection.span is not None
     assert controller.runs[2].spans[selection.span.span_id].name == "prefill"
     controller.close()
+
+
+class _WatchedPainter(QPainter):
+    """Keeps where texts are written."""
+
+    texts: ClassVar[list[tuple[str, QRectF]]] = []
+
+    def drawText(self, *given: Any) -> Any:
+        """As Qt's."""
+        if len(given) == 3:
+            room, flags, text = given
+            self.texts.append((text, QRectF(self.boundingRect(room, flags.value, text))))
+        return super().drawText(*given)
+
+
+def test_texts_below_the_bars_keep_apart(
+    make_panel: MakePanel, controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = make_panel(VisualPanel, controller)
+    selection.set_runs(1, 2)
+    panel.bars.resize(420, 260)
+    monkeypatch.setattr("ui.costs.frame_bars.QPainter", _WatchedPainter)
+    _WatchedPainter.texts = []
+    panel.bars.grab()
+    texts = _WatchedPainter.texts
+    assert {"0", "tokens", "frame", "shared"} <= {text for text, _ in texts}
+    for (one, room), (other, beside) in combinations(texts, 2):
+        assert not room.adjusted(-3, 0, 3, 0).intersects(beside), (one, other)
 
 
 def test_a_second_of_input_is_drawn_over_what_happened_in_it(
