@@ -22,6 +22,7 @@ from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.ground.flows import flow_of
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.navigation.copying import svg_of, table_text
+from ui.timeline.navigation.marking import NoteEditor
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -231,6 +232,20 @@ def test_no_number_of_the_axis_is_half_covered(view: TimelineView, monkeypatch: 
     view.selection.select(TimeRange(19 * MS, 23 * MS))
     view.head.grab()
     assert written == [number for number in numbers if number != "20"]
+    view.selection.select(TimeRange(90 * MS, 92 * MS))
+    view.marking.write()
+    (editor,) = view.findChildren(NoteEditor)
+    written.clear()
+    view.head.grab()
+    covered = editor.x() - GUTTER_PX, editor.x() + editor.width() - GUTTER_PX
+    hidden = [n for n in numbers[1:] if covered[0] - 20 < view.scene.scale.x(int(n) * MS) < covered[1]]
+    assert hidden
+    assert written == [number for number in numbers if number not in hidden]
+    QTest.keyClicks(editor, "a note that is as long as some of the numbers")
+    editor.finish()
+    written.clear()
+    view.head.grab()
+    assert 0 < len(numbers) - len(written) <= len(hidden), "the flag's words are nothing to write over"
 
 
 def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: TimelineView) -> None:
@@ -291,6 +306,17 @@ def test_the_arrows_of_the_round_under_the_pointer_are_drawn(view: TimelineView)
     before = view.stack.grab().toImage()
     view.scene.hovered_round = RoundRef(1, 2)
     assert view.stack.grab().toImage() != before
+
+
+def test_arrows_break_around_the_texts_of_lanes(view: TimelineView) -> None:
+    before = view.stack.grab().toImage()
+    lane = view.stage_lane(1)
+    label = max(lane.texts, key=lambda room: room.width()).translated(GUTTER_PX, lane.y()).toRect()
+    assert label.left() < _x(view, 28) < label.right(), "the first round's arrow goes through it"
+    view.scene.hovered_round = RoundRef(1, 0)
+    after = view.stack.grab().toImage()
+    assert after != before
+    assert after.copy(label) == before.copy(label)
 
 
 def _keys(view: TimelineView) -> list[str]:

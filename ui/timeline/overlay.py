@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF, QRegion
 from PySide6.QtWidgets import QWidget
 
 from evprof.view.timescale import time_text
@@ -121,7 +121,7 @@ class Overlay(QWidget):
     # Flows.
 
     def _paint_flow(self, painter: QPainter) -> None:
-        """Arrows between the steps of the selected round, or of the one under the pointer."""
+        """Arrows between the steps of the selected round, or of the one under the pointer; they break around texts."""
         tracks = [track for _, track in self.scene.shown]
         chosen = round_of(tracks, self.scene.selection.chosen) or self.scene.hovered_round
         steps = [] if chosen is None else flow_of(self.scene.shown, chosen)
@@ -133,10 +133,20 @@ class Overlay(QWidget):
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.setPen(QPen(theme.text, 1.2))
                 painter.drawRoundedRect(room.adjusted(-0.5, -0.5, 0.5, 0.5), 2, 2)
+        painter.save()
+        painter.setClipRegion(self._beside_texts(painter.clipRegion()))
         for (before, left), (after, right) in pairwise(placed):
             if before.column is not None or after.column is not None:
                 self._paint_arrow(painter, left, right)
+        painter.restore()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+    def _beside_texts(self, region: QRegion) -> QRegion:
+        """What of a region (canvas coordinates) holds no text of a lane."""
+        for lane in self._lanes:
+            for room in lane.texts if lane.isVisible() else ():
+                region = region.subtracted(QRegion(room.translated(0, lane.y()).toAlignedRect()))
+        return region
 
     def _room_of(self, step: FlowStep) -> QRectF | None:
         """Where a step is drawn, in canvas coordinates."""
