@@ -12,12 +12,12 @@ from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QPushButton, QSpinBox
 from evprof.core.vocabulary.setting import Setting
 from ui.settings.controls import highest, lowest, number_of, value_shown
 from ui.settings.drafter_choice import choice_words
-from ui.style.theme import GRID, ThemeHolder
+from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import in_role
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.label import Label
 
-NAME_PX, FIELD_PX, FIELD_HEIGHT = 14 * GRID, 14 * GRID, 28
+NAME_PX, FIELD_PX = 14 * GRID, 14 * GRID
 _WIDE_PX = FIELD_PX + 5 * GRID
 """Of a field whose words are long."""
 
@@ -53,7 +53,7 @@ class SettingMark(QWidget):
             self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(12, FIELD_HEIGHT)
+        return QSize(12, BUTTON_PX)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         if self._state == PLAIN:
@@ -96,7 +96,7 @@ class SettingRow(QWidget):
         self.mark = SettingMark(themes)
         self.name = in_role(Label(control.name), "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
-        self.field.setFixedHeight(FIELD_HEIGHT)
+        self.field.setFixedHeight(BUTTON_PX)
         self.field.setAccessibleName(control.name)
         self.field.setAccessibleDescription(control.sentence)
         self.name.setBuddy(self.field)
