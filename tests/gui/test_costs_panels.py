@@ -276,19 +276,24 @@ class _WatchedPainter(QPainter):
         return super().drawText(*given)
 
 
+def _texts_of(widget: QWidget, painter: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a picture says; no text of it may touch another."""
+    monkeypatch.setattr(painter, _WatchedPainter)
+    _WatchedPainter.texts = []
+    widget.grab()
+    for (one, room), (other, beside) in combinations(_WatchedPainter.texts, 2):
+        assert not room.adjusted(-3, 0, 3, 0).intersects(beside), (one, other)
+    return [text for text, _ in _WatchedPainter.texts]
+
+
 def test_texts_below_the_bars_keep_apart(
     make_panel: MakePanel, controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel = make_panel(VisualPanel, controller)
     selection.set_runs(1, 2)
     panel.bars.resize(420, 260)
-    monkeypatch.setattr("ui.costs.frame_bars.QPainter", _WatchedPainter)
-    _WatchedPainter.texts = []
-    panel.bars.grab()
-    texts = _WatchedPainter.texts
-    assert {"0", "tokens", "frame", "shared"} <= {text for text, _ in texts}
-    for (one, room), (other, beside) in combinations(texts, 2):
-        assert not room.adjusted(-3, 0, 3, 0).intersects(beside), (one, other)
+    texts = _texts_of(panel.bars, "ui.costs.frame_bars.QPainter", monkeypatch)
+    assert {"0", "tokens", "frame", "shared"} <= set(texts)
 
 
 def test_a_second_of_input_is_drawn_over_what_happened_in_it(
@@ -368,7 +373,7 @@ def test_shares_of_the_roof_stand_where_ceilings_are_known(make_panel: MakePanel
 
 
 def test_sweeps_appear_with_their_slopes(
-    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
+    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = RecordLog()
     run_id = 0
@@ -388,6 +393,8 @@ def test_sweeps_appear_with_their_slopes(
     part = next(part for part in view.chart.places() if part.stage == "prefill" and part.point.place == 8)
     click(view.chart, part.box.center().toPoint())
     assert selection.runs == (None, 7)
+    texts = _texts_of(view.chart, "ui.costs.ribbon_chart.QPainter", monkeypatch)
+    assert {"0", "frames", "runs"} <= set(texts)
     controller.close()
 
 
