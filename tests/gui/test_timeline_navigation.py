@@ -308,7 +308,7 @@ def test_the_arrows_of_the_round_under_the_pointer_are_drawn(view: TimelineView)
     assert view.stack.grab().toImage() != before
 
 
-def test_arrows_break_around_the_texts_of_lanes(view: TimelineView) -> None:
+def test_arrows_and_marks_break_around_the_texts_of_lanes(view: TimelineView) -> None:
     before = view.stack.grab().toImage()
     lane = view.stage_lane(1)
     label = max(lane.texts, key=lambda room: room.width()).translated(GUTTER_PX, lane.y()).toRect()
@@ -317,6 +317,11 @@ def test_arrows_break_around_the_texts_of_lanes(view: TimelineView) -> None:
     after = view.stack.grab().toImage()
     assert after != before
     assert after.copy(label) == before.copy(label)
+    view.scene.hovered_round = None
+    view.marking.mark_at(round(view.scene.scale.t(label.center().x() - GUTTER_PX)))
+    marked = view.stack.grab().toImage()
+    assert marked != before
+    assert marked.copy(label) == before.copy(label)
 
 
 def _keys(view: TimelineView) -> list[str]:

@@ -23,7 +23,7 @@ from ui.timeline.lane import Lane, blended
 from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM = 12.0, 7.0
-_NAME_PX, _APART_PX, _BESIDE_PX = 14.0, 2.0, 6.0
+_NAME_PX, _APART_PX, _BESIDE_PX = 13.0, 2.0, 6.0
 _KEY_PX = 6.0
 """From the left of a name's room, where its line's colour stands, to its text."""
 
@@ -182,7 +182,7 @@ class LevelLane(Lane):
         right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
         left = max(6.0, right - width)
         y = self._y(level, top)
-        beside = y - 16 if y > 15 else y + 3
+        beside = y - _NAME_PX - _APART_PX if y > 15 else y + 3
         room = QRectF(left, 2.0 if self.has_name_row else beside, width, _NAME_PX)
         room = self._apart(room, taken)
         taken.append(room)

@@ -94,13 +94,15 @@ class Overlay(QWidget):
 
     def _paint_marks(self, painter: QPainter) -> None:
         theme = self.scene.theme
-        for _, when in self.scene.placed_marks():
-            x0, x1 = (self.scene.scale.x(t_ns) for t_ns in when)
-            if x1 > x0:
-                painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.warn, 0.06))
-            painter.setPen(QPen(theme.alpha(theme.warn, 0.8), 1, Qt.PenStyle.DashLine))
-            for x in {round(x0), round(x1)}:
-                painter.drawLine(QPointF(x + 0.5, 0), QPointF(x + 0.5, self.height()))
+        ends = [(self.scene.scale.x(start), self.scene.scale.x(end)) for _, (start, end) in self.scene.placed_marks()]
+        for x0, x1 in ends:
+            painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.warn, 0.06))
+        painter.save()
+        painter.setClipRegion(self._beside_texts(painter.clipRegion()))
+        painter.setPen(QPen(theme.alpha(theme.warn, 0.8), 1, Qt.PenStyle.DashLine))
+        for x in {round(x) for pair in ends for x in pair}:
+            painter.drawLine(QPointF(x + 0.5, 0), QPointF(x + 0.5, self.height()))
+        painter.restore()
 
     def _paint_levels(self, painter: QPainter) -> None:
         """A dot on each line of levels where what is selected ends: what it left behind."""
