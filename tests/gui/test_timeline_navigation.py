@@ -248,6 +248,27 @@ def test_no_number_of_the_axis_is_half_covered(view: TimelineView, monkeypatch: 
     assert 0 < len(numbers) - len(written) <= len(hidden), "the flag's words are nothing to write over"
 
 
+def test_no_text_of_the_axis_lies_behind_the_chip(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write = Theme.write
+    monkeypatch.setattr(Theme, "write", lambda *given: (written.append(given[3]), write(*given)))
+    view.zoom_to(TimeRange(0, 100 * MS))
+    chip = view.head.chip
+    assert chip.isVisible()
+    middle = chip.geometry().center().x() - GUTTER_PX
+    view.selection.set_view_range(TimeRange(0, round(100 * MS * view.scene.scale.width_px / middle)))
+    assert chip.x() < _x(view, 100) < chip.geometry().right()
+    view.head.grab()
+    assert "80" in written
+    assert "100" not in written
+    painted = []
+    draw = view.head._paint_tag
+    monkeypatch.setattr(view.head, "_paint_tag", lambda *given: (painted.append(given[1]), draw(*given)))
+    view.selection.select(TimeRange(100 * MS, 100 * MS))
+    view.head.grab()
+    assert painted[0].right() + GUTTER_PX < chip.x()
+
+
 def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: TimelineView) -> None:
     view.selection.select(SpanRef(1, 20))
     assert view.arrow.isHidden()

@@ -103,7 +103,7 @@ class AxisHead(QWidget):
         painter.drawLines([QLineF(x, high - 7, x, high - 1) for x, _ in ticks])
         for x, text in ticks:
             room = QRectF(x + 2, 0, round(theme.text_width(text, SMALL_PX)) + 4, high)
-            if room.right() > self.width() - GUTTER_PX or any(map(room.intersects, taken)):
+            if room.right() > self._end_px or any(map(room.intersects, taken)):
                 continue
             theme.write(painter, QRectF(x + 4, 0, 90, high - 3), text, SMALL_PX)
 
@@ -132,7 +132,12 @@ class AxisHead(QWidget):
         """A text with its room, which begins there or lies around there, as far as that is in sight."""
         width = self.scene.theme.text_width(text, SMALL_PX, 600) + 12
         left = middle_px - width / 2 if left_px is None else left_px
-        return QRectF(min(max(left, 4.0), self.width() - GUTTER_PX - width - 4), 5, width, 18), text
+        return QRectF(min(max(left, 4.0), self._end_px - width - 4), 5, width, 18), text
+
+    @property
+    def _end_px(self) -> float:
+        """Where the room for texts ends."""
+        return (self.chip.x() if self.chip.isVisible() else self.width()) - GUTTER_PX
 
     def _flags_and_notes(self) -> list[tuple[QRectF, str]]:
         """A flag's room for each mark, with the beginning of its note as far as the next flag leaves room."""
