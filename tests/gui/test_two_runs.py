@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
@@ -92,20 +93,22 @@ def test_what_lies_over_lanes_breaks_around_their_texts(view: TimelineView, appl
     )
 
 
-def test_the_mean_of_each_answer_stands_amid_its_own_line(view: TimelineView, application: QApplication) -> None:
+def test_the_mean_of_each_answer_stands_on_its_own_line(view: TimelineView, application: QApplication) -> None:
     view.selection.set_runs(PLAIN, SPECULATIVE)
     application.processEvents()
     lane = next(lane for lane in view.lanes if isinstance(lane, LatencyLane))
     picture = lane.grab().toImage()
-    a, b = lane.texts
-    assert a.bottom() <= b.top()
-    for room in (a, b):
-        # A dot, two between: the line is the only thing drawn right of a text before the first token.
-        beside = range(GUTTER_PX + round(room.right()) + 2, GUTTER_PX + round(room.right()) + 12)
-        rows = {y for y in range(lane.height()) if len({picture.pixel(x, y) for x in beside}) > 1}
-        assert [y for y in rows if room.top() < y < room.bottom()], rows
-        left = range(GUTTER_PX + 1, GUTTER_PX + round(room.left()))
-        assert all(len({picture.pixel(x, y) for x in left}) == 1 for y in rows), "no line crosses the text"
+    rooms = list(lane.texts)
+    assert rooms[0].bottom() <= rooms[1].top()
+    # A line of dots is the only thing that changes so often right of the texts, before the first token.
+    beside = range(GUTTER_PX + round(max(room.right() for room in rooms)) + 2, GUTTER_PX + lane.width() // 4)
+    colors = [[picture.pixel(x, y) for x in beside] for y in range(lane.height())]
+    changes = [sum(one != other for one, other in pairwise(row)) for row in colors]
+    rows = [y for y, count in enumerate(changes) if count > len(beside) / 4]
+    assert len(rows) == 2, changes
+    for room, own, other in zip(rooms, rows, reversed(rows), strict=True):
+        assert room.bottom() - 1 <= own <= room.bottom() + 2
+        assert abs(room.center().y() - own) < abs(room.center().y() - other)
 
 
 def test_each_line_of_the_cache_has_a_colour_of_its_own(view: TimelineView, application: QApplication) -> None:

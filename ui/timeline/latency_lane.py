@@ -157,11 +157,15 @@ class LatencyLane(Lane):
         mean = track.mean_latency_ms() or 0.0
         y = round(bottom - min(mean / ceiling, 1.0) * (bottom - top)) + 0.5
         text = f"{self.scene.title(column)} · mean {ms_text(mean)}"
-        # Amid its own line and not above it, where another column's may be as near; and apart from that one's text.
-        middle = min(max(y, top + 1), bottom - 2)
-        room = QRectF(8, middle - _NAME_PX / 2, round(theme.text_width(text, 10.5)) + 8, _NAME_PX)
-        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine))
+        # Underlined by its own line, which is as near as the band above lets it: another column's may be near, too.
+        room = QRectF(8, max(y - _NAME_PX - 1, top - _GAP + 1), round(theme.text_width(text, 10.5)) + 8, _NAME_PX)
+        pen = QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine)
+        painter.setPen(pen)
         painter.drawLine(QPointF(room.right(), y), QPointF(self.canvas_width, y))
+        if room.bottom() < y:
+            pen.setStyle(Qt.PenStyle.SolidLine)
+            painter.setPen(pen)
+            painter.drawLine(QPointF(room.left() + 4, y), QPointF(room.right() - 4, y))
         painter.fillRect(room, theme.alpha(theme.panel, 0.8))
         self.texts.append(room)
         painter.setPen(theme.text_dim)
