@@ -67,6 +67,9 @@ class LevelLane(Lane):
     has_name_row = False
     """Whether names stand above all lines, in the room down to `top_px`, and not beside the lines' ends."""
 
+    has_gaps = False
+    """Whether each dash stands in a gap of its own, for it may lie on another line."""
+
     def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(scene, parent)
         self._highest: deque[tuple[Floats, float]] = deque(maxlen=8)
@@ -163,8 +166,8 @@ class LevelLane(Lane):
         end = max(min(scale.x(one.end_ns), 2 * scale.width_px), float(x[-1]))
         x, y = thinned(np.append(x, end), floor - np.append(levels, levels[-1]) * per_level)
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        # Each dash stands in a gap of its own, so that it is told from a line that runs beneath it.
-        for color, around in ((self.scene.theme.panel, _AROUND_PX), (one.color, 0.0)):
+        gap = [(self.scene.theme.panel, _AROUND_PX)] if self.has_gaps else []
+        for color, around in (*gap, (one.color, 0.0)):
             width = _LINE_PX + 2 * around
             pen = QPen(color, width, Qt.PenStyle.CustomDashLine, Qt.PenCapStyle.FlatCap)
             pen.setDashPattern([(_DASH_PX + 2 * around) / width, (_DASH_GAP_PX - 2 * around) / width])
@@ -257,6 +260,7 @@ class LevelLane(Lane):
 class KvLane(LevelLane):
     """Logical bytes of each model's KV cache, both on one scale."""
 
+    has_gaps = True
     lack = "how the KV cache grew"
     hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
 
