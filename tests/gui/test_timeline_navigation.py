@@ -329,7 +329,7 @@ def test_the_arrows_of_the_round_under_the_pointer_are_drawn(view: TimelineView)
     assert view.stack.grab().toImage() != before
 
 
-def test_arrows_and_marks_break_around_the_texts_of_lanes(view: TimelineView) -> None:
+def test_arrows_marks_and_a_moment_break_around_the_texts_of_lanes(view: TimelineView) -> None:
     before = view.stack.grab().toImage()
     lane = view.stage_lane(1)
     label = max(lane.texts, key=lambda room: room.width()).translated(GUTTER_PX, lane.y()).toRect()
@@ -339,10 +339,12 @@ def test_arrows_and_marks_break_around_the_texts_of_lanes(view: TimelineView) ->
     assert after != before
     assert after.copy(label) == before.copy(label)
     view.scene.hovered_round = None
-    view.marking.mark_at(round(view.scene.scale.t(label.center().x() - GUTTER_PX)))
-    marked = view.stack.grab().toImage()
-    assert marked != before
-    assert marked.copy(label) == before.copy(label)
+    moment = round(view.scene.scale.t(label.center().x() - GUTTER_PX))
+    for draws in (view.marking.mark_at, lambda t_ns: view.selection.select(TimeRange(t_ns, t_ns))):
+        draws(moment)
+        marked = view.stack.grab().toImage()
+        assert marked != before
+        assert marked.copy(label) == before.copy(label)
 
 
 def _keys(view: TimelineView) -> list[str]:

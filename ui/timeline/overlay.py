@@ -63,16 +63,20 @@ class Overlay(QWidget):
         self._strip = self.scene.marked_range
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The range's ground and edges, marks, flows, ruler and the pointer's line."""
+        """The range's ground and edges, marks, flows, ruler and the pointer's line; what stays breaks around texts."""
         painter = QPainter(self)
         theme = self.scene.theme
         if self.drop_y is not None:
             painter.fillRect(QRectF(0, self.drop_y - 1, self.width(), 2), theme.accent)
         painter.setClipRect(QRectF(event.rect()).intersected(QRectF(GUTTER_PX, 0, self.width(), self.height())))
         painter.translate(GUTTER_PX, 0)
+        self._paint_grounds(painter)
+        painter.save()
+        painter.setClipRegion(self._beside_texts(painter.clipRegion()))
         self._paint_range(painter)
         self._paint_marks(painter)
         self._paint_flow(painter)
+        painter.restore()
         self._paint_levels(painter)
         if self.scene.pointer_px is not None:
             painter.fillRect(QRectF(int(self.scene.pointer_px), 0, 1, self.height()), theme.alpha(theme.text_dim, 0.55))
@@ -83,26 +87,23 @@ class Overlay(QWidget):
         self._paint_ruler(painter)
         painter.end()
 
+    def _paint_grounds(self, painter: QPainter) -> None:
+        """Of the range and of marks that take time."""
+        theme, x = self.scene.theme, self.scene.scale.x
+        chosen = [] if self.scene.marked_range is None else [(self.scene.marked_range, theme.alpha(theme.accent, 0.13))]
+        marked = [(when, theme.alpha(theme.warn, 0.06)) for _, when in self.scene.placed_marks()]
+        for (start, end), color in (*chosen, *marked):
+            painter.fillRect(QRectF(x(start), 0, x(end) - x(start), self.height()), color)
+
     def _paint_range(self, painter: QPainter) -> None:
-        chosen, theme = self.scene.marked_range, self.scene.theme
-        if chosen is None:
-            return
-        x0, x1 = (self.scene.scale.x(t_ns) for t_ns in chosen)
-        painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.accent, 0.13))
-        for x in (x0, x1):
-            painter.fillRect(QRectF(round(x), 0, 1, self.height()), theme.accent)
+        for t_ns in self.scene.marked_range or ():
+            painter.fillRect(QRectF(round(self.scene.scale.x(t_ns)), 0, 1, self.height()), self.scene.theme.accent)
 
     def _paint_marks(self, painter: QPainter) -> None:
         theme = self.scene.theme
-        ends = [(self.scene.scale.x(start), self.scene.scale.x(end)) for _, (start, end) in self.scene.placed_marks()]
-        for x0, x1 in ends:
-            painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.warn, 0.06))
-        painter.save()
-        painter.setClipRegion(self._beside_texts(painter.clipRegion()))
         painter.setPen(QPen(theme.alpha(theme.warn, 0.8), 1, Qt.PenStyle.DashLine))
-        for x in {round(x) for pair in ends for x in pair}:
+        for x in {round(self.scene.scale.x(t_ns)) for _, when in self.scene.placed_marks() for t_ns in when}:
             painter.drawLine(QPointF(x + 0.5, 0), QPointF(x + 0.5, self.height()))
-        painter.restore()
 
     def _paint_levels(self, painter: QPainter) -> None:
         """A dot on each line of levels where what is selected ends: what it left behind."""
@@ -123,7 +124,7 @@ class Overlay(QWidget):
     # Flows.
 
     def _paint_flow(self, painter: QPainter) -> None:
-        """Arrows between the steps of the selected round, or of the one under the pointer; they break around texts."""
+        """Arrows between the steps of the selected round, or of the one under the pointer."""
         tracks = [track for _, track in self.scene.shown]
         chosen = round_of(tracks, self.scene.selection.chosen) or self.scene.hovered_round
         steps = [] if chosen is None else flow_of(self.scene.shown, chosen)
@@ -135,19 +136,19 @@ class Overlay(QWidget):
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.setPen(QPen(theme.text, 1.2))
                 painter.drawRoundedRect(room.adjusted(-0.5, -0.5, 0.5, 0.5), 2, 2)
-        painter.save()
-        painter.setClipRegion(self._beside_texts(painter.clipRegion()))
         for (before, left), (after, right) in pairwise(placed):
             if before.column is not None or after.column is not None:
                 self._paint_arrow(painter, left, right)
-        painter.restore()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     def _beside_texts(self, region: QRegion) -> QRegion:
         """What of a region (canvas coordinates) holds no text of a lane."""
+        around = region.boundingRect()
         for lane in self._lanes:
             for room in lane.texts if lane.isVisible() else ():
-                region = region.subtracted(QRegion(room.translated(0, lane.y()).toAlignedRect()))
+                held = room.translated(0, lane.y()).toAlignedRect()
+                if held.intersects(around):
+                    region = region.subtracted(QRegion(held))
         return region
 
     def _room_of(self, step: FlowStep) -> QRectF | None:
