@@ -31,7 +31,7 @@ from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
 from ui.settings.settings_popover import SettingsPopover
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
-from ui.style.theme import ThemeHolder
+from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.choice_box import ChoiceBox
 
 TIP = Qt.ItemDataRole.ToolTipRole
@@ -601,7 +601,7 @@ def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplica
     assert popover.width() <= 1280 - 100
     assert popover.height() <= 720 - 100
     for row in popover.rows.values():
-        assert row.name.width() >= row.name.sizeHint().width(), row.control.key
+        assert row.name.width() >= row.name.sizeHint().width() + GRID, row.control.key
         assert row.field.geometry().right() < row.width()
         if isinstance(row.field, ChoiceBox):
             widest = max(row.field.fontMetrics().horizontalAdvance(word) for _, word in row.control.choices)

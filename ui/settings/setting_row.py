@@ -114,7 +114,7 @@ class SettingRow(QWidget):
         row.addWidget(self.name, 0, 1)
         row.addWidget(self.field, 0, 2)
         row.setColumnStretch(1, 1)
-        row.setColumnMinimumWidth(1, NAME_PX)
+        row.setColumnMinimumWidth(1, max(NAME_PX, self.name.sizeHint().width() + GRID))
 
     def show_value(self, value: Any) -> None:
         """Makes the field show a value."""

@@ -15,7 +15,7 @@ from ui.widgets.label import Label
 
 NAME_PX = 18 * GRID
 _LIST_PX = 7 * GRID
-_TOP_PX, _FLAG_TOP_PX = 6, 1
+_TOP_PX, _FLAG_TOP_PX = 6, 0
 """Above a name, so that it is level with the first line of its field, or with its box."""
 
 
