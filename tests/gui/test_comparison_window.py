@@ -111,6 +111,11 @@ def _add(dialog: ComparisonDialog, path: Path, wait_until: Wait) -> None:
     _settled(dialog, wait_until)
 
 
+def test_buttons_of_its_upper_edge_are_equally_high(dialog: ComparisonDialog) -> None:
+    bar = dialog.bar
+    assert bar.views.height() == bar.save.sizeHint().height() == bar.export.height()
+
+
 def test_it_begins_with_the_cells_of_the_session(dialog: ComparisonDialog) -> None:
     assert sorted(_titles(dialog)) == ["16 frames · scripted-video-llava", "8 frames · scripted-video-llava"]
     heads = {head.title.split(" · ", 1)[0]: head for head in dialog.table.sheet.heads}

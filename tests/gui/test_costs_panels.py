@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import combinations
+from typing import Any, ClassVar
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtGui import QPainter
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -261,6 +263,39 @@ def test_every_frame_has_its_bar(make_panel: MakePanel, selection: Selection) ->
     controller.close()
 
 
+class _WatchedPainter(QPainter):
+    """Keeps where texts are written."""
+
+    texts: ClassVar[list[tuple[str, QRectF]]] = []
+
+    def drawText(self, *given: Any) -> Any:
+        """As Qt's."""
+        if len(given) == 3:
+            room, flags, text = given
+            self.texts.append((text, QRectF(self.boundingRect(room, flags.value, text))))
+        return super().drawText(*given)
+
+
+def _texts_of(widget: QWidget, painter: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a picture says; no text of it may touch another."""
+    monkeypatch.setattr(painter, _WatchedPainter)
+    _WatchedPainter.texts = []
+    widget.grab()
+    for (one, room), (other, beside) in combinations(_WatchedPainter.texts, 2):
+        assert not room.adjusted(-3, 0, 3, 0).intersects(beside), (one, other)
+    return [text for text, _ in _WatchedPainter.texts]
+
+
+def test_texts_below_the_bars_keep_apart(
+    make_panel: MakePanel, controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = make_panel(VisualPanel, controller)
+    selection.set_runs(1, 2)
+    panel.bars.resize(420, 260)
+    texts = _texts_of(panel.bars, "ui.costs.frame_bars.QPainter", monkeypatch)
+    assert {"0", "tokens", "frame", "shared"} <= set(texts)
+
+
 def test_a_second_of_input_is_drawn_over_what_happened_in_it(
     make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
 ) -> None:
@@ -338,7 +373,7 @@ def test_shares_of_the_roof_stand_where_ceilings_are_known(make_panel: MakePanel
 
 
 def test_sweeps_appear_with_their_slopes(
-    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any]
+    make_panel: MakePanel, selection: Selection, wait_until: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = RecordLog()
     run_id = 0
@@ -358,6 +393,8 @@ def test_sweeps_appear_with_their_slopes(
     part = next(part for part in view.chart.places() if part.stage == "prefill" and part.point.place == 8)
     click(view.chart, part.box.center().toPoint())
     assert selection.runs == (None, 7)
+    texts = _texts_of(view.chart, "ui.costs.ribbon_chart.QPainter", monkeypatch)
+    assert {"0", "frames", "runs"} <= set(texts)
     controller.close()
 
 

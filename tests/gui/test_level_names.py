@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,6 +92,20 @@ def test_names_keep_apart_and_in_the_lane(lane: KvLane, scale: int) -> None:
         for one, other in combinations(names, 2):
             room = one.adjusted(-APART_PX, -APART_PX, APART_PX, APART_PX)
             assert not room.intersects(other), (levels, ends, names)
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_dashes_are_told_from_a_line_that_they_run_along(lane: KvLane, tmp_path: Path, scale: int) -> None:
+    path = tmp_path / "lane.png"
+    names_of(lane, (1e6, 1e5, 1e6), (1.0, 1.0, 1.0), scale, str(path))
+    picture, panel = QImage(str(path)), lane.scene.theme.panel
+    a, b = (lane.scene.line_color(column) for column in (0, 2))
+    row = max(range(picture.height()), key=lambda y: [picture.pixelColor(x, y) for x in range(400)].count(a))
+    assert a == b
+    colors = [picture.pixelColor(x, row) for x in range(20, 400)]
+    is_gap = [abs(color.lightness() - panel.lightness()) < abs(color.lightness() - a.lightness()) for color in colors]
+    changes = sum(one != other for one, other in pairwise(is_gap))
+    assert changes > 4 * len(colors) / scale / 12 * 0.9, "two gaps around every dash"
 
 
 def test_a_name_alone_stands_above_the_end_of_its_line(lane: KvLane) -> None:

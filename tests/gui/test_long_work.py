@@ -9,7 +9,8 @@ from typing import Any
 
 import psutil
 import pytest
-from PySide6.QtWidgets import QCheckBox, QLabel
+from PySide6.QtCore import QPoint, QRectF
+from PySide6.QtWidgets import QApplication, QCheckBox, QLabel
 
 from evprof.core.recording import RecordLog
 from evprof.loaders.events.opening import open_recording
@@ -162,6 +163,20 @@ def test_a_box_to_tick_says_what_it_does(application: object, themes: ThemeHolde
     assert isinstance(row.editor, QCheckBox)
     assert row.editor.text() == "fail at once"
     assert [label.text() for label in row.findChildren(QLabel)] == ["Fail", "Whatever it is."]
+
+
+@pytest.mark.parametrize("name", ["what", "output", "fail"])
+def test_a_name_is_level_with_its_field(application: object, themes: ThemeHolder, name: str) -> None:
+    dialog = WorkDialog(FORM, lambda _: "", lambda _: None, themes)
+    dialog.more.setChecked(True)
+    dialog.show()
+    QApplication.processEvents()
+    row = dialog.rows[name]
+    label = next(label for label in row.findChildren(QLabel) if label.text() == row.field.title)
+    first_line = label.contentsRect().top() + label.fontMetrics().height() / 2
+    editor = QRectF(row.editor.rect()).center().toPoint()
+    assert label.mapTo(row, QPoint(0, 0)).y() + first_line == pytest.approx(row.editor.mapTo(row, editor).y(), abs=1)
+    dialog.close()
 
 
 def test_every_offer_has_a_form_made_of_its_commands_options() -> None:

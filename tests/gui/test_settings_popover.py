@@ -21,6 +21,7 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
+from evprof.loaders.adapters import bundled_adapters
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from ui.settings.checkpoint_folder import family_named
@@ -30,7 +31,7 @@ from ui.settings.setting_row import CHANGED, IDLE, INEXACT, PLAIN, DrafterRow
 from ui.settings.settings_popover import SettingsPopover
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
-from ui.style.theme import ThemeHolder
+from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.choice_box import ChoiceBox
 
 TIP = Qt.ItemDataRole.ToolTipRole
@@ -600,13 +601,27 @@ def test_the_popover_fits_a_small_screen(toolbar: Toolbar, application: QApplica
     assert popover.width() <= 1280 - 100
     assert popover.height() <= 720 - 100
     for row in popover.rows.values():
-        assert row.name.width() >= row.name.sizeHint().width(), row.control.key
+        assert row.name.width() >= row.name.sizeHint().width() + GRID, row.control.key
         assert row.field.geometry().right() < row.width()
         if isinstance(row.field, ChoiceBox):
             widest = max(row.field.fontMetrics().horizontalAdvance(word) for _, word in row.control.choices)
             assert widest <= row.field.width() - 8 - 20, row.control.key
         else:
             assert row.field.fontMetrics().horizontalAdvance(row.field.text()) <= row.field.width() - 18
+    popover.hide()
+
+
+def test_fields_below_one_another_have_the_same_edges(toolbar: Toolbar, application: QApplication) -> None:
+    popover = toolbar.settings_popover
+    for info in bundled_adapters():
+        popover.take_adapter(str(info.folder))
+    popover.open_below(toolbar.settings)
+    application.processEvents()
+    columns: dict[int, set[tuple[int, int]]] = {}
+    for row in popover.rows.values():
+        columns.setdefault(row.x(), set()).add((row.field.x(), row.field.width()))
+    assert len(columns) == 4
+    assert all(len(edges) == 1 for edges in columns.values()), columns
     popover.hide()
 
 

@@ -23,6 +23,7 @@ from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.ground.flows import flow_of
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.navigation.copying import svg_of, table_text
+from ui.timeline.navigation.marking import NoteEditor
 from ui.timeline.scene import GUTTER_PX
 from ui.timeline.timeline_view import TimelineView
 
@@ -260,6 +261,41 @@ def test_no_number_of_the_axis_is_half_covered(view: TimelineView, monkeypatch: 
     view.selection.select(TimeRange(19 * MS, 23 * MS))
     view.head.grab()
     assert written == [number for number in numbers if number != "20"]
+    view.selection.select(TimeRange(90 * MS, 92 * MS))
+    view.marking.write()
+    (editor,) = view.findChildren(NoteEditor)
+    written.clear()
+    view.head.grab()
+    covered = editor.x() - GUTTER_PX, editor.x() + editor.width() - GUTTER_PX
+    hidden = [n for n in numbers[1:] if covered[0] - 20 < view.scene.scale.x(int(n) * MS) < covered[1]]
+    assert hidden
+    assert written == [number for number in numbers if number not in hidden]
+    QTest.keyClicks(editor, "a note that is as long as some of the numbers")
+    editor.finish()
+    written.clear()
+    view.head.grab()
+    assert 0 < len(numbers) - len(written) <= len(hidden), "the flag's words are nothing to write over"
+
+
+def test_no_text_of_the_axis_lies_behind_the_chip(view: TimelineView, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    write = Theme.write
+    monkeypatch.setattr(Theme, "write", lambda *given: (written.append(given[3]), write(*given)))
+    view.zoom_to(TimeRange(0, 100 * MS))
+    chip = view.head.chip
+    assert chip.isVisible()
+    middle = chip.geometry().center().x() - GUTTER_PX
+    view.selection.set_view_range(TimeRange(0, round(100 * MS * view.scene.scale.width_px / middle)))
+    assert chip.x() < _x(view, 100) < chip.geometry().right()
+    view.head.grab()
+    assert "80" in written
+    assert "100" not in written
+    painted = []
+    draw = view.head._paint_tag
+    monkeypatch.setattr(view.head, "_paint_tag", lambda *given: (painted.append(given[1]), draw(*given)))
+    view.selection.select(TimeRange(100 * MS, 100 * MS))
+    view.head.grab()
+    assert painted[0].right() + GUTTER_PX < chip.x()
 
 
 def test_an_arrow_points_at_a_selection_out_of_sight_and_leads_there(view: TimelineView) -> None:
@@ -320,6 +356,24 @@ def test_the_arrows_of_the_round_under_the_pointer_are_drawn(view: TimelineView)
     before = view.stack.grab().toImage()
     view.scene.hovered_round = RoundRef(1, 2)
     assert view.stack.grab().toImage() != before
+
+
+def test_arrows_marks_and_a_moment_break_around_the_texts_of_lanes(view: TimelineView) -> None:
+    before = view.stack.grab().toImage()
+    lane = view.stage_lane(1)
+    label = max(lane.texts, key=lambda room: room.width()).translated(GUTTER_PX, lane.y()).toRect()
+    assert label.left() < _x(view, 28) < label.right(), "the first round's arrow goes through it"
+    view.scene.hovered_round = RoundRef(1, 0)
+    after = view.stack.grab().toImage()
+    assert after != before
+    assert after.copy(label) == before.copy(label)
+    view.scene.hovered_round = None
+    moment = round(view.scene.scale.t(label.center().x() - GUTTER_PX))
+    for draws in (view.marking.mark_at, lambda t_ns: view.selection.select(TimeRange(t_ns, t_ns))):
+        draws(moment)
+        marked = view.stack.grab().toImage()
+        assert marked != before
+        assert marked.copy(label) == before.copy(label)
 
 
 def _keys(view: TimelineView) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
@@ -22,7 +22,7 @@ from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import ModelButton
 from ui.settings.toolbar import Toolbar
 from ui.state.recent import Recent
-from ui.style.theme import ThemeHolder
+from ui.style.theme import BUTTON_PX, ThemeHolder
 
 
 @pytest.fixture
@@ -118,6 +118,22 @@ def test_everything_fits_in_one_row(toolbar: Toolbar, application: QApplication,
     assert max(part.geometry().right() for part in parts) < width
     ordered = sorted(parts, key=lambda part: part.geometry().left())
     assert all(one.geometry().right() < other.geometry().left() for one, other in pairwise(ordered))
+
+
+def test_parts_are_equally_high_and_words_have_as_much_room_behind_as_before(
+    toolbar: Toolbar, application: QApplication
+) -> None:
+    toolbar.put_first(QToolButton())
+    application.processEvents()
+    parts = [part for part in toolbar.children() if isinstance(part, QWidget) and part.isVisible()]
+    assert {part.height() for part in parts} == {BUTTON_PX}
+    for button in (toolbar.events, toolbar.video, toolbar.trace, toolbar.stop_button, toolbar.export):
+        assert button.text()
+        picture = button.grab().toImage()
+        ground = picture.pixel(4, BUTTON_PX // 2)
+        inside = range(3, button.width() - 3)
+        inked = [x for x in inside if any(picture.pixel(x, y) != ground for y in range(4, BUTTON_PX - 4))]
+        assert abs(inked[0] - (button.width() - 1 - inked[-1])) <= 4, button.text()
 
 
 def test_exports_are_told_by_key(toolbar: Toolbar) -> None:

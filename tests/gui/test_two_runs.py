@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QLabel
 
 from evprof.core.messages import RunStarted
@@ -25,6 +27,9 @@ from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange
 from ui.style.theme import ThemeHolder
 from ui.timeline.delta_lane import signed
+from ui.timeline.latency_lane import LatencyLane
+from ui.timeline.level_lane import KvLane
+from ui.timeline.scene import GUTTER_PX
 from ui.timeline.stage_lane import StageLane
 from ui.timeline.timeline_view import TimelineView
 
@@ -70,6 +75,54 @@ def test_every_model_of_a_stands_above_every_model_of_b(view: TimelineView, appl
         ("B · run 4", "Video-LLaVA · target"),
     ]
     assert [track.role for _, track in view.scene.shown] == [DRAFT, TARGET, TARGET]
+
+
+def test_what_lies_over_lanes_breaks_around_their_texts(view: TimelineView, application: QApplication) -> None:
+    view.selection.set_runs(PLAIN, SPECULATIVE)
+    application.processEvents()
+    lane = view.stage_lane(1)
+    before = lane.grab().toImage()
+    label = max(lane.texts, key=lambda room: room.width())
+    moment = round(view.scene.scale.t(label.center().x()))
+    track = lane.track
+    assert track is not None
+    view.mark_partings(None, moment - track.shift_ns)
+    assert before != lane.grab().toImage()
+    assert _differing_rows(before, lane.grab().toImage(), label.center().x()).isdisjoint(
+        range(round(label.top()), round(label.bottom()))
+    )
+
+
+def test_the_mean_of_each_answer_stands_on_its_own_line(view: TimelineView, application: QApplication) -> None:
+    view.selection.set_runs(PLAIN, SPECULATIVE)
+    application.processEvents()
+    lane = next(lane for lane in view.lanes if isinstance(lane, LatencyLane))
+    picture = lane.grab().toImage()
+    rooms = list(lane.texts)
+    assert rooms[0].bottom() <= rooms[1].top()
+    # A line of dots is the only thing that changes so often right of the texts, before the first token.
+    beside = range(GUTTER_PX + round(max(room.right() for room in rooms)) + 2, GUTTER_PX + lane.width() // 4)
+    colors = [[picture.pixel(x, y) for x in beside] for y in range(lane.height())]
+    changes = [sum(one != other for one, other in pairwise(row)) for row in colors]
+    rows = [y for y, count in enumerate(changes) if count > len(beside) / 4]
+    assert len(rows) == 2, changes
+    for room, own, other in zip(rooms, rows, reversed(rows), strict=True):
+        assert room.bottom() - 1 <= own <= room.bottom() + 2
+        assert abs(room.center().y() - own) < abs(room.center().y() - other)
+
+
+def test_each_line_of_the_cache_has_a_colour_of_its_own(view: TimelineView, application: QApplication) -> None:
+    view.selection.set_runs(EVENTS, SPECULATIVE)
+    application.processEvents()
+    lane = next(lane for lane in view.lanes if isinstance(lane, KvLane))
+    lines = lane.series()
+    assert len(lines) == 3
+    assert len({one.color.name() for one in lines}) == 3
+
+
+def _differing_rows(one: QImage, other: QImage, x: float) -> set[int]:
+    at = GUTTER_PX + round(x)
+    return {y for y in range(one.height()) for dx in (-1, 0, 1) if one.pixel(at + dx, y) != other.pixel(at + dx, y)}
 
 
 def test_a_speculative_run_may_be_b_and_two_of_them_a_and_b(view: TimelineView, application: QApplication) -> None:

@@ -26,7 +26,7 @@ from ui.widgets.panel_parts import say, scrolling, section_head, sentence
 
 _PLACES = (
     "Full bars: accepted of judged, with their counts. Pale bars: accepted of drafted, where all that follows a "
-    "rejection is lost. Diamonds: 1 - TV(p, q), the chance that sampling would accept."
+    "rejection is lost. Diamonds: 1 − TV(p, q), the chance that sampling would accept."
 )
 _HISTOGRAM = "Share of the rounds that accepted this many tokens; above each bar, how many rounds."
 _NO_ROUNDS = "This fills with the first verified round."

@@ -10,7 +10,7 @@ from evprof.metrics.figures.stages import BASES
 from ui.comparison.export import FORMATS
 from ui.comparison.saved_views import SavedViews
 from ui.run_facts.figures import BASIS_NAMES
-from ui.style.theme import GRID
+from ui.style.theme import BUTTON_PX, GRID
 from ui.widgets.boxes import beside
 from ui.widgets.elided import literal
 from ui.widgets.panel_parts import WordSwitch
@@ -97,6 +97,7 @@ class ComparisonBar(QWidget):
 def _menu_button(text: str, tip: str) -> QToolButton:
     button = QToolButton()
     button.setText(text)
+    button.setFixedHeight(BUTTON_PX)
     button.setToolTip(tip)
     button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
     button.setMenu(QMenu(button))

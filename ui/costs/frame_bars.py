@@ -17,7 +17,10 @@ from ui.style.theme import SMALL_PX, Theme, ThemeHolder
 from ui.widgets.elided import elided_text
 from ui.widgets.picked_picture import PickedPicture
 
-_TITLE, _FOOT, _GAP, _AXIS = 22.0, 34.0, 10.0, 54.0
+_TITLE, FOOT, _GAP, _AXIS = 22.0, 40.0, 10.0, 54.0
+FOOT_ROWS = (9.0, 23.0)
+"""From the axis, beside which stands a number of its own, to the rows below it."""
+
 _MOST_BAR = 46.0
 
 PARTS = (("vision", "vision_ms"), ("prefill", "prefill_ms"), ("decode", "decode_ms"))
@@ -106,7 +109,7 @@ class FrameBars(PickedPicture):
         left = _AXIS
         for group, count in zip(self._groups, counts, strict=True):
             width = room * count / sum(counts)
-            yield group, QRectF(left, _TITLE, width, max(1.0, self.height() - _TITLE - _FOOT))
+            yield group, QRectF(left, _TITLE, width, max(1.0, self.height() - _TITLE - FOOT))
             left += width + 2 * _GAP
 
     def places(self) -> list[CostBar]:
@@ -180,21 +183,24 @@ class FrameBars(PickedPicture):
             told = told if metrics.horizontalAdvance(told) <= area.width() else whole
             painter.setPen(theme.text_dim)
             shown = elided_text(metrics, told, Qt.TextElideMode.ElideRight, area.width())
-            painter.drawText(QPointF(area.left(), area.bottom() + 14), shown)
+            painter.drawText(QPointF(area.left(), area.bottom() + FOOT_ROWS[0] + 11), shown)
             return
         if group is self._groups[0]:
             painter.setPen(theme.text_dim)
-            for top, word in ((3, "tokens"), (17, "frame")):
+            for top, word in zip(FOOT_ROWS, ("tokens", "frame"), strict=True):
                 room = QRectF(0, area.bottom() + top, _AXIS - 8, 15)
                 painter.drawText(room, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, word)
         for place, (frame, cost) in enumerate(group.entries):
             left = area.left() + place * slot
             painter.setPen(theme.text)
             centre = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignVCenter
-            painter.drawText(QRectF(left, area.bottom() + 3, slot, 15), centre, f"{cost.tokens:,}")
+            painter.drawText(QRectF(left, area.bottom() + FOOT_ROWS[0], slot, 15), centre, f"{cost.tokens:,}")
             painter.setPen(theme.text_dim)
             name = str(frame.frame + 1) if frame is not None else "shared"
-            painter.drawText(QRectF(left - 8, area.bottom() + 17, slot + 16, 15), centre, name)
+            width = metrics.horizontalAdvance(name)
+            # A word that is wider than its bar begins there, and not at the number before it.
+            left = min(max(left + (slot - width) / 2, left + 2), self.width() - width)
+            painter.drawText(QRectF(left, area.bottom() + FOOT_ROWS[1], width, 15), centre, name)
 
 
 def _total(cost: TokenCost) -> float:

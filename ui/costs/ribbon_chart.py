@@ -13,10 +13,11 @@ from evprof.core.units import count_text, ms_text, number_text
 from evprof.metrics.costs.sweeps import Ribbon, SweepAxis, SweepPoint
 from evprof.metrics.estimates.estimates import Estimate
 from evprof.view.labels import axis_text
+from ui.costs.frame_bars import FOOT, FOOT_ROWS
 from ui.style.theme import SMALL_PX, Theme, ThemeHolder
 from ui.widgets.picked_picture import PickedPicture
 
-_TOP, _FOOT, _AXIS = 8.0, 34.0, 54.0
+_TOP, _AXIS = 8.0, 54.0
 _MOST_BAR, _CAP = 44.0, 4.0
 
 
@@ -73,7 +74,7 @@ class RibbonChart(PickedPicture):
 
     @property
     def _area(self) -> QRectF:
-        return QRectF(_AXIS, _TOP, max(1.0, self.width() - _AXIS), self.height() - _TOP - _FOOT)
+        return QRectF(_AXIS, _TOP, max(1.0, self.width() - _AXIS), self.height() - _TOP - FOOT)
 
     def _y(self, value_ms: float) -> float:
         return self._area.bottom() - self._area.height() * value_ms / self._top_ms
@@ -132,7 +133,7 @@ class RibbonChart(PickedPicture):
             text = axis_text(share * self._top_ms)
             painter.drawText(QRectF(0, y - 8, _AXIS - 8, 16), right, text)
         if self._ribbon is not None:
-            for top, word in ((3, self._ribbon.sweep.axis.plural), (17, "runs")):
+            for top, word in zip(FOOT_ROWS, (self._ribbon.sweep.axis.plural, "runs"), strict=True):
                 painter.drawText(QRectF(0, self._area.bottom() + top, _AXIS - 8, 15), right, word)
 
     def _paint_interval(self, painter: QPainter, theme: Theme, point: SweepPoint, slot: QRectF) -> None:
@@ -147,10 +148,8 @@ class RibbonChart(PickedPicture):
                     painter.drawLine(QPointF(centre - _CAP, self._y(end)), QPointF(centre + _CAP, self._y(end)))
         painter.setFont(theme.font(SMALL_PX))
         middle = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignVCenter
-        for top, text, color in (
-            (3, number_text(point.place), theme.text),
-            (17, str(len(point.run_ids)), theme.text_dim),
-        ):
+        told = ((number_text(point.place), theme.text), (str(len(point.run_ids)), theme.text_dim))
+        for top, (text, color) in zip(FOOT_ROWS, told, strict=True):
             painter.setPen(color)
             painter.drawText(QRectF(centre - 30, self._area.bottom() + top, 60, 15), middle, text)
 

@@ -12,14 +12,14 @@ from PySide6.QtWidgets import QDoubleSpinBox, QGridLayout, QPushButton, QSpinBox
 from evprof.core.vocabulary.setting import Setting
 from ui.settings.controls import highest, lowest, number_of, value_shown
 from ui.settings.drafter_choice import choice_words
-from ui.style.theme import GRID, ThemeHolder
+from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import in_role
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.label import Label
 
-FIELD_PX, FIELD_HEIGHT = 14 * GRID, 28
-WIDE_PX = 9 * GRID, FIELD_PX + 5 * GRID
-"""Of a name and of its field, where the field's words are long."""
+NAME_PX, FIELD_PX = 14 * GRID, 14 * GRID
+_WIDE_PX = FIELD_PX + 5 * GRID
+"""Of a field whose words are long."""
 
 _MOST_PX = FIELD_PX + 12 * GRID
 """Of a field that grows with what is listed in it: the name of an adapter in a folder can be of any length."""
@@ -53,7 +53,7 @@ class SettingMark(QWidget):
             self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(12, FIELD_HEIGHT)
+        return QSize(12, BUTTON_PX)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         if self._state == PLAIN:
@@ -85,17 +85,18 @@ class SettingRow(QWidget):
 
     changed = Signal(str, object)
 
-    name_px, field_px = 14 * GRID, FIELD_PX
+    field_px = FIELD_PX
+    """How wide the field has to be."""
 
     def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.control = control
         if control.is_free and max(len(word) for _, word in control.choices) > _MOST_LETTERS:
-            self.name_px, self.field_px = WIDE_PX
+            self.field_px = _WIDE_PX
         self.mark = SettingMark(themes)
         self.name = in_role(Label(control.name), "dim")
         self.field = _list(control, themes) if control.choices else _number(control)
-        self.field.setFixedSize(self.field_px, FIELD_HEIGHT)
+        self.field.setFixedHeight(BUTTON_PX)
         self.field.setAccessibleName(control.name)
         self.field.setAccessibleDescription(control.sentence)
         self.name.setBuddy(self.field)
@@ -113,7 +114,7 @@ class SettingRow(QWidget):
         row.addWidget(self.name, 0, 1)
         row.addWidget(self.field, 0, 2)
         row.setColumnStretch(1, 1)
-        row.setColumnMinimumWidth(1, self.name_px)
+        row.setColumnMinimumWidth(1, max(NAME_PX, self.name.sizeHint().width() + GRID))
 
     def show_value(self, value: Any) -> None:
         """Makes the field show a value."""
@@ -173,7 +174,7 @@ class DrafterRow(SettingRow):
 
     folder_asked = Signal()
 
-    name_px, field_px = WIDE_PX
+    field_px = _WIDE_PX
 
     def __init__(self, control: Setting, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(control, themes, parent)
@@ -196,7 +197,7 @@ class DrafterRow(SettingRow):
             return
         was_blocked = self.field.blockSignals(True)
         self.field.addItem(words)
-        self.field.setFixedWidth(max(self.field.width(), min(_MOST_PX, self.field.width_of(words))))
+        self.field_px = max(self.field_px, min(_MOST_PX, self.field.width_of(words)))
         self.control = replace(self.control, choices=(*self.control.choices, (value, words)))
         self.field.blockSignals(was_blocked)
 

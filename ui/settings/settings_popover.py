@@ -47,6 +47,7 @@ class SettingsPopover(QFrame):
         self.form = form
         self._themes = themes
         self.rows: dict[str, SettingRow] = {}
+        self._columns: list[list[SettingRow]] = []
         parts: list[Part] = []
         for place, heads in enumerate(columns()):
             if place:
@@ -58,6 +59,8 @@ class SettingsPopover(QFrame):
 
     def _column(self, heads: Sequence[str]) -> QVBoxLayout:
         parts: list[Part] = []
+        rows: list[SettingRow] = []
+        self._columns.append(rows)
         groups = ((head, [one for one in self.form.controls.values() if one.head == head]) for head in heads)
         for place, (head, group) in enumerate((head, group) for head, group in groups if group):
             if place:
@@ -70,6 +73,7 @@ class SettingsPopover(QFrame):
                 row.changed.connect(self._take)
                 self.rows[control.key] = row
                 parts.append(row)
+                rows.append(row)
         return stacked(*parts, None, spacing=GRID // 2)
 
     def _drafter_row(self, control: Setting) -> DrafterRow:
@@ -105,6 +109,10 @@ class SettingsPopover(QFrame):
                 state = INEXACT
             row.show_sense(state, self.form.obstacle(key, here), self._refusals(row.control, here), idle.get(key, ""))
         self.reset.setEnabled(bool(changed or idle))
+        for column in self._columns:  # one edge for all fields below each other
+            widest = max(row.field_px for row in column)
+            for row in column:
+                row.field.setFixedWidth(widest)
 
     def _refusals(self, control: Setting, here: Situation) -> dict[Any, str]:
         found = {value: self.form.refusal(control.key, value, here) for value, _ in control.choices}

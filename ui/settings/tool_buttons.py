@@ -12,16 +12,20 @@ from evprof.core.vocabulary.modes import MODES
 from evprof.export.formats import FORMATS, ExportFormat
 from ui.run_facts.run_text import input_name, mode_name, role_name
 from ui.settings.request_form import RequestForm
+from ui.style.theme import BUTTON_PX
 from ui.widgets.elided import elided_text, literal
 
 ICON = 14
 """Size of the icons in logical px."""
 
-_HEIGHT = 28
 _AROUND = 38
+"""What icon and margins of a model's button take of its width, in logical px."""
+
 MODEL_PX = 156
 """Most width of a model's button as long as nobody said another."""
-"""What icon and margins of a model's button take of its width, in logical px."""
+
+_BEHIND = 8
+"""What Qt leaves behind a word beside an icon, more than before the icon."""
 
 
 def _offered(entry: ExportFormat) -> tuple[str, str, str, str]:
@@ -49,9 +53,15 @@ class ToolButton(QToolButton):
         self.setAccessibleName(text or tip)
         self.setIconSize(QSize(ICON, ICON))
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.setFixedHeight(_HEIGHT)
+        self.setFixedHeight(BUTTON_PX)
         self.setStyleSheet("QToolButton { padding: 0 8px; min-height: 0; }")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def sizeHint(self) -> QSize:
+        """As much room on one side as on the other."""
+        hint = super().sizeHint()
+        has_both = self.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonTextBesideIcon and bool(self.text())
+        return QSize(hint.width() - _BEHIND * has_both, hint.height())
 
 
 class ModelButton(ToolButton):

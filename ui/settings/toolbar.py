@@ -23,7 +23,7 @@ from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import ICON, ExportButton, MenuButton, ModeButton, ModelButton, SettingsButton, ToolButton
 from ui.state.recent import Recent
 from ui.style.icons import icon
-from ui.style.theme import GRID, ThemeHolder
+from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import Part, beside, in_role
 from ui.widgets.label import Label
 
@@ -140,7 +140,7 @@ class Toolbar(QFrame):
         self.tokens.setAccessibleName("Most tokens an answer may have")
         self.tokens.setToolTip("Most tokens an answer may have")
         self.tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.tokens.setFixedWidth(76)
+        self.tokens.setFixedSize(76, BUTTON_PX)
         self.tokens.valueChanged.connect(partial(self.form.take, "max_new_tokens"))
         self._settings: SettingsPopover | None = None
         self.settings = SettingsButton()
@@ -166,6 +166,7 @@ class Toolbar(QFrame):
 
     def put_first(self, widget: QWidget) -> None:
         """Shows a widget of the window's before everything else."""
+        widget.setFixedHeight(BUTTON_PX)
         self._row.insertWidget(0, widget)
         self._row.setContentsMargins(GRID, 0, GRID + 4, 0)
 

@@ -92,7 +92,7 @@ QTreeView, QListView, QTableView, QListWidget, QTreeWidget, QTableWidget { backg
     outline: none; selection-background-color: $selection; selection-color: $text; }
 QHeaderView { background: transparent; border: none; }
 QHeaderView::section { background: transparent; color: $text_dim; border: none; border-bottom: 1px solid $line;
-    padding: 4px 6px; font-size: ${small_pt}pt; }
+    padding: 4px 7px; font-size: ${small_pt}pt; }
 QTableView::item, QTreeView::item, QListView::item { padding: 3px 4px; border: none; }
 QTableView::item:selected, QTreeView::item:selected, QListView::item:selected { background: $selection; color: $text; }
 QScrollBar { background: transparent; border: none; margin: 0; }

@@ -22,6 +22,9 @@ from ui.style.stylesheet import sheet
 GRID = 8
 """Spacing unit in logical px; margins and gaps are multiples or halves of it."""
 
+BUTTON_PX = 28
+"""Height of buttons and fields in logical px."""
+
 RADIUS = 4
 """Corner radius of bars, buttons and fields in logical px."""
 

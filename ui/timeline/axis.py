@@ -20,6 +20,7 @@ from ui.widgets.elided import elided_text
 HEIGHT_PX = 30
 _UNIT_PX = 40
 _FLAG_PX = 7.0
+_FLAG_TEXT_PX = 10.5
 _NOTE_PX = 140.0
 
 Tag: TypeAlias = tuple[QRectF, str]
@@ -76,15 +77,22 @@ class AxisHead(QWidget):
         painter.setClipRect(QRectF(GUTTER_PX, 0, self.width() - GUTTER_PX, self.height()))
         painter.translate(GUTTER_PX, 0)
         tag = self._range_tag() or self._pointer_tag()
-        self._paint_ticks(painter, tag[0] if tag else QRectF())
-        self._paint_marks(painter)
+        flags = self._flags_and_notes()
+        taken = [room for room, _ in flags]
+        if tag:
+            taken.append(tag[0])
+        if self.scene.note_px is not None:
+            left, right = self.scene.note_px
+            taken.append(QRectF(left, 0, right - left, self.height()))
+        self._paint_ticks(painter, taken)
+        self._paint_marks(painter, flags)
         self._paint_range(painter)
         if tag:
             self._paint_tag(painter, *tag)
         painter.end()
 
-    def _paint_ticks(self, painter: QPainter, taken: QRectF) -> None:
-        """Numbers that another text would cover in part are left out."""
+    def _paint_ticks(self, painter: QPainter, taken: list[QRectF]) -> None:
+        """Numbers that something else would cover in part are left out."""
         theme, scale = self.scene.theme, self.scene.scale
         high = self.height()
         painter.setPen(QPen(theme.line, 1))
@@ -95,7 +103,7 @@ class AxisHead(QWidget):
         painter.drawLines([QLineF(x, high - 7, x, high - 1) for x, _ in ticks])
         for x, text in ticks:
             room = QRectF(x + 2, 0, round(theme.text_width(text, SMALL_PX)) + 4, high)
-            if room.right() > self.width() - GUTTER_PX or room.intersects(taken):
+            if room.right() > self._end_px or any(map(room.intersects, taken)):
                 continue
             theme.write(painter, QRectF(x + 4, 0, 90, high - 3), text, SMALL_PX)
 
@@ -124,27 +132,35 @@ class AxisHead(QWidget):
         """A text with its room, which begins there or lies around there, as far as that is in sight."""
         width = self.scene.theme.text_width(text, SMALL_PX, 600) + 12
         left = middle_px - width / 2 if left_px is None else left_px
-        return QRectF(min(max(left, 4.0), self.width() - GUTTER_PX - width - 4), 5, width, 18), text
+        return QRectF(min(max(left, 4.0), self._end_px - width - 4), 5, width, 18), text
 
-    def _paint_marks(self, painter: QPainter) -> None:
-        """A flag for each mark, with the beginning of its note as far as the next flag leaves room."""
-        theme = self.scene.theme
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setFont(theme.font(10.5, 500))
-        metrics = QFontMetricsF(painter.font())
-        free = float(self.width() - GUTTER_PX)
+    @property
+    def _end_px(self) -> float:
+        """Where the room for texts ends."""
+        return (self.chip.x() if self.chip.isVisible() else self.width()) - GUTTER_PX
+
+    def _flags_and_notes(self) -> list[tuple[QRectF, str]]:
+        """A flag's room for each mark, with the beginning of its note as far as the next flag leaves room."""
+        metrics = QFontMetricsF(self.scene.theme.font(_FLAG_TEXT_PX, 500))
+        free, found = float(self.width() - GUTTER_PX), []
         for mark, x in reversed(self.flags()):
             room = min(free - x - 4, _NOTE_PX)
             text = elided_text(metrics, mark.note, Qt.TextElideMode.ElideRight, room - 10) if room > 24 else ""
-            width = metrics.horizontalAdvance(text) + 10 if text else _FLAG_PX
+            found.append((QRectF(x, 1, metrics.horizontalAdvance(text) + 10 if text else _FLAG_PX, 13), text))
+            free = x
+        return found
+
+    def _paint_marks(self, painter: QPainter, flags: list[tuple[QRectF, str]]) -> None:
+        theme = self.scene.theme
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(theme.font(_FLAG_TEXT_PX, 500))
+        for flag, text in flags:
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(theme.warn)
-            flag = QRectF(x, 1, width, 13)
             painter.drawRoundedRect(flag, 2, 2)
-            painter.drawRect(QRectF(x, 1, 1.5, self.height() - 2))
+            painter.drawRect(QRectF(flag.left(), 1, 1.5, self.height() - 2))
             painter.setPen(theme.ink(theme.warn))
             painter.drawText(flag.adjusted(5, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
-            free = x
 
     def flags(self) -> list[tuple[Mark, float]]:
         """The marks in view, left to right, and where their flags stand."""

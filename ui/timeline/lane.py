@@ -49,6 +49,9 @@ class Lane(QWidget):
         super().__init__(parent)
         self.scene = scene
         self.hovered: Hit | None = None
+        self.texts: list[QRectF] = []
+        """Where what was painted last holds texts (canvas coordinates): lines break around them."""
+
         self.spoken: object = None
         """What a screen reader is told of it, while one asks."""
 
@@ -166,6 +169,7 @@ class Lane(QWidget):
             painter.translate(GUTTER_PX, 0)
             self._paint_grid(painter, clip)
             painter.setRenderHint(_SMOOTH)
+            self.texts.clear()
             if not self.is_folded:
                 self.paint_canvas(painter, clip)
         painter.end()

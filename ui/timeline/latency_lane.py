@@ -20,6 +20,7 @@ from ui.timeline.lane import Lane
 from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM, _GAP = 10.0, 6.0, 10.0
+_NAME_PX = 13.0
 
 _FEW_STEMS = 48
 """Up to so many are shapes of their own."""
@@ -154,13 +155,19 @@ class LatencyLane(Lane):
         theme = self.scene.theme
         top, bottom = band
         mean = track.mean_latency_ms() or 0.0
-        y = bottom - min(mean / ceiling, 1.0) * (bottom - top)
-        painter.setPen(QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine))
-        painter.drawLine(QPointF(0, round(y) + 0.5), QPointF(self.canvas_width, round(y) + 0.5))
+        y = round(bottom - min(mean / ceiling, 1.0) * (bottom - top)) + 0.5
         text = f"{self.scene.title(column)} · mean {ms_text(mean)}"
-        width = round(theme.text_width(text, 10.5))
-        room = QRectF(8, max(top - 8, 1.0), width + 8, 15)
+        # Underlined by its own line, which is as near as the band above lets it: another column's may be near, too.
+        room = QRectF(8, max(y - _NAME_PX - 1, top - _GAP + 1), round(theme.text_width(text, 10.5)) + 8, _NAME_PX)
+        pen = QPen(theme.alpha(theme.text_dim, 0.8), 1, Qt.PenStyle.DotLine)
+        painter.setPen(pen)
+        painter.drawLine(QPointF(room.right(), y), QPointF(self.canvas_width, y))
+        if room.bottom() < y:
+            pen.setStyle(Qt.PenStyle.SolidLine)
+            painter.setPen(pen)
+            painter.drawLine(QPointF(room.left() + 4, y), QPointF(room.right() - 4, y))
         painter.fillRect(room, theme.alpha(theme.panel, 0.8))
+        self.texts.append(room)
         painter.setPen(theme.text_dim)
         theme.write(painter, room.adjusted(4, 0, 0, 0), text, 10.5)
 

@@ -19,12 +19,19 @@ from evprof.view.timescale import time_text
 from ui.run_facts.provenance import lacking
 from ui.state.selection import TimeRange, TokenRef
 from ui.timeline.column_picture import paint_columns, pixels_per_px
-from ui.timeline.lane import Lane
+from ui.timeline.lane import Lane, blended
 from ui.timeline.scene import Hit, TimelineScene
 
 _TOP, _BOTTOM = 12.0, 7.0
-_NAME_PX, _APART_PX, _BESIDE_PX = 14.0, 2.0, 6.0
+_NAME_PX, _APART_PX, _BESIDE_PX = 13.0, 2.0, 6.0
+_KEY_PX = 6.0
+"""From the left of a name's room, where its line's colour stands, to its text."""
+
 _LINE_PX = 1.6
+_DASH_PX, _DASH_GAP_PX, _AROUND_PX = 5.0, 7.0, 1.2
+
+_OF_TEXT = 0.5
+"""Of the text's colour in that of a dashed line that another of its colour may run along."""
 
 _FEW_POINTS = 32
 """Lines of no more points are painted in one go."""
@@ -59,6 +66,9 @@ class LevelLane(Lane):
     top_px = _TOP
     has_name_row = False
     """Whether names stand above all lines, in the room down to `top_px`, and not beside the lines' ends."""
+
+    has_gaps = False
+    """Whether each dash stands in a gap of its own, for it may lie on another line."""
 
     def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
         super().__init__(scene, parent)
@@ -156,7 +166,12 @@ class LevelLane(Lane):
         end = max(min(scale.x(one.end_ns), 2 * scale.width_px), float(x[-1]))
         x, y = thinned(np.append(x, end), floor - np.append(levels, levels[-1]) * per_level)
         painter.setBrush(Qt.BrushStyle.NoBrush)
-        _paint_line(painter, QPen(one.color, _LINE_PX, Qt.PenStyle.DashLine), x, y)
+        gap = [(self.scene.theme.panel, _AROUND_PX)] if self.has_gaps else []
+        for color, around in (*gap, (one.color, 0.0)):
+            width = _LINE_PX + 2 * around
+            pen = QPen(color, width, Qt.PenStyle.CustomDashLine, Qt.PenCapStyle.FlatCap)
+            pen.setDashPattern([(_DASH_PX + 2 * around) / width, (_DASH_GAP_PX - 2 * around) / width])
+            _paint_line(painter, pen, (x, y), around)
 
     def _paint_name(self, painter: QPainter, one: LevelSeries, top: float, taken: list[QRectF]) -> None:
         scale = self.scene.scale
@@ -166,17 +181,18 @@ class LevelLane(Lane):
         level = float(one.levels[seen])
         theme = self.scene.theme
         text = f"{one.name}  {one.told or self.level_text(level)}"
-        width = theme.text_width(text, 10.5, 500) + 8
+        width = theme.text_width(text, 10.5, 500) + _KEY_PX + 4
         right = min(scale.x(min(one.end_ns, scale.end_ns)), self.canvas_width - 6)
         left = max(6.0, right - width)
         y = self._y(level, top)
-        beside = y - 16 if y > 15 else y + 3
+        beside = y - _NAME_PX - _APART_PX if y > 15 else y + 3
         room = QRectF(left, 2.0 if self.has_name_row else beside, width, _NAME_PX)
         room = self._apart(room, taken)
         taken.append(room)
         painter.fillRect(room, theme.alpha(theme.panel, 0.72))
         painter.setPen(theme.text_dim)
-        theme.write(painter, room.adjusted(4, 0, 0, 0), text, 10.5, 500)
+        theme.write(painter, room.adjusted(_KEY_PX, 0, 0, 0), text, 10.5, 500)
+        self.texts.append(room)
         painter.fillRect(QRectF(room.left(), room.top() + 3, 2, room.height() - 6), one.color)
 
     def _apart(self, room: QRectF, taken: Sequence[QRectF]) -> QRectF:
@@ -244,6 +260,7 @@ class LevelLane(Lane):
 class KvLane(LevelLane):
     """Logical bytes of each model's KV cache, both on one scale."""
 
+    has_gaps = True
     lack = "how the KV cache grew"
     hint = "Bytes of each model's key and value cache: a step at prefill, then a slope with every token."
 
@@ -265,17 +282,14 @@ class KvLane(LevelLane):
         return news.kv
 
     def series(self) -> list[LevelSeries]:
-        """One line per column."""
-        return [
-            LevelSeries(
-                self.scene.title(column),
-                *track.kv_bytes(),
-                track.end_ns(self.scene.clock_ns),
-                self.scene.line_color(column),
-                is_dashed=column > 1,
-            )
-            for column, track in self.scene.shown
-        ]
+        """One line per column; B's draft's, which may run along A's, is dashed and nearer to the text's colour."""
+        scene, lines = self.scene, []
+        for column, track in scene.shown:
+            color, is_dashed = scene.line_color(column), column > 1
+            color = blended(color, scene.theme.text, _OF_TEXT) if is_dashed else color
+            end = track.end_ns(scene.clock_ns)
+            lines.append(LevelSeries(scene.title(column), *track.kv_bytes(), end, color, is_dashed))
+        return lines
 
 
 class MemoryLane(LevelLane):
@@ -307,11 +321,12 @@ class MemoryLane(LevelLane):
         return lines
 
 
-def _paint_line(painter: QPainter, pen: QPen, x: Floats, y: Floats) -> None:
-    """A line through points, a long one piece by piece: what painting it whole takes grows with the square of its ups
-    and downs."""
+def _paint_line(painter: QPainter, pen: QPen, way: tuple[Floats, Floats], ahead_px: float) -> None:
+    """A line through points, its dashes that far ahead; a long one piece by piece: what painting it whole takes grows
+    with the square of its ups and downs."""
+    x, y = way
     points = list(map(QPointF, x.tolist(), y.tolist()))
-    walked = np.cumsum(np.hypot(np.diff(x, prepend=x[0]), np.diff(y, prepend=y[0]))) / pen.widthF()
+    walked = (np.cumsum(np.hypot(np.diff(x, prepend=x[0]), np.diff(y, prepend=y[0]))) + ahead_px) / pen.widthF()
     piece = len(points) if len(points) <= _FEW_POINTS else _PIECE
     for start in range(0, max(1, len(points) - 1), piece):
         pen.setDashOffset(float(walked[start]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF
+from PySide6.QtGui import QFontMetricsF, QPainter, QPainterPath, QPaintEvent, QPen, QPolygonF, QRegion
 from PySide6.QtWidgets import QWidget
 
 from evprof.view.timescale import time_text
@@ -63,16 +63,20 @@ class Overlay(QWidget):
         self._strip = self.scene.marked_range
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The range's ground and edges, marks, flows, ruler and the pointer's line."""
+        """The range's ground and edges, marks, flows, ruler and the pointer's line; what stays breaks around texts."""
         painter = QPainter(self)
         theme = self.scene.theme
         if self.drop_y is not None:
             painter.fillRect(QRectF(0, self.drop_y - 1, self.width(), 2), theme.accent)
         painter.setClipRect(QRectF(event.rect()).intersected(QRectF(GUTTER_PX, 0, self.width(), self.height())))
         painter.translate(GUTTER_PX, 0)
+        self._paint_grounds(painter)
+        painter.save()
+        painter.setClipRegion(self._beside_texts(painter.clipRegion()))
         self._paint_range(painter)
         self._paint_marks(painter)
         self._paint_flow(painter)
+        painter.restore()
         self._paint_levels(painter)
         if self.scene.pointer_px is not None:
             painter.fillRect(QRectF(int(self.scene.pointer_px), 0, 1, self.height()), theme.alpha(theme.text_dim, 0.55))
@@ -83,24 +87,23 @@ class Overlay(QWidget):
         self._paint_ruler(painter)
         painter.end()
 
+    def _paint_grounds(self, painter: QPainter) -> None:
+        """Of the range and of marks that take time."""
+        theme, x = self.scene.theme, self.scene.scale.x
+        chosen = [] if self.scene.marked_range is None else [(self.scene.marked_range, theme.alpha(theme.accent, 0.13))]
+        marked = [(when, theme.alpha(theme.warn, 0.06)) for _, when in self.scene.placed_marks()]
+        for (start, end), color in (*chosen, *marked):
+            painter.fillRect(QRectF(x(start), 0, x(end) - x(start), self.height()), color)
+
     def _paint_range(self, painter: QPainter) -> None:
-        chosen, theme = self.scene.marked_range, self.scene.theme
-        if chosen is None:
-            return
-        x0, x1 = (self.scene.scale.x(t_ns) for t_ns in chosen)
-        painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.accent, 0.13))
-        for x in (x0, x1):
-            painter.fillRect(QRectF(round(x), 0, 1, self.height()), theme.accent)
+        for t_ns in self.scene.marked_range or ():
+            painter.fillRect(QRectF(round(self.scene.scale.x(t_ns)), 0, 1, self.height()), self.scene.theme.accent)
 
     def _paint_marks(self, painter: QPainter) -> None:
         theme = self.scene.theme
-        for _, when in self.scene.placed_marks():
-            x0, x1 = (self.scene.scale.x(t_ns) for t_ns in when)
-            if x1 > x0:
-                painter.fillRect(QRectF(x0, 0, x1 - x0, self.height()), theme.alpha(theme.warn, 0.06))
-            painter.setPen(QPen(theme.alpha(theme.warn, 0.8), 1, Qt.PenStyle.DashLine))
-            for x in {round(x0), round(x1)}:
-                painter.drawLine(QPointF(x + 0.5, 0), QPointF(x + 0.5, self.height()))
+        painter.setPen(QPen(theme.alpha(theme.warn, 0.8), 1, Qt.PenStyle.DashLine))
+        for x in {round(self.scene.scale.x(t_ns)) for _, when in self.scene.placed_marks() for t_ns in when}:
+            painter.drawLine(QPointF(x + 0.5, 0), QPointF(x + 0.5, self.height()))
 
     def _paint_levels(self, painter: QPainter) -> None:
         """A dot on each line of levels where what is selected ends: what it left behind."""
@@ -137,6 +140,16 @@ class Overlay(QWidget):
             if before.column is not None or after.column is not None:
                 self._paint_arrow(painter, left, right)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+    def _beside_texts(self, region: QRegion) -> QRegion:
+        """What of a region (canvas coordinates) holds no text of a lane."""
+        around = region.boundingRect()
+        for lane in self._lanes:
+            for room in lane.texts if lane.isVisible() else ():
+                held = room.translated(0, lane.y()).toAlignedRect()
+                if held.intersects(around):
+                    region = region.subtracted(QRegion(held))
+        return region
 
     def _room_of(self, step: FlowStep) -> QRectF | None:
         """Where a step is drawn, in canvas coordinates."""

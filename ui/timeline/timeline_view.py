@@ -134,6 +134,7 @@ class TimelineView(QWidget):
         head.mark_chosen.connect(self.marking.go_to)
         head.note_asked.connect(self.marking.note)
         head.menu_asked.connect(offers.show_head)
+        self.marking.note_moved.connect(head.update)
         self.minimap.moved.connect(zooming.look_at)
         self.minimap.fit_asked.connect(zooming.fit)
         self.empty.run_requested.connect(self.run_requested)

@@ -70,7 +70,7 @@ class WorkDialog(QDialog):
         self._show_command()
         # As high as what is asked first: a form of three lines in a high window looks unfinished.
         around = self.sizeHint().height() - area.sizeHint().height()
-        self.resize(_WIDTH_PX, min(around + ground.heightForWidth(_WIDTH_PX - 4 * GRID) + GRID, _HEIGHT_PX))
+        self.resize(_WIDTH_PX, min(around + ground.heightForWidth(_WIDTH_PX - 4 * GRID), _HEIGHT_PX))
 
     def _fill(self, ground: QWidget) -> None:
         column = stacked(on=ground, margins=(2 * GRID, GRID, 2 * GRID, GRID), spacing=GRID + 4)

@@ -15,6 +15,8 @@ from ui.widgets.label import Label
 
 NAME_PX = 18 * GRID
 _LIST_PX = 7 * GRID
+_TOP_PX, _FLAG_TOP_PX = 6, 0
+"""Above a name, so that it is level with the first line of its field, or with its box."""
 
 
 class WorkFieldRow(QWidget):
@@ -32,7 +34,7 @@ class WorkFieldRow(QWidget):
         name = Label(field.title)
         name.setFixedWidth(NAME_PX)
         name.setAlignment(Qt.AlignmentFlag.AlignTop)
-        name.setContentsMargins(0, 5, 0, 0)
+        name.setContentsMargins(0, _FLAG_TOP_PX if field.kind == FLAG else _TOP_PX, 0, 0)
         self.editor = self._make_editor(themes)
         self.editor.setAccessibleName(field.title)
         self.editor.setAccessibleDescription(field.help)

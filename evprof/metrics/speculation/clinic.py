@@ -143,7 +143,7 @@ def _alpha(runs: Sequence[RunLog]) -> list[Definition]:
     formula = "mean of the sum of min(p, q) over judged places"
     if not overlaps:
         return [Definition(ALPHA, formula, None, None, SHARE, _NO_JUDGEMENTS)]
-    note = "1 - TV(p, q): the chance that sampling accepts; greedy decoding accepts by the choices alone"
+    note = "1 − TV(p, q): the chance that sampling accepts; greedy decoding accepts by the choices alone"
     return [Definition(ALPHA, formula, sum(overlaps) / _PPM, len(overlaps), SHARE, note)]
 
 

@@ -21,9 +21,11 @@ class NoteEditor(QLineEdit):
 
     Signals:
         written(str): the note as it is to be kept.
+        left(): it closes.
     """
 
     written = Signal(str)
+    left = Signal()
 
     def __init__(self, note: str, parent: QWidget) -> None:
         super().__init__(note, parent)
@@ -43,7 +45,9 @@ class NoteEditor(QLineEdit):
         self._leave()
 
     def _leave(self) -> None:
-        self._is_open = False
+        if self._is_open:
+            self._is_open = False
+            self.left.emit()
         self.deleteLater()
 
     def event(self, event: QEvent) -> bool:
@@ -61,7 +65,13 @@ class NoteEditor(QLineEdit):
 
 
 class Marking(QObject):
-    """What keys, flags and menus do to marks."""
+    """What keys, flags and menus do to marks.
+
+    Signals:
+        note_moved(): the field for a note covers another part of the axis, or none any more.
+    """
+
+    note_moved = Signal()
 
     def __init__(self, scene: TimelineScene, controller: RunController, selection: Selection, ground: QWidget) -> None:
         super().__init__(ground)
@@ -135,10 +145,21 @@ class Marking(QObject):
         editor.written.connect(lambda note: self.book.write_note(mark, note))
         x = GUTTER_PX + round(self._scene.scale.x(mark.start_ns + self._scene.shift_of(mark.run_id)))
         editor.move(QPoint(min(max(x, 4), max(4, self._ground.width() - _NOTE_PX - 8)), 30))
+        covered = editor.x() - GUTTER_PX, editor.x() + _NOTE_PX - GUTTER_PX
+        editor.left.connect(lambda: self._uncover(covered))
+        self._cover(covered)
         editor.show()
         editor.raise_()
         # A menu that is closing would take the focus back.
         QTimer.singleShot(0, editor, editor.setFocus)
+
+    def _cover(self, part: tuple[float, float] | None) -> None:
+        self._scene.note_px = part
+        self.note_moved.emit()
+
+    def _uncover(self, part: tuple[float, float]) -> None:
+        if self._scene.note_px == part:  # else the field for another note opened meanwhile
+            self._cover(None)
 
     def finish_note(self) -> None:
         """Keeps the note that is being written, if one is."""
