@@ -126,7 +126,7 @@ def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> Paints:
 
 def test_a_run_is_live(window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait) -> None:
     """It is drawn again and again before it ends."""
-    start(1.0)
+    start(0.6)
     wait_until(lambda: "ready" in window.status.text())
     paints = _play(window, wait_until, _request())
     assert window.selection.runs == (window.controller.next_run_id - 2, window.controller.next_run_id - 1)
