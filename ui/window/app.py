@@ -48,6 +48,9 @@ logger = logging.getLogger(__name__)
 DEMO_PATIENCE_MS = 1_500
 """How long the demo waits for the first pictures of its sample."""
 
+_LEAST_SETTLING_MS, _SETTLING_MS = 400, 20_000
+"""How long a window that is to be drawn has to come to rest: at least, and at most where a machine is slow."""
+
 
 def run_window(
     paths: Sequence[str],
@@ -203,11 +206,11 @@ def save_screenshot(
 
 def settle(application: QApplication, window: MainWindow) -> None:
     """Lets layouts, pictures of frames and late timers come to rest, so that a picture shows everything."""
-    deadline = QDeadlineTimer(3_000)
+    deadline, least = QDeadlineTimer(_SETTLING_MS), QDeadlineTimer(_LEAST_SETTLING_MS)
     window.controller.pull()
     while not deadline.hasExpired():
         application.processEvents()
-        if window.is_at_rest and deadline.remainingTime() < 2_600:
+        if window.is_at_rest and least.hasExpired():
             break
         QThread.msleep(5)
     application.processEvents()
