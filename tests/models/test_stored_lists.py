@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from evprof.core.run_book import RunBook
+from evprof.core.run_info import FAILED
 from evprof.run.benches.many_runs import ManyRuns, write_many_runs
+from evprof.run.benches.part_files import write_results
+from evprof.run.legacy_import import import_files
 from evprof.session.reading import load_session
+from evprof.session.store import Commit, changed_session
 from evprof.session.summaries.opened import open_session
 from evprof.session.summaries.runs import StoredRun
 from ui.runs import cell_facts
@@ -45,9 +49,19 @@ def test_the_same_lines_stand_in_the_list(session: Path, wanted: str) -> None:
     assert [slot.is_inner for slot in mine.slots] == [slot.is_inner for slot in theirs.slots]
 
 
-def test_cells_are_told_by_columns_as_by_their_runs(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_cells_are_told_by_columns_as_by_their_runs(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_imported: bool
+) -> None:
+    path = tmp_path / "imported.evprof" if is_imported else session
+    if is_imported:
+        import_files([write_results(tmp_path / "results.json", 30)], path)
+        with changed_session(path) as file:  # one of its runs as if it had failed
+            info = load_session(path).recording.messages()[4].info
+            info.status, info.error = FAILED, "out of memory"
+            file.commit({}, Commit(infos=[info]))
     monkeypatch.setattr(cell_facts, "FEWEST", 1)
-    one, two = stored(session), whole(session)
+    one, two = stored(path), whole(path)
     mine, theirs = list(RunEntries().lines(one.runs)), list(RunEntries().lines(two.runs))
     assert [(entry.title, entry.outcome, entry.label, entry.sentence, entry.tip) for entry in mine] == [
         (entry.title, entry.outcome, entry.label, entry.sentence, entry.tip) for entry in theirs

@@ -51,18 +51,17 @@ def cell_facts(members: Members) -> CellFacts | None:
         return None
     columns = stored.columns
     places = np.searchsorted(columns.run_ids, np.array(members.run_ids, dtype=np.int64))
-    if (columns.column("imported")[places] != NO_TEXT).any():
-        return None
     if KEPT_F1 in columns and not columns.told(KEPT_RIGHT)[places].all():
         return None  # some were scored by an older rule: they are scored anew, one by one
     return _facts(stored, _last_of_rows(stored, places))
 
 
 def _last_of_rows(stored: SessionRuns, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Of rows that were begun more than once the last attempt."""
+    """Of rows that were begun more than once the last attempt; what was imported is a row each."""
     columns = stored.columns
     keys = np.column_stack(
         [
+            np.where(_are_imported(columns, places), places, -1),
             _asked_of(columns)[places],
             *(columns.column(name)[places] for name in ("repeat", "warmup")),
             columns.texts("role").codes[places],
@@ -70,6 +69,17 @@ def _last_of_rows(stored: SessionRuns, places: npt.NDArray[np.int64]) -> npt.NDA
     )
     _, last = np.unique(keys[::-1], axis=0, return_index=True)
     return places[np.sort(len(places) - 1 - last)]
+
+
+def _are_imported(columns: StoredColumns, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    return np.asarray(columns.column("imported")[places] != NO_TEXT)
+
+
+def _samples_of(columns: StoredColumns, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A number for each sample: name and question, and of what was imported the row of the file."""
+    rows = np.where(_are_imported(columns, places), columns.column("group_id")[places], 0)
+    _, found = np.unique(np.column_stack((_asked_of(columns)[places], rows)), axis=0, return_inverse=True)
+    return np.asarray(found, dtype=np.int64).reshape(-1)
 
 
 @lru_cache(maxsize=1)
@@ -91,7 +101,7 @@ def _facts(stored: SessionRuns, places: npt.NDArray[np.int64]) -> CellFacts:
     statuses = columns.texts("status")
     status = np.array(statuses.words)[statuses.codes[places]]
     warmup = (columns.column("warmup")[places] > 0) | (columns.column("profiled")[places] > 0)
-    asked, repeat = _asked_of(columns)[places], columns.column("repeat")[places]
+    asked, repeat = _samples_of(columns, places), columns.column("repeat")[places]
     is_done, is_bad = status == FINISHED, np.isin(status, (FAILED, CANCELLED))
     counted = is_done & ~warmup
     counts = ConfigurationCounts(
