@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QInputDialog
 
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
@@ -105,6 +105,26 @@ def test_a_note_that_is_being_written_is_kept_when_another_session_comes(
     assert [mark["note"] for mark in load_session(session_file).facts["marks"]] == ["slow here"]
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert not window.findChildren(NoteEditor)
+
+
+@pytest.mark.parametrize("field", ["name", "note"])
+def test_what_is_typed_about_a_run_is_not_said_of_another_session(
+    window: MainWindow, session_file: Path, other_file: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    window.open_paths([str(session_file)], waits=True)
+
+    def typed(*_: Any, **__: Any) -> tuple[str, bool]:
+        window.open_paths([str(other_file)], waits=True)
+        return "mine", True
+
+    for ask in ("getText", "getMultiLineText"):
+        monkeypatch.setattr(QInputDialog, ask, typed)
+    remarks = window.runs.remarks
+    (remarks.ask_name if field == "name" else remarks.ask_note)([1])
+    assert window.session.path == other_file
+    assert getattr(window.controller.runs[1].info, field) == ""
+    assert window.messages.shown is not None
+    assert window.messages.shown.sentence.startswith("Another session came")
 
 
 def test_what_was_deleted_is_not_brought_back_in_another_session(

@@ -7,6 +7,7 @@ from functools import partial
 
 from PySide6.QtWidgets import QInputDialog, QWidget
 
+from evprof.core.recording import RecordLog
 from evprof.core.run_log import RunLog
 from evprof.view.columns import RunPair
 from ui.state.cells import typical_pair
@@ -36,10 +37,11 @@ class RunRemarks:
 
         if not self._has_any(run_ids):
             return
+        before = self._controller.recording
         name, is_given = QInputDialog.getText(
             self._window, "Rename", f"Name of {runs_text(run_ids)}:", text=self._told(run_ids, "name")
         )
-        if is_given:
+        if is_given and self._is_still(before):
             self.rename(run_ids, name)
 
     def rename(self, run_ids: Sequence[int], name: str) -> None:
@@ -52,10 +54,11 @@ class RunRemarks:
 
         if not self._has_any(run_ids):
             return
+        before = self._controller.recording
         note, is_given = QInputDialog.getMultiLineText(
             self._window, "Note", f"Note on {runs_text(run_ids)}:", self._told(run_ids, "note")
         )
-        if is_given:
+        if is_given and self._is_still(before):
             self.write_note(run_ids, note)
 
     def write_note(self, run_ids: Sequence[int], note: str) -> None:
@@ -101,6 +104,13 @@ class RunRemarks:
         self.restore(run_ids)
         if (self._selection.runs, self._selection.cell) == left:
             self._selection.set_runs(*shown[0], cell=shown[1])
+
+    def _is_still(self, recording: RecordLog) -> bool:
+        """Whether a session that was asked about is still the one on show; it is told where it is not."""
+        if self._controller.recording is recording:
+            return True
+        self.post("Another session came meanwhile; its runs are as they were.", "info", "", None)
+        return False
 
     def _has_any(self, run_ids: Sequence[int]) -> bool:
         """Whether there is anything to say something of; it is told where there is not."""
