@@ -99,6 +99,21 @@ def test_dropped_results_become_a_session(window: MainWindow, legacy: Path, tmp_
     assert not any("Importing" in sentence for sentence in told)
 
 
+def test_results_that_came_during_a_run_are_opened_after_it(
+    window: MainWindow, legacy: Path, tmp_path: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = ["", "A run goes on."]  # it began while the file was read
+    monkeypatch.setattr(window.session, "refusal_to_leave", lambda: told.pop(0) if told else "")
+    window.results.take([legacy])
+    wait_until(lambda: window.messages.shown is not None and "Imported" in window.messages.shown.sentence)
+    notice = window.messages.shown
+    assert notice is not None
+    assert f"It lies at {tmp_path / 'kept' / 'one_vs_eight.evprof'}, and is not opened yet" in notice.sentence
+    assert not window.controller.runs
+    window.messages.act()
+    wait_until(lambda: len(window.controller.runs) == 6)
+
+
 def test_damaged_results_are_told(window: MainWindow, legacy: Path, wait_until: Wait) -> None:
     text = legacy.read_text(encoding="utf-8")
     legacy.write_text(text[: len(text) // 2], encoding="utf-8")

@@ -72,8 +72,12 @@ class Results(QObject):
     def _opened(self, found: object) -> None:
         if not isinstance(found, _Imported):
             return
-        self._session.open(found.session)
         kind = "warn" if found.problems else "info"
+        if refusal := self._session.refusal_to_leave():  # a run may have begun meanwhile
+            place = f"It lies at {found.session}, and is not opened yet: {refusal}"
+            self._post(f"{found.sentence} {place}", kind, "Open", partial(self._session.open, found.session))
+            return
+        self._session.open(found.session)
         if len(found.problems) > _MOST_TOLD:
             self._post(found.sentence, kind, "Show all", lambda: self.show_problems(found.problems))
         else:
