@@ -118,9 +118,15 @@ class ImportSummary:
 
 
 def import_files(
-    paths: Sequence[str | Path], session_path: str | Path, on_progress: Progress | None = None
+    paths: Sequence[str | Path],
+    session_path: str | Path,
+    on_progress: Progress | None = None,
+    *,
+    is_passing: bool = False,
 ) -> ImportSummary:
     """Appends the rows of result files to a session, which is made when it is not there.
+
+    `is_passing`: it is read once and thrown away; figures are not kept beside the rows, so all of it is read at once.
 
     Every file is read through once before anything is written. Raises UserError, and writes nothing, when one of them
     is damaged, of no known family, named twice or imported already, and when the session cannot be written.
@@ -131,7 +137,7 @@ def import_files(
     _refuse_twice([file.path for file in files])
     session = Path(session_path)
     with _put_in_place(session) as part, closing(SessionFile(part)) as writer:
-        done = tuple(_import_all(files, writer, on_progress))
+        done = tuple(_import_all(files, writer, on_progress, is_passing=is_passing))
     return ImportSummary(session, done)
 
 
@@ -158,13 +164,13 @@ def _put_in_place(session: Path) -> Iterator[Path]:
 
 
 def _import_all(
-    files: Sequence[LegacyFile], writer: SessionFile, on_progress: Progress | None
+    files: Sequence[LegacyFile], writer: SessionFile, on_progress: Progress | None, *, is_passing: bool
 ) -> Iterable[ImportedFile]:
     told = writer.fact(IMPORTS)
     known: list[dict[str, Any]] = [entry for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
     _refuse_twice([*(str(entry.get("path")) for entry in known), *(file.path for file in files)])
     for file in files:
-        importing = _Import(file, writer, _label(file.path, known), on_progress)
+        importing = _Import(file, writer, _label(file.path, known), on_progress, is_passing=is_passing)
         found = importing.run()
         known.append(importing.facts(found))
         writer.commit({}, Commit(facts={IMPORTS: known}))
@@ -189,7 +195,10 @@ def _label(path: Path, known: Sequence[dict[str, Any]]) -> str:
 class _Import:
     """One file on its way into a session."""
 
-    def __init__(self, file: LegacyFile, writer: SessionFile, label: str, on_progress: Progress | None) -> None:
+    def __init__(
+        self, file: LegacyFile, writer: SessionFile, label: str, on_progress: Progress | None, *, is_passing: bool
+    ) -> None:
+        self._is_passing = is_passing
         self._file = file
         self._writer = writer
         self._label = label
@@ -272,7 +281,8 @@ class _Import:
         recording.extend("spans", spans)
         recording.extend("tokens", tokens)
         ranges = {name: (0, len(stream)) for name, stream in recording.streams.items() if len(stream)}
-        begun, figures = frozenset(info.run_id for info in infos), kept_figures(runs_of(recording, infos))
+        begun = frozenset(info.run_id for info in infos)
+        figures = {} if self._is_passing else kept_figures(runs_of(recording, infos))
         self._writer.commit(recording.streams, Commit(ranges, infos, begun, figures=figures))
         if self._on_progress is not None:
             self._on_progress(self._file.path, found.runs, found.rows)

@@ -88,7 +88,7 @@ def read_any(path: Path) -> ReadSession:
 
     with tempfile.TemporaryDirectory(prefix="evprof-import-") as folder:
         session = Path(folder) / f"{path.stem}.evprof"
-        import_files([path], session)
+        import_files([path], session, is_passing=True)
         return _read(session, path)
 
 

@@ -51,7 +51,7 @@ class Results(QObject):
         if waits:
             with tempfile.TemporaryDirectory(prefix="evprof-import-") as folder:
                 session = Path(folder) / f"{paths[0].stem}.evprof"
-                _imported(paths, session)
+                _imported(paths, session, is_passing=True)
                 self._session.read(session)
             return
         if refusal := self._session.refusal_to_leave():
@@ -137,14 +137,14 @@ class _Imported:
         self.sentence = f"Imported {what}. {told}".strip() + (f" And {more} more." if more > 0 else "")
 
 
-def _imported(paths: Sequence[Path], session: Path) -> _Imported:
+def _imported(paths: Sequence[Path], session: Path, *, is_passing: bool = False) -> _Imported:
     from evprof.run.legacy_import import import_files
 
     try:
         session.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{session.parent} cannot be made: {error.strerror or error}; free some space.") from error
-    summary = import_files(paths, session)
+    summary = import_files(paths, session, is_passing=is_passing)
     return _Imported(
         session, summary.runs, [problem for file in summary.files for problem in file.problems], _names(paths)
     )

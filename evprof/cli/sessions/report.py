@@ -97,7 +97,7 @@ def _source(path: Path) -> Source:
 
     with TemporaryDirectory(prefix="evprof-") as folder:
         session = Path(folder) / "imported.evprof"
-        import_files([path], session)
+        import_files([path], session, is_passing=True)
         return replace(read_source(session), path=path)
 
 
