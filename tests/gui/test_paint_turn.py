@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -34,66 +34,44 @@ def heard() -> list[str]:
 
 
 @pytest.fixture
-def window(application: QApplication, wait_until: Wait, heard: list[str]) -> Told:
+def window(application: QApplication, wait_until: Wait, heard: list[str]) -> Iterator[Told]:
     """Shown, and painted once."""
     made = Told(heard)
-    PaintTurn(made)
     made.resize(40, 40)
     made.show()
     wait_until(lambda: heard)
-    application.processEvents()
     heard.clear()
+    yield made
+    made.close()
+    made.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def turn(window: Told, application: QApplication, heard: list[str]) -> PaintTurn:
+    """Of a window that somebody has asked to paint itself: that lies in the event loop, and nothing was painted yet."""
+    made = PaintTurn(window)
+    heard.clear()
+    window.update()
+    application.sendPostedEvents()
     return made
 
 
-def _after(window: QWidget, ms: int, work: Callable[[], object]) -> None:
-    QTimer.singleShot(ms, window, work)
-
-
-def test_what_became_due_while_long_work_asked_for_a_picture_comes_before_it(
-    window: Told, heard: list[str], wait_until: Wait
+def test_a_window_is_not_painted_by_what_asks_for_it_but_soon(
+    turn: PaintTurn, heard: list[str], wait_until: Wait
 ) -> None:
-    def works() -> None:
-        time.sleep(4 * LONG_MS / 1000)
-        heard.append("worked")
-        window.update()
-
-    _after(window, 0, works)
-    _after(window, LONG_MS, lambda: heard.append("due"))
-    wait_until(lambda: "painted" in heard)
-    assert heard == ["worked", "due", "painted"]
+    assert heard == []
+    wait_until(lambda: heard == ["painted"])
 
 
-def test_work_that_comes_between_the_question_and_the_picture_has_what_it_delayed_done_first(
-    window: Told, heard: list[str], wait_until: Wait
-) -> None:
-    def works() -> None:
-        # What is due half way through it is known to Qt only after it.
-        _after(window, LONG_MS, lambda: heard.append("due"))
-        time.sleep(4 * LONG_MS / 1000)
-        heard.append("worked")
-
-    window.update()
-    _after(window, 0, works)
-    wait_until(lambda: "painted" in heard)
-    assert heard == ["worked", "due", "painted"]
+def test_what_other_work_delayed_comes_before_the_picture(turn: PaintTurn, heard: list[str], wait_until: Wait) -> None:
+    time.sleep(2 * LONG_MS / 1000)
+    turn.paint()
+    assert heard == []
+    wait_until(lambda: heard == ["painted"])
 
 
-def test_a_picture_comes_however_much_else_there_is_to_do(window: Told, heard: list[str], wait_until: Wait) -> None:
-    busy = QTimer(window)
-    busy.timeout.connect(lambda: time.sleep(2 * LONG_MS / 1000))
-    busy.start(0)
-    for _ in range(3):
-        heard.clear()
-        window.update()
-        wait_until(lambda: "painted" in heard)
-    assert LATEST_MS > LONG_MS
-
-
-def test_one_question_gives_one_picture(window: Told, heard: list[str], wait_until: Wait) -> None:
-    window.update()
-    wait_until(lambda: heard)
-    is_later: list[bool] = []
-    _after(window, 30, lambda: is_later.append(True))
-    wait_until(lambda: is_later)
+def test_a_picture_comes_however_much_else_there_is_to_do(turn: PaintTurn, heard: list[str]) -> None:
+    time.sleep(LATEST_MS / 1000)
+    turn.paint()
     assert heard == ["painted"]

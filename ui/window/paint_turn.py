@@ -27,7 +27,7 @@ class PaintTurn(QObject):
         self._first_s = self._asked_s = 0.0
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
-        self._soon.timeout.connect(self._paint)
+        self._soon.timeout.connect(self.paint)
         window.installEventFilter(self)
 
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
@@ -39,10 +39,10 @@ class PaintTurn(QObject):
             self._soon.start(0)
         return True
 
-    def _paint(self) -> None:
+    def paint(self) -> None:
+        """Paints what was asked for, unless other work was done since: what that delayed comes first."""
         now_s = time.perf_counter()
         if 1000 * (now_s - self._asked_s) > LONG_MS and 1000 * (now_s - self._first_s) < LATEST_MS:
-            # Other work came in between, and what became due during it comes first.
             self._asked_s = now_s
             self._soon.start(0)
             return
