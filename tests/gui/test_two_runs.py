@@ -11,11 +11,11 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QLabel
 
-from evprof.core.messages import RunStarted
+from evprof.core.messages import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
-from evprof.core.records import BEGIN, DRAFT, ORIGIN_TARGET, TARGET, SpanRecord, TokenRecord
+from evprof.core.records import BEGIN, DRAFT, END, ORIGIN_TARGET, SETTLED, TARGET, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_info import RunInfo
+from evprof.core.run_info import FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.metrics.comparison.document import Configuration, comparison_rows
@@ -345,3 +345,25 @@ def test_two_speculative_runs_each_have_their_rounds(
     view.close()
     view.deleteLater()
     controller.close()
+
+
+def test_stages_that_are_settled_after_the_end_of_their_run_are_weighed(
+    application: QApplication, selection: Selection, themes: ThemeHolder, wait_until: Callable[..., None]
+) -> None:
+    recording = RecordLog()
+    for run_id in (1, 2):
+        recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, TARGET, TARGET, start_ns=0)))
+        recording.append(SpanRecord(run_id, 0, -1, BEGIN, TARGET, "decode", 0))
+        recording.post(RunEnded(run_id, FINISHED, facts={"end_ns": 9 * MS}))
+    controller = RunController(recording)
+    controller.pull()
+    made = TimelineView(controller, selection, themes)
+    selection.set_runs(1, 2)
+    assert made.delta.deltas == []
+    for run_id in (1, 2):
+        for phase in (END, SETTLED):
+            recording.append(SpanRecord(run_id, 0, -1, phase, TARGET, "decode", 0, run_id * MS))
+    controller.pull()
+    wait_until(lambda: made.delta.deltas)
+    assert [(delta.stage, delta.delta_ms) for delta in made.delta.deltas] == [("decode", 1.0)]
+    made.deleteLater()

@@ -77,7 +77,7 @@ def _deltas(one: Configuration, two: Configuration) -> list[StageDelta]:
 
 
 def _ended(run: RunLog) -> tuple[object, ...]:
-    """What the figures of a run depend on; the rows of one that is over may lie in a file, and do not change."""
+    """What the figures of a run depend on; the rows of one that is over may lie in a file, and are not asked for."""
     if run.info.is_over:
-        return (run.run_id,)
-    return (run.run_id, *((span.span_id, span.start_ns, span.end_ns) for span in run.stages()))
+        return id(run), run.version
+    return (id(run), *((span.span_id, span.start_ns, span.end_ns) for span in run.stages()))
