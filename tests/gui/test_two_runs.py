@@ -353,7 +353,7 @@ def test_stages_that_are_settled_after_the_end_of_their_run_are_weighed(
     recording = RecordLog()
     for run_id in (1, 2):
         recording.post(RunStarted(run_id, RunInfo(run_id, run_id, 0, TARGET, TARGET, start_ns=0)))
-        recording.append(SpanRecord(run_id, 0, -1, BEGIN, TARGET, "decode", 0))
+        recording.append(SpanRecord(run_id, 0, -1, BEGIN, TARGET, "decode", 0, -1))
         recording.post(RunEnded(run_id, FINISHED, facts={"end_ns": 9 * MS}))
     controller = RunController(recording)
     controller.pull()
