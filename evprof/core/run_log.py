@@ -358,16 +358,20 @@ class RunLog:
             for block in self.blocks(name, taken):
                 if name == "spans":
                     self._take_spans(block)
-                elif (whole := self._only_list_of(block)) is not None:
-                    for part in block.parts(ROWS_AT_ONCE):
-                        whole.extend(part.rows())
                 else:
-                    for part in block.parts(ROWS_AT_ONCE):
-                        for record in part.rows():
-                            self._keep(record)
+                    self._take_objects(block)
                 taken += block.size
             # Last: who sees this asks for nothing more.
             self._taken[name] = taken
+
+    def _take_objects(self, block: RowBlock) -> None:
+        whole = self._only_list_of(block)
+        for part in block.parts(ROWS_AT_ONCE):
+            if whole is not None:
+                whole.extend(part.rows())
+            else:
+                for record in part.rows():
+                    self._keep(record)
 
     def _only_list_of(self, block: RowBlock) -> list[Any] | None:
         """The list that all rows of a block go into; None where it is not the same for all."""

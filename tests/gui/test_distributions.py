@@ -212,6 +212,8 @@ def test_many_runs_are_read_beside_the_window(
     selection.set_runs(None, 1)
     assert made.errand.is_busy
     assert "being read" in made.times_caption.text()
+    assert [row.cells for row in made.table.rows] == [()]
+    assert made.times.isHidden()
     wait_until(lambda: bool(threads))
     assert threads == ["MainThread"]
     assert made.table.rows[0].cells[0] == f"{2 * (MANY_RUNS + 1):,}"
@@ -219,6 +221,36 @@ def test_many_runs_are_read_beside_the_window(
     selection.set_runs(None, 2)
     made.reject()
     assert not made.errand.is_busy
+
+
+def test_runs_that_cannot_be_read_are_told(dialog: DistributionsDialog, selection: Selection) -> None:
+    selection.set_runs(1, 2)
+    assert not dialog.times.isHidden()
+    dialog.errand.done.emit(None)
+    assert "could not be read" in dialog.times_caption.text()
+    assert dialog.times.isHidden()
+    assert dialog.table.rows == []
+
+
+def test_a_window_that_closes_ends_what_its_dialogs_read(themes: ThemeHolder, application: QApplication) -> None:
+    window = MainWindow(themes)
+    window.show()
+    made = DistributionsDialog(window.controller, window.selection, window.holder, window)
+    made.show()
+    began, may_end = threading.Event(), threading.Event()
+
+    def read() -> None:
+        began.set()
+        may_end.wait(30)
+
+    made.errand.ask(read)
+    assert began.wait(30)
+    threading.Timer(0.05, may_end.set).start()
+    window.close()
+    assert may_end.is_set()
+    assert not any(thread.name == "evprof-distributions" for thread in threading.enumerate())
+    window.deleteLater()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def test_reading_ends_when_nobody_waits_for_it(controller: RunController) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,10 @@ from evprof.metrics.figures.kept import KEPT
 from evprof.metrics.run_summary import COLUMNS
 from evprof.run.benches.many_runs import ManyRuns, write_many_runs
 from evprof.run.rewriting.merging import merge_sessions
+from evprof.session import chunk
 from evprof.session.reading import load_session
 from evprof.session.store import Commit, changed_session
+from evprof.session.summaries import one_run
 from evprof.session.summaries import runs as runs_module
 from evprof.session.summaries.opened import SessionStore, open_session
 from evprof.session.summaries.runs import SessionRuns, StoredRun
@@ -84,6 +87,25 @@ def test_rows_come_when_they_are_asked_for_and_go_again(session: Path) -> None:
         run.let_go()
     assert run.version == version
     assert run_document(run) == run_document(book.runs[5])
+
+
+def test_neighbours_are_read_from_chunks_unpacked_once_within_bounds(
+    session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+    unpack = chunk.unpack
+
+    def noted(stream: str, row_count: int, blob: bytes) -> list[Any]:
+        asked.append(blob)
+        return unpack(stream, row_count, blob)
+
+    monkeypatch.setattr(chunk, "unpack", noted)
+    first = [run.tokens for run in open_session(session).runs.values()]
+    assert len(asked) == len(set(asked))
+    asked.clear()
+    monkeypatch.setattr(one_run, "_MOST_KNOWN", 0)
+    assert [run.tokens for run in open_session(session).runs.values()] == first
+    assert len(asked) > len(set(asked))
 
 
 def test_every_figure_is_kept_under_a_name_of_its_own() -> None:

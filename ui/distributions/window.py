@@ -25,6 +25,7 @@ _TOGETHER = (
     "0 ms has no place on this axis, so the curve begins at their share."
 )
 _READING = "The runs are being read …"
+_UNREAD = "The runs could not be read."
 _NO_TIMES = "The curve begins with a run's second token."
 _NOT_IN_FILE = "The imported file does not tell when each token came."
 _POSITIONS = "accepted / drafted at each position over all rounds; none is accepted after a round's first rejection."
@@ -87,14 +88,24 @@ class DistributionsDialog(FollowingDialog):
         self.body.setVisible(bool(found))
         work = partial(distributions, found, self._stop)
         if sum(len(pool.runs) for pool in found) > MANY_RUNS:
-            say(self.times_caption, _READING)
+            self._show_reading(found, _READING)
             self.errand.ask(work)
         else:
             self.errand.forget()
             self._show(work())
 
+    def _show_reading(self, found: list[Pool], sentence: str) -> None:
+        """No figure of the runs before stands beside the names of these."""
+        self.table.show_rows([TableRow(pool.title, (), swatch=pool.color) for pool in found])
+        say(self.times_caption, sentence)
+        for plot in (self.times, self.acceptance):
+            plot.hide()
+        say(self.acceptance_caption, "")
+        self.rest.show()
+
     def _show(self, told: Distributions | None) -> None:
-        if told is None:
+        if told is None:  # what was in the way is told by the window
+            self._show_reading([], _UNREAD)
             return
         self._show_times(told.pools, told.gaps_ms)
         self._show_positions(speculative(told.pools), told.positions)

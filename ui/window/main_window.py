@@ -8,7 +8,7 @@ from functools import partial
 
 from PySide6.QtCore import QSettings, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtWidgets import QDialog, QToolButton, QWidget
 
 from evprof.core.errors import UserError
 from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunWarned
@@ -371,6 +371,8 @@ class MainWindow(LateParts):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ends the engine, saves what is left, remembers the layout."""
         self.timeline.marking.finish_note()
+        for dialog in self.findChildren(QDialog):
+            dialog.reject()  # which ends its threads
         self._memory.remember(self, self.body, self.holder)
         self.housekeeping.stop()
         self.welcome.close()

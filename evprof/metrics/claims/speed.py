@@ -200,7 +200,8 @@ def warm_prefill(wanted: tuple[float, float], evidence: Evidence) -> Finding:
         sentence += ", as 000 says" if PREFILL_000[0] <= cold[0] <= PREFILL_000[1] else ""
     gpu = column.runs[0].info.environment.get("gpu") or {}
     clocks = gpu.get("clocks_mhz") if isinstance(gpu, dict) else None
-    sentence += f"; GPU clocks {clocks:,} MHz." if isinstance(clocks, int) else "; GPU clocks are not told."
+    is_told = isinstance(clocks, int | float) and clocks > 0
+    sentence += f"; GPU clocks {clocks:,} MHz." if is_told else "; GPU clocks are not told."
     return Finding(CONFIRMED if wanted[0] <= spent <= wanted[1] else REFUTED, sentence)
 
 

@@ -22,9 +22,8 @@ Lies = tuple[int | None, int | None]
 """The first and the last number of a table's rows; None where there are none."""
 
 
-_MOST_CHUNKS = 8
-_MOST_NUMBERS = 1 << 19
-"""Unpacked chunks that are remembered, and numbers in one of them."""
+_MOST_KNOWN = 64 << 20
+"""Bytes of unpacked chunks that are remembered."""
 
 
 class RunReading(SessionReading):
@@ -32,17 +31,19 @@ class RunReading(SessionReading):
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path, connection)
-        self._known: OrderedDict[tuple[Any, ...], tuple[str, list[Any]]] = OrderedDict()
+        self._known: OrderedDict[tuple[Any, ...], tuple[str, list[Any], int]] = OrderedDict()
 
     def unpacked(self, values: tuple[Any, ...]) -> tuple[str, list[Any]]:
         """Stream and columns of a row of `chunks`, not to be changed. Raises DamageError."""
         key = (values[1], values[2], values[5])
-        found = self._known.pop(key, None) or super().unpacked(values)
-        if len(found[1]) * values[2] <= _MOST_NUMBERS:
-            self._known[key] = found
-            if len(self._known) > _MOST_CHUNKS:
-                self._known.popitem(last=False)
-        return found
+        found = self._known.pop(key, None)
+        if found is None:
+            stream, columns = super().unpacked(values)
+            found = stream, columns, len(values[5]) + sum(map(_size_of, columns))
+        self._known[key] = found
+        while sum(size for *_, size in self._known.values()) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return found[:2]
 
     def info_of(self, run_id: int) -> RunInfo:
         """All that is known of one run but its rows. Raises DamageError."""
@@ -115,6 +116,13 @@ class RunReading(SessionReading):
                 yield fitting_kinds(table, values)
         if count != last - first + 1:
             problems[damage_sentence("rows", table)] = None
+
+
+def _size_of(column: Any) -> int:
+    """About how many bytes a column takes."""
+    if isinstance(column, Texts):
+        return int(column.codes.nbytes) + sum(map(len, column.words))
+    return int(column.nbytes) if isinstance(column, np.ndarray) else sum(map(len, column))
 
 
 def _kept(column: Any, mask: Any) -> Any:
