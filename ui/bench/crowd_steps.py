@@ -22,6 +22,7 @@ from evprof.core.recording import Texts
 from evprof.core.records import END, ORIGIN_TARGET, SETTLED, STAGES, TARGET
 from evprof.core.run_info import FINISHED
 from ui.bench.crowd import COUNTERS, SPANS, crowded_recording
+from ui.bench.first_paint import paint_all
 from ui.state.selection import TimeRange
 from ui.window.main_window import MainWindow
 
@@ -61,7 +62,7 @@ def measure_crowd(
         _append(window)
         window.controller.pull()
         timeline.repaint()
-        application.processEvents()
+        paint_all(application, window)
 
     def their_growth(_: int) -> None:
         _append(window)
@@ -76,7 +77,7 @@ def measure_crowd(
     def ours(view: TimeRange) -> None:
         window.selection.set_view_range(view)
         timeline.repaint()
-        application.processEvents()
+        paint_all(application, window)
 
     views = list(_views(timeline.scene.extent()))
     ours(views[0])

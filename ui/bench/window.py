@@ -31,7 +31,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from ui.bench.crowd import RECORDS, SPANS, write_session
 from ui.bench.engine_effect import LARGE, SMALL, measure_engine_effect
-from ui.bench.first_paint import PAINTED, SIZE, the_application
+from ui.bench.first_paint import PAINTED, SIZE, paint_all, the_application
 from ui.bench.scale import SAMPLES, measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named
@@ -292,7 +292,7 @@ def _steps(application: QApplication, window: MainWindow) -> list[float]:
         else:
             timeline.pan(60.0 if step % 4 == 2 else -60.0)
         timeline.repaint()
-        application.processEvents()
+        paint_all(application, window)
 
     return [timed_ms(partial(move, step)) for step in range(STEPS)]
 
@@ -332,7 +332,7 @@ def _reopened(application: QApplication, path: Path) -> dict[str, float]:
         window.open_paths([str(path)], waits=True)
         window.controller.pull()
         window.repaint()
-        application.processEvents()
+        paint_all(application, window)
 
     took_ms = timed_ms(opens)
     window.close()

@@ -95,7 +95,7 @@ class MainWindow(LateParts):
             self.setAcceptDrops(True)
             if self.samples.samples:
                 self.show_sample(self.samples.samples[0])
-        PaintTurn(self)
+        self.paint_turn = PaintTurn(self)
         self.setMinimumSize(880, 560)
         self.resize(1440, 900)
         self._is_divided = self._memory.restore(self, self.body, self.holder)

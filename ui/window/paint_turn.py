@@ -30,6 +30,11 @@ class PaintTurn(QObject):
         self._soon.timeout.connect(self.paint)
         window.installEventFilter(self)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a painting that was asked for is yet to come."""
+        return self._soon.isActive()
+
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
         """Qt's hook."""
         if event.type() != QEvent.Type.UpdateRequest or self._is_turn:
