@@ -66,8 +66,7 @@ def _opened(application: QApplication, window: MainWindow, session: str) -> dict
 def paint_all(application: QApplication, window: MainWindow) -> None:
     """Has all painted that was asked for, also what the window put off to a turn of its own."""
     application.processEvents()
-    while window.paint_turn.is_due:
-        application.processEvents()
+    window.paint_turn.paint_now()
 
 
 def the_application() -> QApplication:

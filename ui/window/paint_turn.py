@@ -30,11 +30,6 @@ class PaintTurn(QObject):
         self._soon.timeout.connect(self.paint)
         window.installEventFilter(self)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether a painting that was asked for is yet to come."""
-        return self._soon.isActive()
-
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
         """Qt's hook."""
         if event.type() != QEvent.Type.UpdateRequest or self._is_turn:
@@ -50,7 +45,12 @@ class PaintTurn(QObject):
         if 1000 * (now_s - self._asked_s) > LONG_MS and 1000 * (now_s - self._first_s) < LATEST_MS:
             self._asked_s = now_s
             self._soon.start(0)
-            return
+        else:
+            self.paint_now()
+
+    def paint_now(self) -> None:
+        """Paints what was asked for."""
+        self._soon.stop()
         self._is_turn = True
         try:
             QCoreApplication.sendEvent(self._window, QEvent(QEvent.Type.UpdateRequest))
