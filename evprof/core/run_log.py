@@ -9,7 +9,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,21 @@ ROWS_AT_ONCE = 2_000
 
 _TELLERS = {"tokens": "origin", "kv": "role", "frames": "role", "power": "device"}
 """Streams whose rows go into several lists, and the column that says into which."""
+
+
+class AnswerExtent(NamedTuple):
+    """Tokens of an answer, and when the first and the last were known, in ns on the clock; None where there is none."""
+
+    length: int
+    first_ns: int | None
+    last_ns: int | None
+
+    @property
+    def passed_ns(self) -> int | None:
+        """From the first to the last; None below two tokens."""
+        if self.first_ns is None or self.last_ns is None or self.length < 2:
+            return None
+        return self.last_ns - self.first_ns
 
 
 class RunLog:
@@ -134,6 +149,11 @@ class RunLog:
         self._drain("tokens")
         return self._rejected
 
+    def first_tokens(self, rows: int) -> tuple[list[TokenRecord], list[TokenRecord]]:
+        """The answer's and the rejected tokens, at least those among the first `rows` rows of tokens."""
+        self._drain("tokens", rows)
+        return self._tokens, self._rejected
+
     @property
     def rounds(self) -> list[RoundRecord]:
         """The rounds of speculation."""
@@ -214,6 +234,17 @@ class RunLog:
         """One column of numbers of the answer's tokens, in the order in which they came, without an object for each."""
         found = [block.column(name)[is_answer] for block, is_answer in self._answer_parts()]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+    @property
+    def answer_extent(self) -> AnswerExtent:
+        """How long the answer is and from when to when it came, without an object for each token."""
+        length, edges = 0, list[int]()
+        for block, is_answer in self._answer_parts():
+            if count := int(np.count_nonzero(is_answer)):
+                places = is_answer.argmax(), len(is_answer) - 1 - is_answer[::-1].argmax()
+                edges += block.column("t_ns")[list(places)].tolist()
+                length += count
+        return AnswerExtent(length, edges[0], edges[-1]) if edges else AnswerExtent(0, None, None)
 
     def count_of_origin(self, origin: str) -> int:
         """How many tokens of the answer have an origin."""
@@ -349,13 +380,17 @@ class RunLog:
                 ends.append(count)
             self.version += stop - start
 
-    def _drain(self, name: str) -> None:
-        """Makes objects (of spans: columns) of the rows that are none yet."""
-        if self._taken.get(name, 0) == self.count(name):
+    def _drain(self, name: str, rows: int | None = None) -> None:
+        """Makes objects (of spans: columns) of the rows that are none yet, or of the first `rows` alone."""
+        wanted = self.count(name) if rows is None else min(rows, self.count(name))
+        if self._taken.get(name, 0) >= wanted:
             return
         with self._draining:
             taken = self._taken.get(name, 0)
-            for block in self.blocks(name, taken):
+            for whole in self.blocks(name, taken):
+                if taken >= wanted:
+                    break
+                block = whole.first(wanted - taken)
                 if name == "spans":
                     self._take_spans(block)
                 else:

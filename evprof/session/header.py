@@ -21,13 +21,13 @@ def is_session(path: Path) -> bool:
         header = _read_header(path)
     except UserError:
         return False
-    return _number(header, _APPLICATION_ID_AT) == APPLICATION_ID
+    return _is_ours(header)
 
 
 def check_header(path: Path) -> None:
     """Raises UserError unless `path` is a session this program can read."""
     header = _read_header(path)
-    if not header.startswith(_MAGIC) or _number(header, _APPLICATION_ID_AT) != APPLICATION_ID:
+    if not _is_ours(header):
         raise UserError(f"{path} is no evprof session; choose a file that evprof wrote, or another name to write to.")
     found = _number(header, _USER_VERSION_AT)
     if found > FORMAT:
@@ -60,6 +60,10 @@ def _read_header(path: Path) -> bytes:
     if len(header) < _HEADER_BYTES:
         raise UserError(f"{path} is no evprof session: it ends after {len(header):,} bytes; choose another file.")
     return header
+
+
+def _is_ours(header: bytes) -> bool:
+    return header.startswith(_MAGIC) and _number(header, _APPLICATION_ID_AT) == APPLICATION_ID
 
 
 def _number(header: bytes, place: int) -> int:

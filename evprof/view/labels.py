@@ -72,7 +72,7 @@ def stage_labels(run: RunLog, role: str, name: str, duration_ns: int) -> list[st
         wordings.insert(0, f"{name}  {took} · {lengths.input:,} tokens")
     if name == "vision" and lengths is not None and lengths.visual:
         wordings.insert(0, f"{name}  {took} · {lengths.visual:,} tokens")
-    tokens = len(run.tokens)
+    tokens = run.answer_extent.length
     if name == "decode" and role == run.info.role and tokens > 1 and duration_ms > 0:
         wordings.insert(0, f"{name}  {took} · {(tokens - 1) / duration_ms * 1000:,.1f} tok/s")
     return wordings

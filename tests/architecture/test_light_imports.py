@@ -97,6 +97,16 @@ def test_a_window_without_runs_loads_nothing_that_compares_them() -> None:
     assert run_apart(code, QT_QPA_PLATFORM="offscreen") == "False"
 
 
+def test_a_session_is_known_without_the_readers_of_other_files() -> None:
+    # They take a quarter of a second, a fifth of what a large session takes until its first picture.
+    session = sorted((ROOT / "tests" / "session" / "golden").glob("*.evprof"))[-1]
+    code = (
+        "import sys\nfrom ui.samples.openings import look_at\n"
+        f"kind = look_at({str(session)!r}).kind\nprint(kind, 'evprof.loaders.probe' in sys.modules)"
+    )
+    assert run_apart(code) == "session False"
+
+
 @pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["models"]])
 def test_small_commands_load_neither_torch_nor_qt(words: list[str]) -> None:
     loaded = loaded_by(f"from evprof.cli import main; assert main({words!r}) == 0")

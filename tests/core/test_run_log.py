@@ -232,6 +232,24 @@ def test_other_threads_have_their_turn_while_many_rows_become_objects_and_are_le
     assert (log.tokens, log.rejected) == ([], [])
 
 
+@given(st.lists(st.sampled_from((TARGET, "accepted", "rejected"))), st.integers(0, 12))
+def test_an_answers_extent_and_its_first_tokens_are_those_of_its_rows(origins: list[str], rows: int) -> None:
+    log, whole = RunLog(info()), RunLog(info())
+    for place, origin in enumerate(origins):
+        for one in (log, whole):
+            one.absorb(TokenRecord(1, TARGET, place, 5, origin, -1, 100 + place * place, " a"))
+    times = [token.t_ns for token in whole.tokens]
+    found = log.answer_extent
+    assert found == (len(times), *((times[0], times[-1]) if times else (None, None)))
+    assert found.passed_ns == (times[-1] - times[0] if len(times) > 1 else None)
+    first = [one for part in log.first_tokens(rows) for one in part]
+    assert (
+        sorted(first, key=lambda token: token.position)
+        == sorted((*whole.tokens, *whole.rejected), key=lambda token: token.position)[:rows]
+    )
+    assert (log.tokens, log.rejected) == (whole.tokens, whole.rejected)
+
+
 @given(st.lists(st.tuples(st.integers(1, 2), st.integers(1, 4)), max_size=20), st.integers(-1, 30))
 def test_rows_from_any_on_are_found_among_those_of_runs_that_take_turns(
     pieces: list[tuple[int, int]], since: int

@@ -108,6 +108,28 @@ def test_neighbours_are_read_from_chunks_unpacked_once_within_bounds(
     assert len(asked) > len(set(asked))
 
 
+@pytest.mark.parametrize("most_known", [0, 64 << 20])
+def test_what_is_remembered_of_chunks_is_counted_as_it_comes(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_known: int
+) -> None:
+    """Each chunk is measured once, and none of a single run: to count all of them for each took seconds."""
+    measured, size_of = list[object](), one_run._size_of
+
+    def noted(column: Any) -> int:
+        measured.append(column)
+        return size_of(column)
+
+    monkeypatch.setattr(one_run, "_size_of", noted)
+    monkeypatch.setattr(one_run, "_MOST_KNOWN", most_known)
+    alone = tmp_path / "alone.evprof"
+    write_many_runs(alone, ManyRuns(1, configurations=1, repeats=1))
+    assert [bool(run.tokens) for run in open_session(alone).runs.values()] == [True]
+    assert measured == []
+    assert all(run.tokens for run in open_session(session).runs.values())
+    # A list, for it holds what it measured: no two of them can have had one number.
+    assert len(measured) == len({id(column) for column in measured}) > 0
+
+
 def test_every_figure_is_kept_under_a_name_of_its_own() -> None:
     assert {"total_ms end-to-end", "stage_ms decode target", "answer_ids", "acceptance"} <= COLUMNS.keys()
 

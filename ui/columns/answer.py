@@ -72,14 +72,18 @@ class AnswerFlow:
     @property
     def has_more(self) -> bool:
         """Whether the run has tokens that were not taken in yet."""
-        return len(self.run.tokens) > self._read_tokens or len(self.run.rejected) > self._read_rejected
+        return self.run.count("tokens") > self._read_tokens + self._read_rejected
 
     def update(self, most: int | None = None) -> int | None:
         """Takes in what the run has gained, at most so many tokens and rejected ones.
 
         Returns the index of the first mark that changed, None for no change.
         """
-        new = (self.run.tokens, self._read_tokens), (self.run.rejected, self._read_rejected)
+        known, rows = self._read_tokens + self._read_rejected, self.run.count("tokens")
+        if rows == known:
+            return None
+        found = self.run.first_tokens(rows if most is None else min(rows, known + most))
+        new = zip(found, (self._read_tokens, self._read_rejected), strict=True)
         tokens, rejected = (rows[seen : None if most is None else seen + most] for rows, seen in new)
         if not tokens and not rejected:
             return None

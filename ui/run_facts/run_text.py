@@ -8,7 +8,7 @@ from pathlib import Path
 from evprof.core.records import STAGES
 from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
-from evprof.core.run_log import RunLog
+from evprof.core.run_log import AnswerExtent, RunLog
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
@@ -116,19 +116,13 @@ def counters(column: ShownModel) -> Counters:
         drafted = sum(entry.drafted for entry in run.rounds)
         return Counters(drafted, None, None, live_bytes(run, role))
     # The records of most imported runs' tokens have no times of their own.
-    tokens = run.tokens if run.info.has_token_times else []
-    zero = run.info.start_ns
+    answer = run.answer_extent if run.info.has_token_times else AnswerExtent(0, None, None)
+    zero, passed_ns = run.info.start_ns, answer.passed_ns
+    # Until decode is over: tokens 2…n by the host's clock.
+    so_far = (answer.length - 1) * NS_PER_S / passed_ns if passed_ns else None
     return Counters(
-        tokens=len(tokens),
-        tokens_per_s=decode_throughput_tok_s(run) or _pace(run),
-        first_token_ns=tokens[0].t_ns - zero if tokens and zero is not None else None,
+        tokens=answer.length,
+        tokens_per_s=decode_throughput_tok_s(run) or so_far,
+        first_token_ns=None if answer.first_ns is None or zero is None else answer.first_ns - zero,
         kv_bytes=live_bytes(run, role),
     )
-
-
-def _pace(run: RunLog) -> float | None:
-    """Tokens 2…n per second so far, by the host's clock."""
-    if len(run.tokens) < 2:
-        return None
-    passed = run.tokens[-1].t_ns - run.tokens[0].t_ns
-    return (len(run.tokens) - 1) * NS_PER_S / passed if passed > 0 else None

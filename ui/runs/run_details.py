@@ -121,8 +121,9 @@ def _rate(run: RunLog, span: Span) -> str:
     lengths = run.info.lengths.get(span.role)
     if span.name == "prefill" and lengths is not None:
         return f"{lengths.input * NS_PER_S / span.duration_ns:,.0f} tok/s"
-    if span.name == "decode" and span.role == run.info.role and len(run.tokens) > 1:
-        return f"{(len(run.tokens) - 1) * NS_PER_S / span.duration_ns:,.1f} tok/s"
+    length = run.answer_extent.length
+    if span.name == "decode" and span.role == run.info.role and length > 1:
+        return f"{(length - 1) * NS_PER_S / span.duration_ns:,.1f} tok/s"
     return ""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
 from evprof.core.units import count_text
+from evprof.session.header import is_session
 from ui.run_facts.run_text import input_name
 
 MOST_LOOKED_AT = 200
@@ -92,7 +93,9 @@ class Opening:
 
 def look_at(path: str) -> OpeningPath:
     """What a path holds; reads as little as that takes, and of a list its first samples."""
-    # Imported here: every kind of file has its reader, and none is needed for the window's first paint.
+    if is_session(Path(path)):
+        return OpeningPath(path, "session")
+    # Imported here: every other kind of file has its reader, and they take a quarter of a second.
     from evprof.loaders.probe import probe
     from ui.samples.manifest_opening import listed_samples
 

@@ -49,8 +49,7 @@ def time_to_first_token_ms(run: RunLog, basis: str = END_TO_END) -> float | None
 def first_token_ns(run: RunLog) -> int | None:
     """When the first token was known, on the clock; None before it, and where an imported file does not tell it."""
     if run.info.imported is None or not run.info.imported.has_first_token_time:
-        tokens = timed_tokens(run)
-        return tokens[0].t_ns if tokens else None
+        return run.answer_extent.first_ns if run.info.has_token_times else None
     prefill = next((span for span in run.stages(run.info.role) if span.stage_name == "prefill"), None)
     return None if prefill is None else prefill.end_ns
 
@@ -65,9 +64,8 @@ def inter_token_latency_ms(run: RunLog) -> float | None:
         length = output_length(run) or 0
         duration = stage_ms(run, "decode") if run.info.imported.has_first_token_time else None
         return None if duration is None or length < 2 else duration / (length - 1)
-    if len(run.tokens) < 2:
-        return None
-    return ms_from_ns(run.tokens[-1].t_ns - run.tokens[0].t_ns) / (len(run.tokens) - 1)
+    answer = run.answer_extent
+    return None if answer.passed_ns is None else ms_from_ns(answer.passed_ns) / (answer.length - 1)
 
 
 @kept(
@@ -87,14 +85,14 @@ def answer_ids(run: RunLog) -> tuple[int | None, ...]:
 @kept(kind=INTEGER)
 def answer_length(run: RunLog) -> int:
     """How many tokens of the answer were recorded."""
-    return len(run.tokens)
+    return run.answer_extent.length
 
 
 @kept(kind=INTEGER)
 def output_length(run: RunLog) -> int | None:
     """Tokens of the answer, end-of-sequence included when emitted; None while a run has produced none."""
     counted = run.info.imported.output_tokens if run.info.imported else None
-    return len(run.tokens) or counted or None
+    return run.answer_extent.length or counted or None
 
 
 @kept(kind=INTEGER, told=int, taken=bool)

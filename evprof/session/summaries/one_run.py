@@ -32,17 +32,23 @@ class RunReading(SessionReading):
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path, connection)
         self._known: OrderedDict[tuple[Any, ...], tuple[str, list[Any], int]] = OrderedDict()
+        self._known_bytes = 0
 
     def unpacked(self, values: tuple[Any, ...]) -> tuple[str, list[Any]]:
         """Stream and columns of a row of `chunks`, not to be changed. Raises DamageError."""
+        if values[6] == values[7]:
+            # All of one run: nobody asks for it a second time.
+            return super().unpacked(values)
         key = (values[1], values[2], values[5])
-        found = self._known.pop(key, None)
+        found = self._known.get(key)
         if found is None:
             stream, columns = super().unpacked(values)
-            found = stream, columns, len(values[5]) + sum(map(_size_of, columns))
-        self._known[key] = found
-        while sum(size for *_, size in self._known.values()) > _MOST_KNOWN:
-            self._known.popitem(last=False)
+            found = self._known[key] = stream, columns, len(values[5]) + sum(map(_size_of, columns))
+            self._known_bytes += found[2]
+            while self._known_bytes > _MOST_KNOWN:
+                self._known_bytes -= self._known.popitem(last=False)[1][2]
+        else:
+            self._known.move_to_end(key)
         return found[:2]
 
     def info_of(self, run_id: int) -> RunInfo:
@@ -96,8 +102,10 @@ class RunReading(SessionReading):
         for values in self._between("chunks", lies, problems):
             if (values[6] or 0) <= last and (values[7] or 0) >= first:
                 stream, columns = self.unpacked(values)
-                mine = np.isin(columns[0], wanted)
-                if mine.any():
+                mine = columns[0] == first if first == last else np.isin(columns[0], wanted)
+                if mine.all():
+                    recording.streams[stream].extend_columns(columns)
+                elif mine.any():
                     recording.streams[stream].extend_columns([_kept(column, mine) for column in columns])
 
     def _between(self, table: str, lies: Lies, problems: dict[str, None]) -> Iterator[tuple[Any, ...]]:
