@@ -65,6 +65,9 @@ class AnswerExtent(NamedTuple):
         return self.last_ns - self.first_ns
 
 
+NO_ANSWER = AnswerExtent(0, None, None)
+
+
 class RunLog:
     """One run: its info and everything its rows said so far.
 
@@ -95,6 +98,8 @@ class RunLog:
         """Rows that were handed over one by one."""
         self._taken: dict[str, int] = {}
         """Of each stream, how many rows are objects by now."""
+        self._extent = 0, NO_ANSWER
+        """Of so many rows of tokens."""
         self._tokens: list[TokenRecord] = []
         self._rejected: list[TokenRecord] = []
         self._rounds: list[RoundRecord] = []
@@ -238,13 +243,16 @@ class RunLog:
     @property
     def answer_extent(self) -> AnswerExtent:
         """How long the answer is and from when to when it came, without an object for each token."""
-        length, edges = 0, list[int]()
-        for block, is_answer in self._answer_parts():
-            if count := int(np.count_nonzero(is_answer)):
-                places = is_answer.argmax(), len(is_answer) - 1 - is_answer[::-1].argmax()
-                edges += block.column("t_ns")[list(places)].tolist()
-                length += count
-        return AnswerExtent(length, edges[0], edges[-1]) if edges else AnswerExtent(0, None, None)
+        rows = self.count("tokens")
+        if self._extent[0] != rows:
+            length, edges = 0, list[int]()
+            for block, is_answer in self._answer_parts():
+                if count := int(np.count_nonzero(is_answer)):
+                    places = is_answer.argmax(), len(is_answer) - 1 - is_answer[::-1].argmax()
+                    edges += block.column("t_ns")[list(places)].tolist()
+                    length += count
+            self._extent = rows, AnswerExtent(length, edges[0], edges[-1]) if edges else NO_ANSWER
+        return self._extent[1]
 
     def count_of_origin(self, origin: str) -> int:
         """How many tokens of the answer have an origin."""

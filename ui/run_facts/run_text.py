@@ -8,7 +8,7 @@ from pathlib import Path
 from evprof.core.records import STAGES
 from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
-from evprof.core.run_log import AnswerExtent, RunLog
+from evprof.core.run_log import NO_ANSWER, RunLog
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
@@ -116,7 +116,7 @@ def counters(column: ShownModel) -> Counters:
         drafted = sum(entry.drafted for entry in run.rounds)
         return Counters(drafted, None, None, live_bytes(run, role))
     # The records of most imported runs' tokens have no times of their own.
-    answer = run.answer_extent if run.info.has_token_times else AnswerExtent(0, None, None)
+    answer = run.answer_extent if run.info.has_token_times else NO_ANSWER
     zero, passed_ns = run.info.start_ns, answer.passed_ns
     # Until decode is over: tokens 2…n by the host's clock.
     so_far = (answer.length - 1) * NS_PER_S / passed_ns if passed_ns else None
