@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from evprof.core.recording import Stream
 from evprof.core.records import (
@@ -31,6 +30,8 @@ from evprof.core.records import (
     TensorRecord,
     TokenRecord,
 )
+from evprof.core.rows import answer_rows
+from evprof.core.rows.answer_rows import NO_ANSWER, AnswerExtent
 from evprof.core.rows.distinct import Ints, distinct
 from evprof.core.rows.row_block import RowBlock
 from evprof.core.rows.span import Span
@@ -48,24 +49,6 @@ ROWS_AT_ONCE = 2_000
 
 _TELLERS = {"tokens": "origin", "kv": "role", "frames": "role", "power": "device"}
 """Streams whose rows go into several lists, and the column that says into which."""
-
-
-class AnswerExtent(NamedTuple):
-    """Tokens of an answer, and when the first and the last were known, in ns on the clock; None where there is none."""
-
-    length: int
-    first_ns: int | None
-    last_ns: int | None
-
-    @property
-    def passed_ns(self) -> int | None:
-        """From the first to the last; None below two tokens."""
-        if self.first_ns is None or self.last_ns is None or self.length < 2:
-            return None
-        return self.last_ns - self.first_ns
-
-
-NO_ANSWER = AnswerExtent(0, None, None)
 
 
 class RunLog:
@@ -237,38 +220,19 @@ class RunLog:
 
     def answer_column(self, name: str) -> Ints:
         """One column of numbers of the answer's tokens, in the order in which they came, without an object for each."""
-        found = [block.column(name)[is_answer] for block, is_answer in self._answer_parts()]
-        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        return answer_rows.column_of(self.blocks("tokens"), name)
 
     @property
     def answer_extent(self) -> AnswerExtent:
         """How long the answer is and from when to when it came, without an object for each token."""
         rows = self.count("tokens")
         if self._extent[0] != rows:
-            length, edges = 0, list[int]()
-            for block, is_answer in self._answer_parts():
-                if count := int(np.count_nonzero(is_answer)):
-                    places = is_answer.argmax(), len(is_answer) - 1 - is_answer[::-1].argmax()
-                    edges += block.column("t_ns")[list(places)].tolist()
-                    length += count
-            self._extent = rows, AnswerExtent(length, edges[0], edges[-1]) if edges else NO_ANSWER
+            self._extent = rows, answer_rows.extent_of(self.blocks("tokens"))
         return self._extent[1]
 
     def count_of_origin(self, origin: str) -> int:
         """How many tokens of the answer have an origin."""
-        counts = [0]
-        for block, is_answer in self._answer_parts():
-            texts = block.texts("origin")
-            if origin in texts.words:
-                counts.append(int(np.count_nonzero((texts.codes == texts.words.index(origin)) & is_answer)))
-        return sum(counts)
-
-    def _answer_parts(self) -> Iterator[tuple[RowBlock, npt.NDArray[np.bool_]]]:
-        """The blocks of tokens, and which of their rows are of the answer."""
-        for block in self.blocks("tokens"):
-            texts = block.texts("origin")
-            rejected = texts.words.index(ORIGIN_REJECTED) if ORIGIN_REJECTED in texts.words else -1
-            yield block, texts.codes != rejected
+        return answer_rows.count_of(self.blocks("tokens"), origin)
 
     def count(self, stream: str) -> int:
         """How many rows of a stream this run has."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.records import STAGES
+from evprof.core.rows.answer_rows import NO_ANSWER
 from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, ModelFacts
-from evprof.core.run_log import NO_ANSWER, RunLog
+from evprof.core.run_log import RunLog
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.families import family_title
 from evprof.core.vocabulary.modes import mode_of
