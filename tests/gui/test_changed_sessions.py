@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from evprof.run.session_writer import SessionWriter
 from evprof.session.marks import Mark
 from evprof.session.reading import load_session, read_session
 from evprof.session.summaries import opened
-from evprof.session.summaries.opened import open_session
+from evprof.session.summaries.opened import SessionStore, open_session
 from ui.style.theme import ThemeHolder
 from ui.timeline.navigation.marking import NoteEditor
 from ui.window.main_window import MainWindow
@@ -71,6 +71,24 @@ def test_a_session_that_was_saved_late_does_not_name_the_next_one(
     assert kept.exists()
     assert window.session.path == other_file
     assert window.windowTitle().startswith("other.evprof")
+
+
+def test_the_rows_on_show_are_read_beside_the_window(
+    window: MainWindow, session_file: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, threading.Thread]] = []
+    rows = SessionStore.rows
+
+    def noted(self: SessionStore, run_id: int, lies: Sequence[int | None]) -> tuple[RecordLog, list[str]]:
+        asked.append((run_id, threading.current_thread()))
+        return rows(self, run_id, lies)
+
+    monkeypatch.setattr(SessionStore, "rows", noted)
+    window.session.open(session_file)
+    wait_until(lambda: window.selection.runs != (None, None))
+    window.paint_turn.paint_now()
+    assert {run_id for run_id, _ in asked} == set(window.selection.runs) - {None}
+    assert threading.main_thread() not in {thread for _, thread in asked}
 
 
 def test_of_sessions_that_are_being_read_the_last_one_asked_for_is_shown(

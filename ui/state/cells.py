@@ -64,6 +64,20 @@ def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
     return pair_for(runs, rest[-1]) if rest else (None, None)
 
 
+def newest_pair(runs: Mapping[int, RunLog]) -> tuple[RunPair, str]:
+    """The pair of columns that a session is opened with, and whose cell's it is: the newest run that is no warm-up and
+    no trace; where that is one of a suite, its cell, for a suite's last run says little."""
+    plain = [run_id for run_id, run in runs.items() if not (run.info.warmup or run.info.profiled)]
+    finished = [run_id for run_id in plain if runs[run_id].info.status == FINISHED and runs[run_id].info.cell]
+    last = next(reversed(finished or plain or list(runs)), None)
+    if last is None:
+        return (None, None), ""
+    info = runs[last].info
+    if info.cell and info.is_over:
+        return typical_pair(runs, info.cell), info.cell
+    return pair_for(runs, last), ""
+
+
 def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
     """Of the repeats of one request the run of median total, the target's where it has both; else the last one."""
     from evprof.metrics.comparison.document import Configuration, is_comparable, typical_run, warm_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 
 from evprof.core.messages import Message, RunStarted
-from evprof.core.run_info import FINISHED
 from evprof.view.columns import RunPair, pair_for
-from ui.state.cells import typical_pair
+from ui.state.cells import newest_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 
@@ -48,17 +47,9 @@ class RunFollowing(QObject):
 
     def show_last(self) -> None:
         """Puts the newest run that is no warm-up and no trace into the columns."""
-        runs = self._controller.runs
-        plain = [run_id for run_id, run in runs.items() if not (run.info.warmup or run.info.profiled)]
-        if not runs:
-            return
-        finished = [run_id for run_id in plain if runs[run_id].info.status == FINISHED and runs[run_id].info.cell]
-        last = runs[(finished or plain or list(runs))[-1]]
-        if last.info.cell and last.info.is_over:
-            # A suite's last run says little; what its cell says is what it was made for.
-            self._show(typical_pair(runs, last.info.cell), last.info.cell)
-        else:
-            self._put(last.run_id)
+        pair, cell = newest_pair(self._controller.runs)
+        if pair != (None, None):
+            self._show(pair, cell)
 
     def _put(self, run_id: int) -> None:
         self._show(pair_for(self._controller.runs, run_id))

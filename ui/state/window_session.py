@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_log import RunLog
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -137,6 +138,8 @@ class WindowSession(QObject):
         def work() -> None:
             try:
                 session = open_session(path)
+                if session.stored is not None:
+                    _read_ahead(session.runs)
             except UserError as error:
                 sentence = error.sentence
                 self._called.emit(lambda: self.failed.emit(sentence))
@@ -253,6 +256,15 @@ class WindowSession(QObject):
 
     def _call(self, work: Callable[[], None]) -> None:
         work()
+
+
+def _read_ahead(runs: Mapping[int, RunLog]) -> None:
+    """Reads the rows of the runs that will be on show: the window would stand still while it did."""
+    from ui.state.cells import newest_pair
+
+    for run_id in newest_pair(runs)[0]:
+        if run_id is not None:
+            runs[run_id].changed_spans(0)
 
 
 def _copied(path: Path) -> Path | None:
