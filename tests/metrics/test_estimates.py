@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from evprof.core.sample import Sample
@@ -69,3 +70,33 @@ def test_runs_tell_scene_and_process(script, plain_writer) -> None:
     assert (found.scene, found.sample, found.session) == ("d", ("one", "What?"), "old.evprof")
     run.info.environment = {"engine_session": "7f"}
     assert observe([run], lambda _: 1.0, "old.evprof")[0].session == "7f"
+
+
+def long_series(count: int, seed: int, gap: int) -> tuple[list[Observation], list[Observation]]:
+    """Two sides in turns, the second a quarter slower, on a machine whose pace wanders. Every `gap`-th turn lacks."""
+    random = np.random.default_rng(seed)
+    sides: tuple[list[Observation], list[Observation]] = [], []
+    pace = 0.0
+    for place in range(count):
+        pace = 0.8 * pace + random.normal(0, 0.02)
+        if place % gap:
+            value = (10.0, 12.5)[place % 2] * (1 + pace + random.normal(0, 0.02))
+            sides[place % 2].append(Observation(value, began_s=float(place)))
+    return sides
+
+
+@pytest.mark.parametrize("gap", [17, 1_000])
+@pytest.mark.parametrize("count", [60, 142, 300, 500])
+def test_runs_in_turns_have_an_interval_however_many_they_are(count: int, gap: int) -> None:
+    found = [ratio_of(*long_series(count, seed, gap)) for seed in range(20)]
+    intervals = [one.interval for one in found if one is not None and one.interval is not None]
+    assert len(intervals) == 20
+    assert sum(low <= 1.25 <= high for low, high in intervals) >= 16
+    assert max(high - low for low, high in intervals) < 0.06
+
+
+def test_few_runs_of_one_side_among_many_of_the_other_count() -> None:
+    base, other = long_series(300, 1, 17)
+    found = ratio_of(base, other[::50])
+    assert found is not None
+    assert found.interval is not None

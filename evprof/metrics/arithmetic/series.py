@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
 Interval = tuple[float, float]
 
 CORRELATIONS = tuple(np.linspace(0, 0.95, 20).tolist())
@@ -52,7 +53,7 @@ def coefficient(
     of a group (default: of all) being the design's to tell. None where the values leave no degree of freedom or the
     design does not tell its columns apart.
     """
-    spent = 0
+    spent, told = 0, design[:, column]
     if samples:
         groups = np.zeros(len(values)) if groups is None else groups
         table = np.column_stack((values, design))
@@ -62,10 +63,21 @@ def coefficient(
         spent = len(set(samples)) - len(set(groups.tolist()))
     step = -(-len(values) // MOST_VALUES)
     if step > 1:
-        pieces = [slice(first, first + step) for first in range(0, len(values) - step + 1, step)]
+        pieces = _pieces(told, step)
         values = np.array([values[piece].mean() for piece in pieces])
         design = np.array([design[piece].mean(axis=0) for piece in pieces])
     return _interval(values, design, column, -(-spent // step))
+
+
+def _pieces(told: Values, step: int) -> list[Places]:
+    """The places of neighbours, `step` of them or a few more, in order. Where a column tells two sides apart, they are
+    of one side: of sides that take turns, neighbours together would tell nothing."""
+    levels, side = np.unique(told, return_inverse=True)
+    apart = (
+        [np.flatnonzero(side == level) for level in range(len(levels))] if len(levels) == 2 else [np.arange(len(told))]
+    )
+    pieces = [piece for places in apart for piece in np.array_split(places, max(1, len(places) // step))]
+    return sorted(pieces, key=lambda piece: float(piece.mean()))
 
 
 def _means(table: Values, groups: Sequence[Hashable]) -> Values:
