@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from evprof.core.run_info import RunInfo
 
 
+class FilmProgress(Progress):
+    """Counts pictures."""
+
+    kept = "nothing"
+
+
 class FilmCommand(Command):
     """Write a run, or two side by side, as a film.
 
@@ -62,7 +68,7 @@ class FilmCommand(Command):
         pair = _pair(stored.infos, sorted(options.runs or ()))
         stored.keep([info for info in stored.infos if info.run_id in pair])
         columns = film_columns({run.run_id: run for run in stored}, pair)
-        with Progress(console, options.output.name, "pictures") as progress, progress.until_stopped() as stop:
+        with FilmProgress(console, options.output.name, "pictures") as progress, progress.until_stopped() as stop:
             begun = False
 
             def reached(done: int, count: int) -> None:
