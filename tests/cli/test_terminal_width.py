@@ -33,6 +33,14 @@ def test_a_last_column_without_room_stands_below() -> None:
     assert " ".join(" ".join(lines).split()) == " ".join(HEAD.split())
 
 
+def test_a_figure_is_not_parted_where_a_column_before_it_fits() -> None:
+    line = "    draft acceptance rate                  30.3 %       10 / 33  accepted / drafted"
+    assert folded(line, 60).splitlines() == [
+        "    draft acceptance rate                  30.3 %",
+        "        10 / 33  accepted / drafted",
+    ]
+
+
 def test_a_sentence_goes_on_somewhat_indented() -> None:
     lines = folded("  Run the target alone on this sample, then this line says whether it pays.", 40).splitlines()
     assert len(lines) == 2
@@ -132,6 +140,24 @@ def test_a_name_gives_way_before_a_column_does_but_not_the_one_that_is_called_by
     assert name.startswith("a-name-that")
     assert name.endswith("column")
     assert "…" in name
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 100])
+def test_names_that_are_shortened_stay_different(width: int) -> None:
+    names = [f"Video-LLaVA 4bit, L{number}+VL · end_to_end.json" for number in range(1, 5)]
+    rows = [
+        ("configuration", "runs", "failed", "total, model-only", "a token"),
+        *((name, "10", "", "1.04 s", "15.3 ms") for name in names),
+    ]
+    for table in fitted(rows, 1, width):
+        assert total_width(table) <= width
+        assert len({piece(line[0])[0] for line in table}) == len(rows)
+
+
+def test_names_that_are_the_same_are_shortened_as_ever() -> None:
+    (table,) = fitted([("a", "b"), *[("the same name, and long " * 2, "1")] * 2], 1, 30)
+    assert total_width(table) <= 30
+    assert table[1] == table[2]
 
 
 def test_a_table_without_a_terminal_is_whole() -> None:
