@@ -174,3 +174,17 @@ def test_the_memory_of_two_processes_claims_nothing(script, plain_writer, spread
     assert row.ci95 is None
     assert ["--sessions 3" in note for note in row.notes] == [True]
     assert ("bench repeatability" in row.notes[0]) == (spread is None)
+
+
+def test_runs_of_a_process_that_measured_one_side_only_are_told(script, plain_writer) -> None:
+    """As a suite that was stopped and continued leaves them."""
+    runs = [plain_writer(script(number), scale=number) for number in range(1, 8)]
+    for run in runs:
+        run.info.environment = {"engine_session": "a" if run.run_id == 1 else "b"}
+    columns = [comparison.Configuration(tuple(part)) for part in (runs[:4], runs[4:])]
+    rows = {row.metric: row for row in comparison.comparison_rows(columns)}
+    assert rows["load_ms"].values == [25, 60]
+    assert rows["load_ms"].delta == [0, 30]
+    note = "leave out 1 of 4 runs of the baseline, whose engine process measured one of the two only"
+    assert [note in said for said in rows["load_ms"].notes] == [True]
+    assert not rows["visual_tokens"].notes

@@ -162,7 +162,12 @@ def _row(
         for index, found in enumerate(measured)
     ]
     intervals = [found.ci95 for found in against]
-    said = [f"{found.column.label}: {one.note}." for found, one in zip(measured, against, strict=True) if one.note]
+    said = [
+        f"{found.column.label}: {note}."
+        for found, one in zip(measured, against, strict=True)
+        for note in (one.note, _left_out(base, found))
+        if note
+    ]
     return ComparisonRow(
         reading.figure.key,
         reading.figure.unit,
@@ -202,6 +207,18 @@ def _against(base: _Measured, other: _Measured, reading: FigureReading, processe
         found.pairs if base.column.is_cell or other.column.is_cell else None,
         found.note,
     )
+
+
+def _left_out(base: _Measured, other: _Measured) -> str:
+    """Which runs are in the values alone: where both sides share engine processes, they are compared within these."""
+    sides = base.observations.layout, other.observations.layout
+    both = sides[0].distinct["sessions"] & sides[1].distinct["sessions"]
+    alone = [sum(session not in both for session in side.sessions) for side in sides]
+    if not both or not any(alone):
+        return ""
+    told = zip(alone, (base, other), ("the baseline", "its own"), strict=True)
+    runs = " and ".join(f"{count:,} of {len(of.observations):,} runs of {whose}" for count, of, whose in told if count)
+    return f"differences and ratios leave out {runs}, whose engine process measured one of the two only"
 
 
 def _difference(found: Estimate) -> float:
