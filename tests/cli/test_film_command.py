@@ -27,7 +27,7 @@ def test_the_last_run_is_filmed_unless_others_are_named(evprof: Any, session: Pa
 
 def test_what_cannot_be_meant_is_refused_in_a_sentence(evprof: Any, session: Path, tmp_path: Path) -> None:
     for words, sentence in (
-        (("--runs", "9"), "run 9 is in this session"),
+        (("--runs", "9"), "there is no run 9 in this session"),
         (("--runs", "1-3"), "one run or two, not 3"),
         (("--seconds", "0"), "1 to 60 seconds"),
     ):

@@ -90,9 +90,13 @@ def _pair(infos: Sequence[RunInfo], chosen: Sequence[int]) -> tuple[int | None, 
 
     known = {info.run_id: RunLog(info) for info in infos}
     missing = [number for number in chosen if number not in known]
-    if missing or not known:
-        told = f"run {missing[0]} is" if missing else "no run is"
-        raise UserError(f"--runs: {told} in this session; `evprof show` lists what is.", exit_code=USAGE)
+    if missing:
+        raise UserError(
+            f"--runs: there is no run {missing[0]} in this session; `evprof show` lists what there is.",
+            exit_code=USAGE,
+        )
+    if not known:
+        raise UserError("The session holds no runs, so there is nothing to film.")
     if len(chosen) > 2:
         raise UserError(f"--runs: a film shows one run or two, not {len(chosen)}.", exit_code=USAGE)
     return (chosen[0], chosen[1]) if len(chosen) == 2 else pair_for(known, chosen[0] if chosen else max(known))
