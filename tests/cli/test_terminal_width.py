@@ -12,6 +12,7 @@ import termios
 import pytest
 
 from evprof.cli.terminal.console import WIDTH, Console
+from evprof.cli.terminal.facts import facts_lines
 from evprof.cli.terminal.fitting import fitted, folded, piece, total_width
 
 HEAD = "  preprocess              22.3 ms   render 2.14 ms, resize 9.57 ms, normalise 8.94 ms, tokenize 472 µs"
@@ -165,3 +166,8 @@ def test_a_table_without_a_terminal_is_whole() -> None:
     Console(stream).table(KERNELS)
     assert KERNELS[1][0] in stream.getvalue()
     assert len(stream.getvalue().splitlines()) == len(KERNELS)
+
+
+def test_counts_are_written_as_everywhere_else() -> None:
+    shown = {"events": 132268, "duration_ms": 1200.0, "is_there": True, "size": [640, 480]}
+    assert [line.split(maxsplit=1)[1] for line in facts_lines(shown)] == ["132,268", "1,200", "yes", "[640, 480]"]

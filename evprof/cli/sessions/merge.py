@@ -52,7 +52,9 @@ class MergeCommand(Command):
             console.document({"schema_version": 1, "session": str(options.output), "runs": runs, "sources": listed})
             return 0
         for source in sources:
-            runs = count_text(source.runs, "run") + (f" ({source.deleted:,} of them deleted)" if source.deleted else "")
-            console.print(f"{source.path}: {runs}, now {source.first_run} to {source.last_run}")
+            deleted = f" ({source.deleted:,} of them deleted)" if source.deleted else ""
+            console.print(
+                f"{source.path}: {count_text(source.runs, 'run')}{deleted}, now {source.first_run} to {source.last_run}"
+            )
         console.note(f"session saved: {options.output}")
         return 0
