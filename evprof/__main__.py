@@ -10,6 +10,13 @@ import threading
 
 def main() -> int:
     """Runs the command line on this process's arguments."""
+    try:
+        return _run()
+    except KeyboardInterrupt:  # while the command line itself was loaded, or after its end: it says what stopped it
+        return 130
+
+
+def _run() -> int:
     from evprof.cli.terminal.streams import open_missing_streams
 
     open_missing_streams()

@@ -52,8 +52,9 @@ def ms_text(duration_ms: float | None) -> str:
 
 
 def percent_text(share: float | None, digits: int = 0) -> str:
-    """A share of 0…1 in percent with so many digits after the point: `12 %`; "n/a" for None."""
-    return "n/a" if share is None else f"{100 * share:.{digits}f} %"
+    """A share of 0…1 in percent with so many digits after the point: `12 %`; "n/a" for None.
+    What rounds to nothing has no sign."""
+    return "n/a" if share is None else f"{100 * share:z.{digits}f} %"
 
 
 TIMES = "×"

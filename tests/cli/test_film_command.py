@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
 import av
+import pytest
+
+from evprof.cli.sessions.film import FilmProgress
 
 
 def test_the_last_run_is_filmed_unless_others_are_named(evprof: Any, session: Path, tmp_path: Path) -> None:
@@ -23,7 +27,7 @@ def test_the_last_run_is_filmed_unless_others_are_named(evprof: Any, session: Pa
 
 def test_what_cannot_be_meant_is_refused_in_a_sentence(evprof: Any, session: Path, tmp_path: Path) -> None:
     for words, sentence in (
-        (("--runs", "9"), "run 9 is in this session"),
+        (("--runs", "9"), "there is no run 9 in this session"),
         (("--runs", "1-3"), "one run or two, not 3"),
         (("--seconds", "0"), "1 to 60 seconds"),
     ):
@@ -33,3 +37,19 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(evprof: Any, session: Pat
     assert evprof("film", session, "-o", tmp_path / "a.avi").code == 2
     assert evprof("film", session, "-o", session.with_suffix(".gif").parent / "no" / "a.gif").code == 1
     assert not list(tmp_path.glob("a.*"))
+
+
+def test_ctrl_c_does_not_promise_what_it_does_not_keep(
+    evprof: Any, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach = FilmProgress.reach
+
+    def reached(self: FilmProgress, done: int) -> None:
+        reach(self, done)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(FilmProgress, "reach", reached)
+    found = evprof("film", session, "-o", tmp_path / "a.mp4", "--seconds", "1")
+    assert found.code == 130
+    assert "nothing was written" in found.errors
+    assert "stopping; nothing is kept (Ctrl-C again ends the program at once)" in found.errors

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from evprof.cli.sessions import show
+
 Evprof = Callable[..., Any]
 
 
@@ -124,3 +126,43 @@ def test_answers_that_a_file_does_not_tell_part_nowhere(evprof: Evprof, tmp_path
     assert found.code == 0, found.errors
     assert evprof("compare", session, "--json").document["text_diff"] is None
     assert "answers part" not in evprof("compare", session).output
+
+
+def test_imported_runs_are_told_no_more_than_their_file_says(
+    evprof: Evprof, files: dict[str, Path], tmp_path: Path
+) -> None:
+    """Neither an answer nor rounds that it does not hold, nor a basis of a time that is not known."""
+    session = tmp_path / "S.evprof"
+    evprof("import", files["one_vs_eight"], files["end_to_end"], "-o", session)
+    shown = evprof("show", session).output
+    assert "draft acceptance" in shown
+    assert "acceptance length     n/a\n" in shown
+    assert "over 0 rounds" not in shown
+    assert '  ""' not in shown
+    assert "n/a, model-only" not in shown
+
+
+def test_configurations_of_which_nothing_finished_are_listed(
+    evprof: Evprof, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = tmp_path / "S.evprof"
+    evprof("import", files["with_errors"], "-o", session)
+    monkeypatch.setattr(show, "MOST_PRINTED", 1)
+    lines = [line.split() for line in evprof("show", session).output.splitlines()]
+    told = {
+        " ".join(line[: line.index("with_errors.json") - 1]): line[line.index("with_errors.json") + 1 :]
+        for line in lines[1:]
+    }
+    assert told["Video-LLaVA"][:2] == ["0", "1"]
+    assert told["both models"][:2] == ["0", "2"]
+
+
+def test_samples_asked_once_say_why_they_have_no_interval(
+    evprof: Evprof, files: dict[str, Path], tmp_path: Path
+) -> None:
+    """Many questions about one scene, each asked once, are not too few runs."""
+    session = tmp_path / "S.evprof"
+    evprof("import", files["end_to_end"], "-o", session)
+    compared = " ".join(evprof("compare", session).output.split())
+    assert "samples asked only once: nothing tells how much runs differ" in compared
+    assert "too few runs" not in compared

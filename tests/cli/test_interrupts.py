@@ -59,3 +59,21 @@ def test_the_second_ends_the_process(tmp_path: Path, wait_until: Callable[..., N
     (saved,) = read_runs(str(path))
     assert saved.info.status == "cancelled"
     assert len(saved.tokens) > 10
+
+
+@pytest.mark.parametrize("place", ["loading", "ending"])
+def test_it_leaves_no_traceback_while_the_command_line_is_loaded_or_ends(place: str) -> None:
+    """An impatient Ctrl-C outside the command itself."""
+    program = (
+        "import sys, threading\n"
+        "from evprof.__main__ import main\n"
+        "from evprof.cli.terminal import streams\n"
+        "def interrupt(): raise KeyboardInterrupt\n"
+        "if sys.argv.pop() == 'loading': streams.open_missing_streams = interrupt\n"
+        "else: threading.enumerate = interrupt\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--version", place], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "")

@@ -12,6 +12,7 @@ import termios
 import pytest
 
 from evprof.cli.terminal.console import WIDTH, Console
+from evprof.cli.terminal.facts import facts_lines
 from evprof.cli.terminal.fitting import fitted, folded, piece, total_width
 
 HEAD = "  preprocess              22.3 ms   render 2.14 ms, resize 9.57 ms, normalise 8.94 ms, tokenize 472 µs"
@@ -31,6 +32,14 @@ def test_a_last_column_without_room_stands_below() -> None:
     assert lines[1].startswith("      render 2.14 ms, resize")
     assert max(map(len, lines)) <= 60
     assert " ".join(" ".join(lines).split()) == " ".join(HEAD.split())
+
+
+def test_a_figure_is_not_parted_where_a_column_before_it_fits() -> None:
+    line = "    draft acceptance rate                  30.3 %       10 / 33  accepted / drafted"
+    assert folded(line, 60).splitlines() == [
+        "    draft acceptance rate                  30.3 %",
+        "        10 / 33  accepted / drafted",
+    ]
 
 
 def test_a_sentence_goes_on_somewhat_indented() -> None:
@@ -134,8 +143,31 @@ def test_a_name_gives_way_before_a_column_does_but_not_the_one_that_is_called_by
     assert "…" in name
 
 
+@pytest.mark.parametrize("width", [60, 70, 80, 100])
+def test_names_that_are_shortened_stay_different(width: int) -> None:
+    names = [f"Video-LLaVA 4bit, L{number}+VL · end_to_end.json" for number in range(1, 5)]
+    rows = [
+        ("configuration", "runs", "failed", "total, model-only", "a token"),
+        *((name, "10", "", "1.04 s", "15.3 ms") for name in names),
+    ]
+    for table in fitted(rows, 1, width):
+        assert total_width(table) <= width
+        assert len({piece(line[0])[0] for line in table}) == len(rows)
+
+
+def test_names_that_are_the_same_are_shortened_as_ever() -> None:
+    (table,) = fitted([("a", "b"), *[("the same name, and long " * 2, "1")] * 2], 1, 30)
+    assert total_width(table) <= 30
+    assert table[1] == table[2]
+
+
 def test_a_table_without_a_terminal_is_whole() -> None:
     stream = io.StringIO()
     Console(stream).table(KERNELS)
     assert KERNELS[1][0] in stream.getvalue()
     assert len(stream.getvalue().splitlines()) == len(KERNELS)
+
+
+def test_counts_are_written_as_everywhere_else() -> None:
+    shown = {"events": 132268, "duration_ms": 1200.0, "is_there": True, "size": [640, 480]}
+    assert [line.split(maxsplit=1)[1] for line in facts_lines(shown)] == ["132,268", "1,200", "yes", "[640, 480]"]

@@ -50,6 +50,8 @@ def test_ratios():
 
 def test_shares():
     assert percent_text(0.124) == "12 %"
+    assert percent_text(-0.003) == "0 %"
+    assert percent_text(-0.124) == "-12 %"
     assert percent_text(0.8424, 1) == "84.2 %"
     assert percent_text(None) == "n/a"
 

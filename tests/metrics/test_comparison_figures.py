@@ -9,6 +9,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.switches import Switches
 from evprof.metrics.comparison import document as comparison
+from evprof.metrics.estimates.estimates import ProcessSpread
 from evprof.metrics.figures import stages
 
 
@@ -158,3 +159,32 @@ def test_a_first_repeat_that_warms_up_is_noted(script, plain_writer) -> None:
     (note,) = rows[0].notes
     assert "first 1 of 6 runs took much longer" in note
     assert all(not row.notes for row in rows[1:])
+
+
+@pytest.mark.parametrize("spread", [None, ProcessSpread(0.02, 4)])
+def test_the_memory_of_two_processes_claims_nothing(script, plain_writer, spread) -> None:
+    """Two processes of one request hold some pages more or less, and each the same in all of its runs."""
+    runs = [plain_writer(script(number)) for number in range(1, 7)]
+    for run in runs:
+        run.info.environment = {"engine_session": "a" if run.run_id <= 3 else "b"}
+        run.info.memory = replace(run.info.memory, peak_rss_bytes=9_000_000 + run.run_id + 8_000 * (run.run_id > 3))
+    columns = [comparison.Configuration(tuple(part)) for part in (runs[:3], runs[3:])]
+    row = {row.metric: row for row in comparison.comparison_rows(columns, processes=spread)}["peak_rss_bytes"]
+    assert not row.differs(1)
+    assert row.ci95 is None
+    assert ["--sessions 3" in note for note in row.notes] == [True]
+    assert ("bench repeatability" in row.notes[0]) == (spread is None)
+
+
+def test_runs_of_a_process_that_measured_one_side_only_are_told(script, plain_writer) -> None:
+    """As a suite that was stopped and continued leaves them."""
+    runs = [plain_writer(script(number), scale=number) for number in range(1, 8)]
+    for run in runs:
+        run.info.environment = {"engine_session": "a" if run.run_id == 1 else "b"}
+    columns = [comparison.Configuration(tuple(part)) for part in (runs[:4], runs[4:])]
+    rows = {row.metric: row for row in comparison.comparison_rows(columns)}
+    assert rows["load_ms"].values == [25, 60]
+    assert rows["load_ms"].delta == [0, 30]
+    note = "leave out 1 of 4 runs of the baseline, whose engine process measured one of the two only"
+    assert [note in said for said in rows["load_ms"].notes] == [True]
+    assert not rows["visual_tokens"].notes

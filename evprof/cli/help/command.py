@@ -36,8 +36,10 @@ class HelpCommand(Command):
         for word in options.words:
             below = commands_of(parser)
             if word not in below:
+                guess = did_you_mean(word, below)
                 raise UserError(
-                    f"There is no command '{word}' of {parser.prog}{did_you_mean(word, below)}", exit_code=USAGE
+                    f"There is no command '{word}' of {parser.prog}{guess or f'; see {parser.prog} --help.'}",
+                    exit_code=USAGE,
                 )
             parser = below[word]
         console.print(parser.format_help().rstrip())

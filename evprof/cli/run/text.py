@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 
 from evprof.cli.run.speculation_lines import clinic_lines, round_lines
@@ -12,7 +12,14 @@ from evprof.core.run_info import KvFacts, KvLayout, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.safe_text import plain
 from evprof.core.units import amount_text, bytes_text, count_text, ms_text, percent_text
-from evprof.metrics.configurations.gathering import by_sample, configurations_of, sample_key
+from evprof.metrics.configurations.gathering import (
+    Configuration,
+    by_sample,
+    configuration_key,
+    configurations_of,
+    failed_only,
+    sample_key,
+)
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import ProcessSpread, Read
 from evprof.metrics.estimates.paired import mean_of
@@ -53,14 +60,21 @@ def print_runs(
 
 
 def print_configurations(runs: Sequence[RunLog], console: Console) -> None:
-    """Runs by configuration: how many count, how many did not finish, and their mean times, from what is kept."""
+    """Runs by configuration: how many count, how many did not finish, and their mean times, from what is kept. Those of
+    which no run finished stand last."""
     listed = configurations_of([run for run in runs if run.info.is_over])
     basis = widest_basis([column.runs for column in listed])
     lines: list[list[str]] = [["configuration", "runs", "failed", f"total, {basis}", "decode a token"]]
     for column in listed:
         figures: tuple[Read, ...] = partial(total_ms, basis=basis), decoding.decode_ms_per_token
         means = [ms_text(mean_of(column, read)) for read in figures]
-        lines.append([column.label, f"{len(column.runs):,}", str(column.failures or ""), *means])
+        failures = f"{column.failures:,}" if column.failures else ""
+        lines.append([column.label, f"{len(column.runs):,}", failures, *means])
+    unfinished: dict[Hashable, list[RunLog]] = {}
+    for run in failed_only(runs):
+        unfinished.setdefault(configuration_key(run.info), []).append(run)
+    for failed in unfinished.values():
+        lines.append([Configuration(tuple(failed)).label, "0", f"{len(failed):,}", "n/a", "n/a"])
     console.table(lines)
 
 
@@ -92,7 +106,8 @@ def print_run(
     if has_rounds:
         for line in round_lines(run):
             console.folded(f"  {line}")
-    console.folded(f'  "{decoding.answer_text(run).strip()}"')
+    if run.info.imported is None or run.info.text is not None:
+        console.folded(f'  "{decoding.answer_text(run).strip()}"')
 
 
 def _remarks(run: RunLog) -> Iterator[str]:
@@ -145,11 +160,9 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
     out = decoding.answer_length(run) if is_ours else decoding.output_length(run)
     lengths = [decoding.input_length(run), decoding.visual_tokens(run), out]
     basis = END_TO_END if is_ours else widest_basis([[run]])
+    first = decoding.time_to_first_token_ms(run, basis)
     figures = [
-        (
-            "time to first token",
-            ms_text(decoding.time_to_first_token_ms(run, basis)) + ("" if basis == END_TO_END else f", {basis}"),
-        ),
+        ("time to first token", ms_text(first) + ("" if first is None or basis == END_TO_END else f", {basis}")),
         ("inter-token latency", ms_text(decoding.inter_token_latency_ms(run))),
         ("decode speed", _rate(decoding.decode_throughput_tok_s(run))),
         ("prefill speed", _rate(decoding.prefill_throughput_tok_s(run))),
@@ -166,9 +179,9 @@ def _figures(run: RunLog) -> list[tuple[str, str]]:
                 f"{percent_text(counts.draft_acceptance_rate, 1)} ({counts.accepted:,} of {counts.drafted:,})",
             )
         )
-        figures.append(
-            ("acceptance length", f"{_number(counts.mean_acceptance_length)} over {count_text(counts.rounds, 'round')}")
-        )
+        is_told = counts.rounds or not counts.drafted  # a file may tell drafted tokens and no rounds
+        over = f" over {count_text(counts.rounds, 'round')}" if is_told else ""
+        figures.append(("acceptance length", f"{_number(counts.mean_acceptance_length)}{over}"))
     return figures
 
 

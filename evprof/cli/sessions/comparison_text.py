@@ -192,10 +192,10 @@ def _lines(document: Document, labels: Sequence[str], others: Sequence[int], lay
     base, rows = _baseline(document), document["rows"]
     counts = [max(row["counts"][index] for row in rows) for index in range(len(labels))]
     titles = _TITLES[layout]
-    head: list[Cells] = [["", (labels[base], "bold")], ["n", str(counts[base])]]
+    head: list[Cells] = [["", (labels[base], "bold")], ["n", f"{counts[base]:,}"]]
     for index in others:
         head[0] += [(labels[index], "bold"), *titles]
-        head[1] += [str(counts[index]), *[""] * len(titles)]
+        head[1] += [f"{counts[index]:,}", *[""] * len(titles)]
     rows = [row for row in rows if any(row["counts"][index] for index in (base, *others))]
     if document["differences_only"]:
         rows = [row for row in rows if any(row["differs"][index] for index in others)]

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from evprof.core.run_info import RunInfo
 
 
+class FilmProgress(Progress):
+    """Counts pictures."""
+
+    kept = "nothing"
+
+
 class FilmCommand(Command):
     """Write a run, or two side by side, as a film.
 
@@ -62,7 +68,7 @@ class FilmCommand(Command):
         pair = _pair(stored.infos, sorted(options.runs or ()))
         stored.keep([info for info in stored.infos if info.run_id in pair])
         columns = film_columns({run.run_id: run for run in stored}, pair)
-        with Progress(console, options.output.name, "pictures") as progress, progress.until_stopped() as stop:
+        with FilmProgress(console, options.output.name, "pictures") as progress, progress.until_stopped() as stop:
             begun = False
 
             def reached(done: int, count: int) -> None:
@@ -84,9 +90,13 @@ def _pair(infos: Sequence[RunInfo], chosen: Sequence[int]) -> tuple[int | None, 
 
     known = {info.run_id: RunLog(info) for info in infos}
     missing = [number for number in chosen if number not in known]
-    if missing or not known:
-        told = f"run {missing[0]} is" if missing else "no run is"
-        raise UserError(f"--runs: {told} in this session; `evprof show` lists what is.", exit_code=USAGE)
+    if missing:
+        raise UserError(
+            f"--runs: there is no run {missing[0]} in this session; `evprof show` lists what there is.",
+            exit_code=USAGE,
+        )
+    if not known:
+        raise UserError("The session holds no runs, so there is nothing to film.")
     if len(chosen) > 2:
         raise UserError(f"--runs: a film shows one run or two, not {len(chosen)}.", exit_code=USAGE)
     return (chosen[0], chosen[1]) if len(chosen) == 2 else pair_for(known, chosen[0] if chosen else max(known))

@@ -52,8 +52,9 @@ class MergeCommand(Command):
             console.document({"schema_version": 1, "session": str(options.output), "runs": runs, "sources": listed})
             return 0
         for source in sources:
+            deleted = f" ({source.deleted:,} of them deleted)" if source.deleted else ""
             console.print(
-                f"{source.path}: {count_text(source.runs, 'run')}, now {source.first_run} to {source.last_run}"
+                f"{source.path}: {count_text(source.runs, 'run')}{deleted}, now {source.first_run} to {source.last_run}"
             )
         console.note(f"session saved: {options.output}")
         return 0

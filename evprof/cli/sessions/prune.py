@@ -62,7 +62,7 @@ class PruneCommand(Command):
             console.document({"schema_version": 1, **done.to_json()})
             return 0
         console.print(
-            f"{count_text(done.runs, 'run')}: {done.without_logs} without a log, {done.without_frames} "
+            f"{count_text(done.runs, 'run')}: {done.without_logs:,} without a log, {done.without_frames:,} "
             f"without pictures; {count_text(done.removed, 'deleted run')} gone"
         )
         console.print(f"{bytes_text(done.bytes_before)} before, {bytes_text(done.bytes_after)} now")

@@ -65,7 +65,7 @@ class ShowCommand(Command):
 
         session = open_session(Path(options.session))
         every, batches = list(session.runs.values()), read_batches(session.facts)
-        runs = _chosen(every, options.runs)
+        runs = _chosen(every, options.runs, session.deleted)
         processes = spread_among(runs, session.facts)
         marks = mark_documents(session.facts, {run.run_id for run in runs})
         if console.is_json:
@@ -105,9 +105,11 @@ class ShowCommand(Command):
         return 0
 
 
-def _chosen(runs: Sequence[RunLog], numbers: Collection[int] | None) -> Sequence[RunLog]:
+def _chosen(runs: Sequence[RunLog], numbers: Collection[int] | None, deleted: Collection[int]) -> Sequence[RunLog]:
     """Those of these numbers, all without any. Raises UserError (exit code 2) where there is none."""
     found = [run for run in runs if numbers is None or run.run_id in numbers]
+    if not found and numbers and (gone := [number for number in deleted if number in numbers]):
+        raise UserError(f"--runs: run {gone[0]} was deleted.", exit_code=USAGE)
     if runs and not found:
         raise UserError(
             f"--runs: none of these runs is in the session; it holds {runs[0].run_id} to {runs[-1].run_id}.",

@@ -15,6 +15,8 @@ def _shown(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     return number_text(value) if isinstance(value, float) else str(value)
 
 

@@ -42,8 +42,9 @@ class Figure:
     """A figure. `lower_is_better` is None where neither direction is better. `section` "" is its unit's.
 
     `is_of_answer`: it belongs to the whole run and is told of the model that answers; else every model has its own.
-    `is_counted`: the same whenever the same is asked. `place` orders the table of two runs beside each other (0: it is
-    not in it); `begins_group`: a line may be drawn above it there. `beside` is what the report's table of two models
+    `is_counted`: the same whenever the same is asked. `is_of_process`: an engine process has it, and how much processes
+    differ in it is not told by how much their times do. `place` orders the table of two runs beside each other (0: it
+    is not in it); `begins_group`: a line may be drawn above it there. `beside` is what the report's table of two models
     calls it (None: its title, "": it is not in it). `depends_on`: two runs that differ in one of these cannot be
     compared by it; `with_drafts`: what it depends on besides where tokens are drafted. `otel`: what OpenTelemetry's
     semantic conventions call it, if they do; with `otel_attributes` where the name is not all.
@@ -57,6 +58,7 @@ class Figure:
     section: str = ""
     is_of_answer: bool = True
     is_counted: bool = False
+    is_of_process: bool = False
     place: int = 0
     begins_group: bool = False
     beside: str | None = None
@@ -67,8 +69,13 @@ class Figure:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it is a time, or something by or over time: engine processes differ in these."""
+        """Whether it is a time, or something by or over time."""
         return self.unit in ("ms", "tok/s", "J", "W")
+
+    @property
+    def varies_by_process(self) -> bool:
+        """Whether engine processes differ in it."""
+        return self.is_timed or self.is_of_process
 
     @property
     def head(self) -> str:
@@ -256,7 +263,14 @@ _ALL = (
         depends_on=(MODEL, ARITHMETIC),
     ),
     Figure("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once", beside=""),
-    Figure("peak_rss_bytes", "peak process", "bytes", "most resident bytes of the engine process", beside=""),
+    Figure(
+        "peak_rss_bytes",
+        "peak process",
+        "bytes",
+        "most resident bytes of the engine process",
+        is_of_process=True,
+        beside="",
+    ),
     Figure(
         "energy_per_answer_j",
         "energy",

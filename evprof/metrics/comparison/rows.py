@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TOTAL = "total_ms"
 
+UNKNOWN_MEMORY = "one session each: how much the memory of processes differs is not known (--sessions 3)"
+
 
 @dataclass(frozen=True)
 class ComparisonRow:
@@ -143,7 +145,7 @@ def _measured(
     from evprof.metrics.estimates.observations import Observations
 
     values = np.array([reading.read(run, shape) for run, shape in runs], dtype=np.float64)
-    shared = layout if reading.figure.is_timed else layout.of_one_process
+    shared = layout if reading.figure.varies_by_process else layout.of_one_process
     return _Measured(column, Observations.read(values, shared))
 
 
@@ -160,7 +162,12 @@ def _row(
         for index, found in enumerate(measured)
     ]
     intervals = [found.ci95 for found in against]
-    said = [f"{found.column.label}: {one.note}." for found, one in zip(measured, against, strict=True) if one.note]
+    said = [
+        f"{found.column.label}: {note}."
+        for found, one in zip(measured, against, strict=True)
+        for note in (one.note, _left_out(base, found))
+        if note
+    ]
     return ComparisonRow(
         reading.figure.key,
         reading.figure.unit,
@@ -180,16 +187,19 @@ def _itself(base: _Measured) -> _Against:
 
 
 def _against(base: _Measured, other: _Measured, reading: FigureReading, processes: ProcessSpread | None) -> _Against:
-    from evprof.metrics.estimates.estimates import difference_of
+    from evprof.metrics.estimates.estimates import UNKNOWN_PROCESSES, difference_of
     from evprof.metrics.estimates.estimates import ratio_of as estimated_ratio
 
-    found = estimated_ratio(base.observations, other.observations, processes)
+    known = processes if reading.figure.is_timed else None  # of times
+    found = estimated_ratio(base.observations, other.observations, known)
     if found is None:
-        difference = difference_of(base.observations, other.observations, processes)
+        difference = difference_of(base.observations, other.observations, known)
         return _Against(None, difference.value) if difference else _Against()
     interval = found.interval
     if reading.figure.is_counted and interval is None and _never_varies(base) and _never_varies(other):
         interval, found = (found.value, found.value), replace(found, note="")
+    if found.note == UNKNOWN_PROCESSES and processes is not known:
+        found = replace(found, note=UNKNOWN_MEMORY)
     return _Against(
         found.value,
         _difference(found),
@@ -197,6 +207,18 @@ def _against(base: _Measured, other: _Measured, reading: FigureReading, processe
         found.pairs if base.column.is_cell or other.column.is_cell else None,
         found.note,
     )
+
+
+def _left_out(base: _Measured, other: _Measured) -> str:
+    """Which runs are in the values alone: where both sides share engine processes, they are compared within these."""
+    sides = base.observations.layout, other.observations.layout
+    both = sides[0].distinct["sessions"] & sides[1].distinct["sessions"]
+    alone = [sum(session not in both for session in side.sessions) for side in sides]
+    if not both or not any(alone):
+        return ""
+    told = zip(alone, (base, other), ("the baseline", "its own"), strict=True)
+    runs = " and ".join(f"{count:,} of {len(of.observations):,} runs of {whose}" for count, of, whose in told if count)
+    return f"differences and ratios leave out {runs}, whose engine process measured one of the two only"
 
 
 def _difference(found: Estimate) -> float:

@@ -35,6 +35,7 @@ __all__ = [
 
 FEW_RUNS = "fewer than three runs a side"
 UNKNOWN_SPREAD = "too few runs to tell how much they differ"
+ASKED_ONCE = "fewer than three scenes a side, and samples asked only once: nothing tells how much runs differ"
 UNKNOWN_PROCESSES = (
     "one session each: how much processes differ here is not known (evprof bench repeatability, or --sessions 3)"
 )
@@ -156,7 +157,8 @@ def _part(sides: Sides, processes: ProcessSpread | None) -> tuple[Interval | Non
         return None, UNKNOWN_PROCESSES
     part = sides.part()
     if part is None:
-        return None, UNKNOWN_SPREAD
+        has_scenes = min(len(sides.base.scenes), len(sides.other.scenes)) >= FEWEST
+        return None, UNKNOWN_SPREAD if has_scenes or sides.is_repeated else ASKED_ONCE
     if not is_alone or processes is None:
         return part, UNSEEN_PACE if sides.is_blind else ""
     size = math.sqrt(2) if sides.is_ratio else math.hypot(sides.base.mean, sides.other.mean)

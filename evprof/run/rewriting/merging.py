@@ -36,10 +36,11 @@ OF_ONE = ("suite", MERGED, "pruned")
 
 @dataclass(frozen=True)
 class MergedSource:
-    """What became of one source: the numbers its runs have now."""
+    """What became of one source: the numbers its runs have now. `deleted` of them were deleted, and still are."""
 
     path: Path
     runs: int
+    deleted: int
     first_run: int
     last_run: int
 
@@ -113,7 +114,9 @@ class _Change:
 
 
 def _told(source: SourceSession) -> MergedSource:
-    return MergedSource(source.path, len(source.runs), source.runs_on + 1, source.runs_on + source.last_run)
+    return MergedSource(
+        source.path, len(source.runs), len(source.session.deleted), source.runs_on + 1, source.runs_on + source.last_run
+    )
 
 
 def merged_facts(sources: Sequence[SourceSession]) -> dict[str, Any]:

@@ -101,7 +101,8 @@ def dropped_by(plan: PrunePlan, source: SourceSession) -> Dropped:
         and run.info.is_over
         and run_id not in removed
     )
-    if not chosen and (plan.frames or plan.logs):
+    is_named = plan.numbers is not None or plan.cells is not None
+    if not chosen and is_named and (plan.frames or plan.logs):
         raise UserError("None of the runs that were named is in this session; `evprof show` lists them.")
     return Dropped(
         removed, chosen if plan.logs else frozenset(), chosen if plan.frames and not plan.logs else frozenset()

@@ -16,7 +16,7 @@ from evprof.loaders.legacy.checks import FileProblems, finite, mapping
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import DOCUMENTS, Place
 from evprof.loaders.legacy.reading import Preview, Published, RowReader
-from evprof.loaders.legacy.rows import LegacyRow
+from evprof.loaders.legacy.rows import NO_TIME, LegacyRow
 from evprof.loaders.legacy.servers.answers import (
     COVERS,
     FIRST,
@@ -87,7 +87,7 @@ class AiperfRecords(RowReader):
         error, times = _error(raw), None
         if error is None:
             times = check.answer(first, total, gaps, tokens)
-            error = NO_REASON if times is None else None
+            error = NO_TIME if times is None else None
         if error is not None:
             self._problems.of_row(f"failed requests: {error_kind(error)}", number)
         drafting, histogram = _drafting(raw, check) if times else ({}, {})

@@ -13,7 +13,7 @@ from evprof.loaders.legacy.checks import MS_PER_S, FileProblems, finite
 from evprof.loaders.legacy.failures import error_kind
 from evprof.loaders.legacy.json_rows import DOCUMENTS, REQUESTS, Place
 from evprof.loaders.legacy.reading import Preview, Published, RowReader, Statistic
-from evprof.loaders.legacy.rows import LegacyModel, LegacyRow
+from evprof.loaders.legacy.rows import NO_TIME, LegacyModel, LegacyRow
 from evprof.loaders.legacy.servers.answers import (
     COVERS,
     FIRST,
@@ -146,7 +146,7 @@ class ServingReader(RowReader):
         error, times = self._error(raw), None
         if error is None:
             times = self._answer(check, benchmark, (first, total, gaps, tokens))
-            error = NO_REASON if times is None else None
+            error = NO_TIME if times is None else None
         if error is not None:
             self._problems.of_row(f"failed requests: {error_kind(error)}", number)
         waited = check.ms("queue_times", raw.get("queue_times"), MS_PER_S)
