@@ -36,6 +36,20 @@ def typed(window: MainWindow, words: str) -> list[str]:
     return window.finding.box.titles
 
 
+def test_words_of_an_answer_have_dots_where_more_of_it_follows_and_tab_stays(window: MainWindow) -> None:
+    run = window.controller.runs[3]
+    text = "".join(token.piece for token in run.tokens).replace("▁", " ").strip()
+    first, last = text.split()[0], text.split()[-1]
+    window.actions_by_name["find"].trigger()
+    found = typed(window, first)
+    assert any(title.startswith(first) and title.endswith(" …") for title in found), found
+    window.finding.box.line.clear()
+    found = typed(window, last)
+    assert any(title.startswith("… ") and title.endswith(last) for title in found), found
+    QTest.keyClick(window.finding.box.line, Qt.Key.Key_Tab)
+    assert window.finding.box.isVisible()
+
+
 def test_an_action_is_found_and_done(window: MainWindow) -> None:
     QTest.keyClick(window, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
     box = window.finding.box

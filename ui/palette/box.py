@@ -130,6 +130,8 @@ class PaletteBox(QFrame):
         key = Qt.Key(event.key())
         if key in steps:
             self._step(steps[key])
+        elif key in (Qt.Key.Key_Tab, Qt.Key.Key_Backtab):
+            return True  # there is nowhere else to go in it, and it would close
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._act(self.list.current_key)
         elif key == Qt.Key.Key_Escape:
