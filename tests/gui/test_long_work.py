@@ -95,6 +95,9 @@ def test_what_is_stopped_keeps_what_is_done_and_can_go_on(queue: WorkQueue, wait
     assert item.state == STOPPED
     assert item.told() == "stopped; go on with --resume"
     assert FORM.argv(item.again) == ["count", "a", "--wait", "--resume"]
+    queue.go_on(item)
+    (again,) = queue.items
+    assert again.values["resume"] == ON
 
 
 def test_a_run_does_not_begin_beside_work_that_measures(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:

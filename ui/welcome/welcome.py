@@ -47,6 +47,7 @@ class Welcome(QObject):
         session.opened.connect(self._take_opened)
         session.saved.connect(lambda _: self.note())
         controller.busy_changed.connect(lambda is_busy: self.page.leave() if is_busy else None)
+        controller.waiting_changed.connect(lambda: self.page.leave() if controller.waiting else None)
 
     def open(self) -> None:
         """Shows the start page, with the sessions there are."""

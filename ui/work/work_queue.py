@@ -103,6 +103,11 @@ class WorkQueue(QObject):
             self.items.remove(item)
             self.changed.emit()
 
+    def go_on(self, item: WorkItem) -> None:
+        """Puts what was stopped last, to go on where it was; it stands in the list once."""
+        self.remove(item)
+        self.add(item.form, item.again)
+
     def put_first(self, item: WorkItem) -> None:
         """Makes what waits the next."""
         if item.state == WAITING:
