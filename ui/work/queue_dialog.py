@@ -65,9 +65,11 @@ class QueueDialog(QDialog):
 
     Signals:
         open_asked(str): the result of a piece of work is to be opened.
+        again_asked(object): a WorkItem that failed is to be tried again, with something else given perhaps.
     """
 
     open_asked = Signal(str)
+    again_asked = Signal(object)
 
     def __init__(
         self, queue: WorkQueue, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
@@ -163,6 +165,8 @@ class QueueDialog(QDialog):
             actions = [("Details", lambda: self._show_details(item)), ("Remove", lambda: queue.remove(item))]
             if item.state == STOPPED:
                 actions.insert(0, ("Go on", lambda: queue.go_on(item)))
+            if item.state == FAILED:
+                actions.insert(0, ("Try again…", lambda: self.again_asked.emit(item)))
             made = item.form.made(item.values)
             if item.state != FAILED and made is not None and made.exists():
                 actions.insert(0, ("Open", lambda: self.open_asked.emit(str(made))))

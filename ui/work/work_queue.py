@@ -48,7 +48,7 @@ class WorkItem:
             return f"stopping · {known}" if self.state == STOPPING else known
         if self.state == STOPPED and self.sentence.startswith(STOPPED):
             return self.sentence
-        return self.state if self.state in (WAITING, DONE) else f"{self.state} · {self.sentence}".rstrip(" ·")
+        return self.state if self.state == WAITING else f"{self.state} · {self.sentence}".rstrip(" ·")
 
     @property
     def again(self) -> Mapping[str, str]:
