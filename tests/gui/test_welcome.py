@@ -140,6 +140,7 @@ def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(wi
     QApplication.processEvents()
     QTest.keyClick(page.buttons["demo"], Qt.Key.Key_Escape)
     assert not page.isVisible()
+    assert window.focusWidget() is window.timeline
 
 
 def test_esc_uncovers_the_window_that_opened_with_the_start_page(
@@ -154,6 +155,7 @@ def test_esc_uncovers_the_window_that_opened_with_the_start_page(
     assert focused is made.welcome.page.buttons["demo"]
     QTest.keyClick(focused, Qt.Key.Key_Escape)
     assert not made.welcome.page.isVisible()
+    assert made.focusWidget() is made.timeline
     made.close()
     made.deleteLater()
 

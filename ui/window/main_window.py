@@ -141,6 +141,7 @@ class MainWindow(LateParts):
             self.recent,
             self.holder,
             ground=self.body,
+            home=self.timeline,
             picture=lambda: grabbed(self.body),
         )
         self._make_menu()
