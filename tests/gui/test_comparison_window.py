@@ -368,6 +368,21 @@ def test_a_view_waits_for_sessions_that_were_read_in_no_time(
     wait_until(lambda: len(dialog.table.sheet.heads) == 3)
 
 
+def test_a_view_that_was_removed_can_be_brought_back_in_its_session_alone(
+    dialog: ComparisonDialog, window: MainWindow
+) -> None:
+    dialog.save_view("mine")
+    kept = dialog.saved.by_name["mine"]
+    dialog.messages.clear()
+    dialog.bar.view_removed.emit("mine")
+    assert dialog.saved.by_name == {}
+    dialog.messages.act()
+    assert dialog.saved.by_name == {"mine": kept}
+    dialog.bar.view_removed.emit("mine")
+    window.session.start_new()
+    assert dialog.messages.shown is None
+
+
 def test_foreign_views_are_no_harm(dialog: ComparisonDialog, window: MainWindow) -> None:
     window.session.facts["views"] = {
         "x": {"columns": [["a"], 5, [1, 2, 3, 4]], "baseline": 7, "basis": "?", "sessions": 3}

@@ -157,3 +157,13 @@ def test_a_window_that_was_closed_or_killed_leaves_nothing(logs: Path) -> None:
     assert crashed_windows() == []
     assert not list(log_folder().iterdir())
     assert os.getpid() > 0
+
+
+def test_what_qt_puts_before_a_defect_is_left_to_the_report(window: QWidget, wait_until: Wait) -> None:
+    def defect() -> None:
+        way = "Error calling Python override of QObject::eventFilter(): " * 3
+        raise ValueError(f"{way}not a number")
+
+    _hit(defect)
+    (dialog,) = wait_until(lambda: _dialogs(window))
+    assert dialog.sentence.text() == "ValueError: not a number"

@@ -89,6 +89,18 @@ def test_a_drag_chooses_a_region_whose_events_are_counted(
     assert LookChoice(settings).look.region == Region(60, 40, 120, 100)
 
 
+def test_the_button_on_a_narrow_picture_shows_its_whole_number_or_none(player: EventPlayer) -> None:
+    button = player.look_button
+    wide = button.width()
+    assert button.sizeHint().width() == wide
+    player.resize(48, 48)
+    assert player.picture_place() is not None
+    assert button.x() >= 0
+    assert button.width() < wide / 2
+    player.resize(640, 480)
+    assert button.width() == wide
+
+
 def test_one_click_clears_the_region_and_others_play(player: EventPlayer, wait_until: Wait) -> None:
     player._choice.choose(replace(player._choice.look, region=Region(60, 40, 120, 100)))
     wait_until(lambda: not player.is_waiting)

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 from PySide6.QtCore import QPoint, QRectF
-from PySide6.QtWidgets import QApplication, QCheckBox, QLabel
+from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QPushButton, QWidget
 
 from evprof.core.recording import RecordLog
 from evprof.loaders.events.opening import open_recording
@@ -18,6 +18,8 @@ from evprof.run.works.offers import OFFERS
 from evprof.run.works.work_form import FLAG, ON, PLACE, WorkField, WorkForm, Works
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
+from ui.widgets.message_bar import MessageBar
+from ui.work.long_work import LongWork
 from ui.work.queue_dialog import QueueDialog
 from ui.work.work_dialog import WorkDialog
 from ui.work.work_fields import WorkFieldRow
@@ -78,6 +80,7 @@ def test_work_is_done_one_after_the_other_and_tells_how_far_it_is(
     assert (first.state, second.state) == (WORKING, WAITING)
     wait_until(lambda: first.is_over)
     assert first.state == DONE
+    assert first.told() == "done · counted"
     assert "3 of 8 rows · 40 s left" in told
     assert list(first.lines) == ["counted"]
     queue._controller.pull()
@@ -95,6 +98,9 @@ def test_what_is_stopped_keeps_what_is_done_and_can_go_on(queue: WorkQueue, wait
     assert item.state == STOPPED
     assert item.told() == "stopped; go on with --resume"
     assert FORM.argv(item.again) == ["count", "a", "--wait", "--resume"]
+    queue.go_on(item)
+    (again,) = queue.items
+    assert again.values["resume"] == ON
 
 
 def test_a_run_does_not_begin_beside_work_that_measures(queue: WorkQueue, wait_until: Callable[..., Any]) -> None:
@@ -135,6 +141,27 @@ def test_the_queue_lists_what_goes_on_with_what_can_be_done_about_it(
     assert dialog.entries[0][1].bar.value() == 375
     dialog.close()
     dialog.deleteLater()
+
+
+def test_what_failed_can_be_tried_again_with_what_was_given(
+    application: object, themes: ThemeHolder, wait_until: Callable[..., Any]
+) -> None:
+    window = QWidget()
+    controller = RunController(RecordLog())
+    work = LongWork(
+        window, controller, themes, MessageBar(themes, window), open_paths=lambda _: None, show=lambda *_: None
+    )
+    work.offer(Works(lambda: [FORM], _argv, lambda _: ""))
+    work.begin(FORM, {"what": "a", "output": "b", "fail": ON})
+    wait_until(lambda: work.queue.items[0].is_over)
+    (queue,) = window.findChildren(QueueDialog)
+    again = next(button for button in queue.findChildren(QPushButton) if button.text() == "Try again…")
+    again.click()
+    (form,) = window.findChildren(WorkDialog)
+    assert {name: value for name, value in form.values.items() if value} == {"what": "a", "output": "b", "fail": ON}
+    work.close()
+    controller.close()
+    window.deleteLater()
 
 
 def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application: object, themes: ThemeHolder) -> None:

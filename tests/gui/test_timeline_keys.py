@@ -236,6 +236,18 @@ def test_enter_keeps_a_note_and_esc_does_not(window: MainWindow, key: str, kept:
     assert window.timeline.hasFocus()
 
 
+def test_a_field_in_which_nothing_was_written_goes_with_a_click_elsewhere(window: MainWindow) -> None:
+    window.selection.select(TimeRange(2 * MS, 5 * MS))
+    _press(window, "Shift+M")
+    (editor,) = window.timeline.findChildren(NoteEditor)
+    QApplication.processEvents()
+    assert editor.hasFocus()
+    QTest.mouseClick(window.toolbar.prompt, Qt.MouseButton.LeftButton)
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert window.timeline.findChildren(NoteEditor) == []
+    assert window.toolbar.prompt.hasFocus()
+
+
 def test_a_note_that_is_being_written_is_kept_when_the_window_closes(window: MainWindow, session_file: Path) -> None:
     """It came after the session's end: a second writer began, which nobody closed."""
     window.selection.select(TimeRange(2 * MS, 5 * MS))

@@ -98,6 +98,14 @@ def test_while_something_runs_it_can_be_stopped_and_more_put_into_the_queue(tool
     assert stopped == [True]
 
 
+def test_beside_long_work_a_run_goes_into_the_queue_and_nothing_is_there_to_stop(toolbar: Toolbar) -> None:
+    toolbar.set_held(True)
+    assert toolbar.run_button.text() == "Queue"
+    assert not toolbar.stop_button.isEnabled()
+    toolbar.set_held(False)
+    assert toolbar.run_button.text() == "Run"
+
+
 def test_opened_halves_make_a_sample_and_never_mix_with_another_scene(toolbar: Toolbar) -> None:
     opened: list[Sample] = []
     toolbar.sample_opened.connect(opened.append)

@@ -26,7 +26,10 @@ def variable(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_each_step_is_remembered_and_offers_a_new_start(settings: QSettings, variable: str) -> None:
     told: list[str] = []
     restarts: list[bool] = []
-    scale = UiScale(settings, lambda sentence, *_: told.append(sentence), lambda: restarts.append(True))
+    withdrawn: list[str] = []
+    scale = UiScale(
+        settings, lambda sentence, *_: told.append(sentence), withdrawn.append, lambda: restarts.append(True)
+    )
     scale.larger()
     scale.larger()
     assert kept_scale(settings) == 125
@@ -38,8 +41,11 @@ def test_each_step_is_remembered_and_offers_a_new_start(settings: QSettings, var
     for _ in SCALES:
         scale.smaller()
     assert kept_scale(settings) == 80
-    assert "already" in told[-1]
+    assert told[-1] == "From the next start on everything is drawn at 80 %; 80 to 200 % can be had."
+    count = len(withdrawn)
     scale.usual()
+    assert told[-1] == "Everything is drawn at 100 %.", "nothing is left to start anew for"
+    assert withdrawn[count:] == ["Start anew"]
     apply_scale(settings)
     assert variable not in os.environ
 

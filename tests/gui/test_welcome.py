@@ -140,6 +140,46 @@ def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(wi
     QApplication.processEvents()
     QTest.keyClick(page.buttons["demo"], Qt.Key.Key_Escape)
     assert not page.isVisible()
+    assert window.focusWidget() is window.timeline
+
+
+def test_esc_uncovers_the_window_that_opened_with_the_start_page(
+    application: QApplication, themes: ThemeHolder, settings: QSettings, wait_until: Wait
+) -> None:
+    made = MainWindow(themes, settings)
+    made.welcome.page.open()
+    made.show()
+    made.activateWindow()
+    wait_until(made.isActiveWindow)
+    focused = made.focusWidget()
+    assert focused is made.welcome.page.buttons["demo"]
+    QTest.keyClick(focused, Qt.Key.Key_Escape)
+    assert not made.welcome.page.isVisible()
+    assert made.focusWidget() is made.timeline
+    made.close()
+    made.deleteLater()
+
+
+def test_the_start_page_goes_before_anything_is_done_below_it(
+    window: MainWindow, session_file: Path, wait_until: Wait
+) -> None:
+    window.session.open(session_file)
+    wait_until(lambda: window.controller.runs)
+    page, runs = window.welcome.page, len(window.controller.runs)
+    for name in ("deselect", "delete_run", "arrange"):
+        page.open()
+        window.actions_by_name[name].trigger()
+        assert not page.isVisible(), name
+    assert len(window.controller.runs) == runs
+    page.open()
+    window.actions_by_name["kv"].trigger()
+    assert not page.isVisible()
+    panel = window.body.panel("kv")
+    assert panel is not None
+    assert panel.isVisible()
+    page.open()
+    window.selection.select(SpanRef(3, 0))
+    assert not page.isVisible()
 
 
 def test_without_settings_nothing_is_kept(

@@ -30,11 +30,13 @@ from scripted_process import engine_argv
 from ui.run_facts.pieces import Pieces
 from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import Host
+from ui.status.status_bar import WAITING
 from ui.style.screen_fit import fit_to_screen
 from ui.style.theme import ThemeHolder
 from ui.window.app import picture_of, save_screenshot, settle
 from ui.window.main_window import MainWindow
 from ui.window.panels import PANELS
+from ui.work.queue_dialog import QueueDialog
 
 Wait = Callable[..., None]
 
@@ -219,8 +221,37 @@ def test_a_second_run_meanwhile_waits_in_the_queue(
     window.requests.submit(_request("target"))
     window.requests.submit(_request("draft"))
     assert len(window.controller.waiting) == 1
+    window.actions_by_name["queue"].trigger()
+    (queue,) = window.findChildren(QueueDialog)
+    assert [entry.title for _, entry in queue.entries] == ["Video model", "Event model"]
     wait_until(lambda: len(window.controller.runs) == 2 and not window.controller.is_busy)
     assert [run.info.status for run in window.controller.runs.values()] == [FINISHED, FINISHED]
+
+
+def test_runs_that_wait_are_told_at_the_foot_also_beside_long_work(
+    window: MainWindow, start: Callable[[float], EngineHost]
+) -> None:
+    start(5.0)
+    window.controller.hold(True)
+    assert window.toolbar.run_button.text() == "Queue"
+    window.requests.submit(_request("target"), _request("draft"))
+    assert "2 runs wait" in window.status.text()
+    window.controller.remove_waiting(window.controller.waiting[0])
+    assert "1 run waits" in window.status.text()
+    window.status.clicked.emit(WAITING)
+    assert window.findChildren(QueueDialog)
+    window.controller.remove_waiting(window.controller.waiting[0])
+    assert "wait" not in window.status.text()
+
+
+def test_the_foot_says_nothing_of_runs_of_another_session(
+    window: MainWindow, start: Callable[[float], EngineHost], wait_until: Wait, session_file: Path
+) -> None:
+    start(50.0)
+    window.requests.submit(_request("target"))
+    wait_until(lambda: "run 1 finished" in window.status.text() and not window.controller.is_busy)
+    window.session.read(session_file)
+    assert "finished" not in window.status.text()
 
 
 def test_another_session_waits_for_the_run_and_loses_nothing(
@@ -524,6 +555,24 @@ def test_no_tabs_are_left_behind_by_a_layout_that_was_reset(window: MainWindow, 
     window.body.show_panel("kv")
     settle(application, window)
     assert [bar.count() for bar in window.body.tab_bars() if bar.isVisible()] == [2]
+
+
+def test_a_panel_that_floats_can_be_moved_and_is_docked_again_by_a_reset(
+    window: MainWindow, application: QApplication
+) -> None:
+    settle(application, window)
+    window.body.show_panel("kv")
+    (panel,) = window.findChildren(QDockWidget, "kv")
+    panel.setFloating(True)
+    settle(application, window)
+    assert panel.features() & QDockWidget.DockWidgetFeature.DockWidgetMovable
+    window.actions_by_name["reset_layout"].trigger()
+    settle(application, window)
+    window.body.show_panel("kv")
+    settle(application, window)
+    assert not panel.isFloating()
+    assert panel.features() == QDockWidget.DockWidgetFeature.NoDockWidgetFeatures
+    assert panel.titleBarWidget().height() == 0
 
 
 def test_a_linked_window_closes_without_a_word(

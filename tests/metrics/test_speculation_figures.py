@@ -16,7 +16,7 @@ from evprof.core.sample import Sample
 from evprof.metrics.configurations.baselines import baseline_of, candidates_for
 from evprof.metrics.speculation import outcome as speculation
 from evprof.metrics.speculation.payoff import payoff_of, step_ms_of
-from evprof.metrics.speculation.verdicts import speculation_sentence
+from evprof.metrics.speculation.verdicts import speculation_sentence, speculation_verdict
 
 ROUNDS = st.lists(
     st.integers(0, 8).flatmap(
@@ -142,6 +142,8 @@ def test_few_runs_make_no_claim(script, plain_writer, speculative_writer) -> Non
     said = speculation_sentence(runs[-1], runs)
     assert said.startswith("1.09× in 2 runs against plain run 1; too few to call it faster or slower")
     assert "--repeat 3" in said
+    parts = speculation_verdict(runs[-1], runs, payoff_of(runs[-1], runs))
+    assert "--repeat" not in parts.head + parts.why, "the window has a button for it"
     assert not {"saves", "costs", "pays"} & set(said.replace(".", " ").split())
 
 
@@ -203,6 +205,19 @@ def test_a_baseline_is_of_the_same_engine_first_and_never_cold(script, plain_wri
     plain[1].info.setup = {"target": SetupFacts(weights_ms=12.0)}
     assert plain[1].info.is_cold
     assert run_ids(run, plain) == (1, 3)
+
+
+def test_a_cold_run_is_to_be_repeated_and_only_a_terminal_is_told_by_which_option(
+    script, plain_writer, speculative_writer
+) -> None:
+    plain = answers(script, plain_writer, (1, 2, 3))
+    [run] = answers(script, speculative_writer, (4,), mode="speculative")
+    run.info.setup = {"target": SetupFacts(weights_ms=12.0)}
+    verdict = speculation_verdict(run, [*plain, run], payoff_of(run, [*plain, run]))
+    assert verdict.head == "A cold run is in no figure; repeat it to weigh speculation."
+    assert speculation_sentence(run, [*plain, run]) == (
+        "A cold run is in no figure; repeat it (--repeat 3) to weigh speculation."
+    )
 
 
 def run_ids(run: RunLog, others: list[RunLog]) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
+from evprof.core.units import count_text
 from ui.comparison.contribution_bars import AXIS, ROW, ContributionBars, legend
 from ui.comparison.sheet import ComparisonSheet
 from ui.comparison.table import SIGNS, ComparisonTable
@@ -48,7 +49,7 @@ class ComparisonBody(QWidget):
             widget.setVisible(bool(sheet.contributions))
         meanings = legend(sheet.contributions)
         said = [
-            f"{sheet.hidden} figures without a difference are hidden." if sheet.hidden else "",
+            f"Hidden, without a difference: {count_text(sheet.hidden, 'figure')}." if sheet.hidden else "",
             SIGNS if len(sheet.heads) > 1 else "",
             f"{meanings}." if meanings else "",
         ]

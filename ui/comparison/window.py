@@ -42,7 +42,7 @@ from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.empty_state import EmptyState
-from ui.widgets.message_bar import FAILURE, INFO, MessageBar
+from ui.widgets.message_bar import FAILURE, INFO, UNDO, MessageBar
 from ui.widgets.pace import Pace
 from ui.widgets.panel_parts import section_head
 
@@ -131,7 +131,7 @@ class ComparisonDialog(QDialog):
         self.bar.basis_chosen.connect(self._take_basis)
         self.bar.differences_toggled.connect(self._take_differences)
         self.bar.view_opened.connect(self.open_view)
-        self.bar.view_removed.connect(self.saved.remove)
+        self.bar.view_removed.connect(self.remove_view)
         self.bar.save_asked.connect(self._ask_name)
         self.bar.copy_asked.connect(self.copy)
         self.bar.export_asked.connect(self._ask_place)
@@ -152,6 +152,8 @@ class ComparisonDialog(QDialog):
     def _start_over(self) -> None:
         """The window shows another session: nothing of the old one is left."""
         self.book.close_session(OPEN_SESSION)
+        self._view = None
+        self.messages.clear()
         self._later.note()
 
     def _follow(self) -> None:
@@ -274,6 +276,12 @@ class ComparisonDialog(QDialog):
         self.saved.save(name, self.book.to_view())
         self.messages.post(f"Saved in the session as “{name}”.", "info")
 
+    def remove_view(self, name: str) -> None:
+        """Forgets a saved view, which can be undone."""
+        view = self.saved.by_name[name]
+        self.saved.remove(name)
+        self.messages.post(f"“{name}” was removed.", INFO, UNDO, partial(self.saved.save, name, view))
+
     def open_view(self, name: str) -> None:
         """Shows a saved view; the other sessions that it needs are read first."""
         self._view = self.saved.by_name[name]
@@ -288,7 +296,8 @@ class ComparisonDialog(QDialog):
         self._view = None
         missing = self.book.show_view(view)
         if missing:
-            self.messages.post(f"{missing} of its configurations are no longer in these sessions.", "warn")
+            is_or_are = "is" if missing == 1 else "are"
+            self.messages.post(f"{missing} of its configurations {is_or_are} no longer in these sessions.", "warn")
         self.bar.show_choice(self.book.basis, differences_only=self.book.differences_only)
 
     # Copying and writing.

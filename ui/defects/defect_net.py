@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 import traceback
@@ -19,6 +20,9 @@ from ui.defects.crash_dialog import CrashDialog
 from ui.defects.last_records import LastRecords
 
 logger = logging.getLogger(__name__)
+
+_WAY = re.compile(r"(Error calling Python override of [\w:]+\(\): )+")
+"""What PySide puts before what went wrong, once for every call between it and Qt; the report keeps it."""
 
 Report = Callable[[BaseException, str, Sequence[str]], Path | None]
 """Writes a report about what was being done, with further lines; returns where it is."""
@@ -71,7 +75,7 @@ class DefectNet(QObject):
         path = None
         if self._report is not None:
             path = self._report(error, "the window", [f"Qt {qVersion()}", *self._lines()])
-        self.caught.emit(f"{type(error).__name__}: {error}", path)
+        self.caught.emit(f"{type(error).__name__}: {_WAY.sub('', str(error))}", path)
 
     def _lines(self) -> list[str]:
         try:

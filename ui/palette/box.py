@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QLineEdit, QWidget
+from shiboken6 import isValid
 
 from ui.palette.found import Found, Lookup
 from ui.style.theme import GRID, ThemeHolder
@@ -25,8 +26,10 @@ FEW = 6
 class PaletteBox(QFrame):
     """Enter or a click does what the marked line says, arrows move the mark, Esc goes back to where one was."""
 
-    def __init__(self, themes: ThemeHolder, window: QWidget) -> None:
+    def __init__(self, themes: ThemeHolder, window: QWidget, home: QWidget) -> None:
+        """`home` gets the keyboard where what had it before is gone, such as a field that closes when it is left."""
         super().__init__(window)
+        self._home = home
         self.setProperty("role", "card")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._sources: Sequence[Lookup] = ()
@@ -70,9 +73,9 @@ class PaletteBox(QFrame):
         if not self.isVisible():
             return
         self.hide()
-        if self._before is not None:
-            self._before.setFocus(Qt.FocusReason.PopupFocusReason)
-            self._before = None
+        before, self._before = self._before, None
+        is_there = before is not None and isValid(before) and before.isVisible()
+        (before if is_there and before is not None else self._home).setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _find(self, query: str) -> None:
         lines: list[ListLine] = []
@@ -130,6 +133,8 @@ class PaletteBox(QFrame):
         key = Qt.Key(event.key())
         if key in steps:
             self._step(steps[key])
+        elif key in (Qt.Key.Key_Tab, Qt.Key.Key_Backtab):
+            return True  # there is nowhere else to go in it, and it would close
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._act(self.list.current_key)
         elif key == Qt.Key.Key_Escape:

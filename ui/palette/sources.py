@@ -97,7 +97,13 @@ def _words(query: str, run: RunLog, selection: Selection) -> Iterator[Found]:
     at = folded.find(wanted)
     while at >= 0:
         token = run.tokens[int(np.searchsorted(starts, at, side="right")) - 1]
-        around = text[max(0, at - CONTEXT) : at + len(wanted) + CONTEXT].strip().replace("\n", " ")
         act = partial(selection.select, TokenRef(run.run_id, token.position))
-        yield Found(f"… {around} …", act, f"token {token.position}", f"run {run.run_id}")
+        yield Found(_around(text, at, len(wanted)), act, f"token {token.position}", f"run {run.run_id}")
         at = folded.find(wanted, at + len(wanted))
+
+
+def _around(text: str, at: int, length: int) -> str:
+    """A word with what stands before and after it; dots where more of the answer follows."""
+    start, end = max(0, at - CONTEXT), at + length + CONTEXT
+    words = text[start:end].strip().replace("\n", " ")
+    return f"{'… ' if start else ''}{words}{' …' if end < len(text) else ''}"

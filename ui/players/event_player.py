@@ -65,6 +65,7 @@ class EventPlayer(FramePlayer):
             left, top, width = round(place.left()), round(place.bottom()) + _INSET // 2, round(place.width())
             self.rate_curve.setGeometry(left, top, width, RATE_PX)
         if place is not None and is_shown:
+            self.look_button.fit(place.width() - 2 * _INSET)
             self.look_button.move(round(place.right()) - self.look_button.width() - _INSET, round(place.top()) + _INSET)
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -26,6 +26,7 @@ class LookButton(QToolButton):
         super().__init__(parent)
         self._themes = themes
         self._choice = choice
+        self._room_px: float | None = None
         self._menu = QMenu(self)
         self._menu.setToolTipsVisible(True)
         self._menu.aboutToShow.connect(self._fill)
@@ -40,9 +41,17 @@ class LookButton(QToolButton):
         self.show_choice()
 
     def sizeHint(self) -> QSize:
-        """As wide as its words."""
+        """As wide as its words; of what has less room only the arrow is left: half a number is another one."""
         words = QFontMetricsF(self._themes.theme.font(_LABEL_PX)).horizontalAdvance(self.text())
-        return QSize(round(words) + _ARROW + 14, _HEIGHT)
+        whole = round(words) + _ARROW + 14
+        is_whole = self._room_px is None or whole <= self._room_px
+        return QSize(whole if is_whole else _ARROW + 8, _HEIGHT)
+
+    def fit(self, room_px: float) -> None:
+        """Takes no more room than this."""
+        if room_px != self._room_px:
+            self._room_px = room_px
+            self._redraw()
 
     def show_choice(self) -> None:
         """Says what is chosen."""
@@ -74,7 +83,8 @@ class LookButton(QToolButton):
         painter.setPen(color)
         painter.setFont(theme.font(_LABEL_PX))
         room = self.rect().adjusted(6, 0, -_ARROW - 4, 0)
-        painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), self.text())
+        if room.width() > 0:
+            painter.drawText(room, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), self.text())
         arrow = pixmap("chevron", color, self.devicePixelRatioF(), _ARROW)
         painter.drawPixmap(self.width() - _ARROW - 4, (self.height() - _ARROW) // 2, arrow)
 

@@ -178,7 +178,7 @@ def _rows(counts: Acceptance, ceiling: AcceptanceCeiling | None) -> list[TableRo
         TableRow(
             "ceiling α / (1 − α)",
             ("", NOTHING if ceiling is None else f"{ceiling.value:.2f}"),
-            unit="tokens per round",
+            unit="bonus left out",
             tip=_ceiling_tip(ceiling),
             has_line=False,
         ),

@@ -85,7 +85,7 @@ class Toolbar(QFrame):
         self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
         self.examiner: Examiner | None = None
-        self._is_busy = False
+        self._is_busy = self._is_held = False
         self._has_trace = False
         self._make_inputs()
         self._make_models()
@@ -230,9 +230,18 @@ class Toolbar(QFrame):
     def set_busy(self, is_busy: bool) -> None:
         """Run while idle; Stop, and a run more in the queue, while something runs."""
         self._is_busy = is_busy
-        if self.examiner is not None:
-            self.examiner.hold(is_busy)
+        self._hold_examiner()
         self._show_state()
+
+    def set_held(self, is_held: bool) -> None:
+        """A run goes into the queue while long work goes on, which is not this button's to stop."""
+        self._is_held = is_held
+        self._hold_examiner()
+        self._show_state()
+
+    def _hold_examiner(self) -> None:
+        if self.examiner is not None:
+            self.examiner.hold(self._is_busy or self._is_held)
 
     def set_environment(self, environment: dict[str, Any]) -> None:
         """What the engine says of its machine: some settings make no sense on some."""
@@ -351,8 +360,9 @@ class Toolbar(QFrame):
         form, problem = self.form, self.form.problem
         self.mode.show_form(form)
         self.run_button.setEnabled(not problem)
-        self.run_button.setText("Queue" if self._is_busy else "Run")
-        when = ", when what goes on has ended" if self._is_busy else ""
+        waits = self._is_busy or self._is_held
+        self.run_button.setText("Queue" if waits else "Run")
+        when = ", when what goes on has ended" if waits else ""
         self.run_button.setToolTip(problem or f"{mode_name(form.mode)}{when} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
         self.export.set_has_trace(self._has_trace)

@@ -65,6 +65,7 @@ class RunController(QObject):
         runs_changed(object): set of ids of runs that have news; at most one per pull.
         message(object): every lifecycle message (evprof.core.messages), in order, after its rows are in the book.
         busy_changed(bool): a request began or ended.
+        held_changed(bool): something else begins or ends that needs the machine for itself.
         ticked(): a pull is over, with news or without; what moves with the clock moves now.
         session_replaced(): another recording took the place of the old one; forget every run.
         waiting_changed(): a request was put into the queue or left it.
@@ -73,6 +74,7 @@ class RunController(QObject):
     runs_changed = Signal(object)
     message = Signal(object)
     busy_changed = Signal(bool)
+    held_changed = Signal(bool)
     ticked = Signal()
     session_replaced = Signal()
     waiting_changed = Signal()
@@ -84,6 +86,9 @@ class RunController(QObject):
         self._is_held = False
         self.rate = LookRate()
         """How often it looks."""
+
+        self.at_work: RunRequest | None = None
+        """The request that is being carried out, where it was handed over here."""
 
         self._waiting: list[WaitingRun] = []
         self._batch = 0
@@ -226,8 +231,11 @@ class RunController(QObject):
 
     def hold(self, is_held: bool) -> None:
         """While it is held nothing begins: something else needs the machine for itself."""
+        is_other = is_held != self._is_held
         self._is_held = is_held
         self._give_way()
+        if is_other:
+            self.held_changed.emit(is_held)
         self._begin_next()
 
     def _keep_waiting(self, waiting: list[WaitingRun]) -> None:
@@ -249,6 +257,7 @@ class RunController(QObject):
 
     def _hand_over(self, request: RunRequest) -> None:
         if self._host is not None:
+            self.at_work = request
             self._host.submit(self.numbering(request, self.next_run_id, self.next_group_id))
             self._note_busy(self._host.is_busy)
 
@@ -271,6 +280,8 @@ class RunController(QObject):
     def _note_busy(self, is_busy: bool) -> None:
         if is_busy != self._is_busy:
             self._is_busy = is_busy
+            if not is_busy:
+                self.at_work = None
             self._give_way()
             self.busy_changed.emit(is_busy)
 

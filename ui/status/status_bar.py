@@ -18,7 +18,7 @@ from evprof.core.messages import (
     RunStarted,
     SetupProgressed,
 )
-from evprof.core.units import bytes_text
+from evprof.core.units import bytes_text, count_text
 from evprof.view.timescale import time_text
 from ui.state.selection import Selection
 from ui.style.theme import SMALL_PX, ThemeHolder
@@ -27,8 +27,8 @@ from ui.widgets.elided import elided_text
 
 HEIGHT_PX = 26
 
-OBSERVER = "observer"
-"""The fact that says what recording costs."""
+OBSERVER, WAITING = "observer", "waiting"
+"""The facts that say what recording costs, and how many runs wait in the queue."""
 
 _FACT_GAP = 24
 _LEAST_LEFT = 0.4
@@ -77,11 +77,21 @@ class StatusBar(QWidget):
         self._session = text
         self.update()
 
+    def forget_runs(self) -> None:
+        """Another session: what became of the last run of the one before is not said of it."""
+        self._run = ""
+        self.update()
+
     def show_work(self, text: str, share: float | None) -> None:
         """What goes on beside runs, in words, and how much of it is done (0…1); "" for nothing."""
         if (text, share) != (self._work, self._work_share):
             self._work, self._work_share = text, share
             self.update()
+
+    def show_waiting(self, count: int) -> None:
+        """How many runs wait in the queue."""
+        text = f"{count_text(count, 'run')} {'waits' if count == 1 else 'wait'}" if count else ""
+        self.show_fact(WAITING, text, "In the queue, until what goes on has ended: click to see it (Ctrl+J)")
 
     def show_fact(self, name: str, text: str, tip: str) -> None:
         """Something that is known of the machine, in words, and from what; "" takes it away."""

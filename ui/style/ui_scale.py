@@ -17,6 +17,7 @@ USUAL = 100
 
 _KEY = "window/scale"
 _VARIABLE = "QT_SCALE_FACTOR"
+_ANEW = "Start anew"
 
 
 def kept_scale(settings: QSettings) -> int:
@@ -41,13 +42,22 @@ def forget_scale() -> None:
 
 
 class UiScale:
-    """Changes it by one step at a time. `post` tells, with what starts the program anew."""
+    """Changes it by one step at a time. `post` tells, with what starts the program anew; `withdraw` takes back what
+    offered this before.
+    """
 
-    def __init__(self, settings: QSettings | None, post: Callable[..., object], restart: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        settings: QSettings | None,
+        post: Callable[..., object],
+        withdraw: Callable[[str], object],
+        restart: Callable[[], None],
+    ) -> None:
         self._settings = settings
         self._post = post
+        self._withdraw = withdraw
         self._restart = restart
-        self.percent = USUAL if settings is None else kept_scale(settings)
+        self.percent = self._drawn = USUAL if settings is None else kept_scale(settings)
 
     def larger(self) -> None:
         """One step up."""
@@ -62,10 +72,13 @@ class UiScale:
         self._take(USUAL)
 
     def _take(self, percent: int) -> None:
-        if percent == self.percent:
-            self._post(f"Everything is drawn at {percent} % already; {SCALES[0]} to {SCALES[-1]} % can be had.", "info")
-            return
+        range_words = f"; {SCALES[0]} to {SCALES[-1]} % can be had" if percent == self.percent else ""
         if self._settings is not None:
             self._settings.setValue(_KEY, percent)
         self.percent = percent
-        self._post(f"From the next start on everything is drawn at {percent} %.", "info", "Start anew", self._restart)
+        self._withdraw(_ANEW)
+        if percent == self._drawn:
+            self._post(f"Everything is drawn at {percent} %{range_words}.", "info")
+        else:
+            sentence = f"From the next start on everything is drawn at {percent} %{range_words}."
+            self._post(sentence, "info", _ANEW, self._restart)

@@ -46,10 +46,12 @@ class StartPage(QWidget):
     asked = Signal(str)
     session_chosen = Signal(str)
 
-    def __init__(self, themes: ThemeHolder, ground: QWidget) -> None:
+    def __init__(self, themes: ThemeHolder, ground: QWidget, home: QWidget) -> None:
+        """`home` gets the keyboard when the page is left."""
         super().__init__(ground)
         self._themes = themes
         self._ground = ground
+        self._home = home
         self.cards: list[SessionCard] = []
         self.buttons: dict[str, QPushButton] = {}
         in_role(self, "panel").setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -98,7 +100,11 @@ class StartPage(QWidget):
 
     def leave(self) -> None:
         """Uncovers the ground."""
+        focused = self.window().focusWidget()
+        had_focus = self.isAncestorOf(focused)
         self.hide()
+        if had_focus:
+            self._home.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def show_sessions(self, sessions: Sequence[RecentSession]) -> None:
         """Shows what was open lately."""

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class Welcome(QObject):
-    """Owns the start page over `ground`; `picture` draws the window as it stands, for a session's thumbnail."""
+    """Owns the start page over `ground`, from which the keyboard goes to `home`; `picture` draws the window as it is,
+    for a session's thumbnail.
+    """
 
     def __init__(
         self,
@@ -33,6 +35,7 @@ class Welcome(QObject):
         holder: ThemeHolder,
         *,
         ground: QWidget,
+        home: QWidget,
         picture: Callable[[], QImage],
     ) -> None:
         super().__init__(ground)
@@ -40,13 +43,14 @@ class Welcome(QObject):
         self._controller = controller
         self._recent = recent
         self._picture = picture
-        self.page = StartPage(holder, ground)
+        self.page = StartPage(holder, ground, home)
         self._errand = NewestErrand("evprof-recent-sessions", self)
         self._errand.done.connect(lambda found: self.page.show_sessions(found or []))
         self.page.session_chosen.connect(lambda path: session.open(Path(path)))
         session.opened.connect(self._take_opened)
         session.saved.connect(lambda _: self.note())
         controller.busy_changed.connect(lambda is_busy: self.page.leave() if is_busy else None)
+        controller.waiting_changed.connect(lambda: self.page.leave() if controller.waiting else None)
 
     def open(self) -> None:
         """Shows the start page, with the sessions there are."""

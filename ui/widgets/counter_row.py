@@ -15,7 +15,8 @@ LINE_PX = 20
 LEAST_PX = 78
 """Narrower, a figure would be cut."""
 
-_GAP_PX = 8
+_GAP_PX, _LEAST_GAP_PX, _NAME_GAP_PX = 8, 3, 5
+"""Between two counters; what of it is left where a name needs the room; between a figure and its name."""
 
 
 class CounterRow(Drawn):
@@ -42,6 +43,18 @@ class CounterRow(Drawn):
         return [
             QRectF(place % in_line * width, place // in_line * LINE_PX, width - _GAP_PX, LINE_PX)
             for place in range(len(self._entries))
+        ]
+
+    def names(self) -> list[str]:
+        """The names as they are drawn, shortened where there is no room."""
+        theme = self._themes.theme
+        figures, names = QFontMetricsF(theme.font(weight=500)), QFontMetricsF(theme.font(SMALL_PX))
+        spare = _GAP_PX - _LEAST_GAP_PX - _NAME_GAP_PX
+        return [
+            elided_text(
+                names, name, Qt.TextElideMode.ElideRight, box.width() + spare - figures.horizontalAdvance(figure)
+            )
+            for (name, figure), box in zip(self._entries, self.places(), strict=True)
         ]
 
     def _lines(self) -> int:
@@ -71,12 +84,11 @@ class CounterRow(Drawn):
         painter = QPainter(self)
         theme = self._themes.theme
         figure_font, name_font = theme.font(weight=500), theme.font(SMALL_PX)
-        for (name, figure), box in zip(self._entries, self.places(), strict=True):
+        for (_, figure), label, box in zip(self._entries, self.names(), self.places(), strict=True):
             painter.setFont(figure_font)
             painter.setPen(theme.text)
             painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, figure)
-            shift = QFontMetricsF(figure_font).horizontalAdvance(figure) + 5
+            shift = QFontMetricsF(figure_font).horizontalAdvance(figure) + _NAME_GAP_PX
             painter.setFont(name_font)
             painter.setPen(theme.text_dim)
-            label = elided_text(QFontMetricsF(name_font), name, Qt.TextElideMode.ElideRight, box.width() - shift)
-            painter.drawText(box.adjusted(shift, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, label)
+            painter.drawText(box.adjusted(shift, 0, _GAP_PX, 0), Qt.AlignmentFlag.AlignVCenter, label)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtCore import QByteArray, Qt, Signal
+from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget, QWidget
 
 from ui.state.run_controller import RunController
@@ -60,6 +60,7 @@ class Body(QMainWindow):
         dock.setObjectName(entry.name)
         dock.setFeatures(QDockWidget.DockWidgetFeature.NoDockWidgetFeatures)
         dock.setTitleBarWidget(QWidget(dock))
+        dock.topLevelChanged.connect(lambda _, dock=dock: QTimer.singleShot(0, dock, lambda: self._dress(dock)))
         dock.visibilityChanged.connect(lambda is_visible, entry=entry: self._fill(entry) if is_visible else None)
         return dock
 
@@ -89,7 +90,6 @@ class Body(QMainWindow):
         if entry.make is None or dock.widget() is not None:
             return
         dock.setWidget(entry.make(*self._context))
-        self._title(dock)
         self.panel_made.emit(dock.widget())
 
     def panel(self, name: str) -> QWidget | None:
@@ -113,16 +113,23 @@ class Body(QMainWindow):
     def arrange(self) -> None:
         """Gives panels title bars to drag them by, or takes these away again."""
         self._is_arranging = not self._is_arranging
-        feature = QDockWidget.DockWidgetFeature
         for dock in self._docks.values():
-            movable = feature.DockWidgetMovable | feature.DockWidgetFloatable
-            dock.setFeatures(movable if self._is_arranging else feature.NoDockWidgetFeatures)
-            self._title(dock)
+            self._dress(dock)
 
-    def _title(self, dock: QDockWidget) -> None:
-        """A title bar while panels are arranged, none otherwise: an empty widget takes Qt's own place."""
+    def _dress(self, dock: QDockWidget) -> None:
+        """A title bar to drag it by while panels are arranged, and always where it is a window of its own; none
+        otherwise: an empty widget takes Qt's own place.
+        """
+        feature = QDockWidget.DockWidgetFeature
+        is_movable = self._is_arranging or dock.isFloating()
+        wanted = (
+            (feature.DockWidgetMovable | feature.DockWidgetFloatable) if is_movable else feature.NoDockWidgetFeatures
+        )
+        if dock.features() == wanted:
+            return  # a bar that is being dragged stays
+        dock.setFeatures(wanted)
         bar = QWidget(dock)
-        if self._is_arranging or dock.isFloating():
+        if is_movable:
             head = section_head(f"⠿  {dock.windowTitle()}")
             beside(head, None, on=in_role(bar, "panel"), margins=(GRID, GRID // 2, GRID, GRID // 2))
             bar.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -145,6 +152,8 @@ class Body(QMainWindow):
         """All panels where they were at the very first start."""
         if self._is_arranging:
             self.arrange()
+        for dock in self._docks.values():
+            dock.setFloating(False)
         self._lay_out()
         self.restoreState(self._first, _VERSION)
         for bar in self.tab_bars():

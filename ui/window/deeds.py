@@ -28,22 +28,47 @@ def deeds(window: LateParts) -> Deeds:
         "run": window.toolbar.run,
         "stop": window.controller.stop,
         "demo": window.requests.run_demo,
-        **{entry.name: partial(window.body.toggle, entry.name) for entry in PANELS},
+        **{entry.name: partial(_show_panel, window, entry.name) for entry in PANELS},
+        **{name: partial(_do_in_sight, window, work) for name, work in _below_the_start_page(window).items()},
+        "theme": window.holder.toggle,
+        "tour": window.begin_tour,
+        "quit": window.close,
+        **_late(window),
+    }
+
+
+def _below_the_start_page(window: LateParts) -> Deeds:
+    """Those whose effect the start page would cover."""
+    aligning = window.timeline.aligning
+    return {
         **window.timeline.deeds(),
         "arrange": window.body.arrange,
         "save_layout": window.layouts.ask,
         "reset_layout": window.body.reset,
         **window.runs.deeds(),
         **window.pair.text_look.deeds(),
-        "align_start": window.timeline.aligning.at_start,
-        "align_first_token": window.timeline.aligning.at_first_token,
-        "align_span": window.timeline.aligning.at_span,
-        "align_by": window.timeline.aligning.ask,
-        "theme": window.holder.toggle,
-        "tour": window.begin_tour,
-        "quit": window.close,
-        **_late(window),
+        "align_start": aligning.at_start,
+        "align_first_token": aligning.at_first_token,
+        "align_span": aligning.at_span,
+        "align_by": aligning.ask,
     }
+
+
+def _do_in_sight(window: LateParts, work: Callable[[], object]) -> None:
+    """Does something to what the person sees; from the start page it only uncovers that."""
+    if window.welcome.page.isHidden():
+        work()
+    else:
+        window.welcome.page.leave()
+
+
+def _show_panel(window: LateParts, name: str) -> None:
+    """Shows a panel or hides it; from the start page it shows it."""
+    if window.welcome.page.isHidden():
+        window.body.toggle(name)
+    else:
+        window.welcome.page.leave()
+        window.body.show_panel(name)
 
 
 def _late(window: LateParts) -> Deeds:

@@ -246,7 +246,7 @@ class LateParts(QMainWindow):
         """How large everything is drawn."""
         from ui.style.ui_scale import UiScale
 
-        return UiScale(self._memory.settings, self.messages.post, self._start_anew)
+        return UiScale(self._memory.settings, self.messages.post, self.messages.withdraw, self._start_anew)
 
     @cached_property
     def tour(self) -> Tour:

@@ -33,7 +33,7 @@ from ui.state.run_controller import Host, RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection
 from ui.state.window_session import WindowSession
-from ui.status.status_bar import OBSERVER, StatusBar
+from ui.status.status_bar import OBSERVER, WAITING, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
 from ui.timeline.lane_turns import grabbed
@@ -141,6 +141,7 @@ class MainWindow(LateParts):
             self.recent,
             self.holder,
             ground=self.body,
+            home=self.timeline,
             picture=lambda: grabbed(self.body),
         )
         self._make_menu()
@@ -164,7 +165,8 @@ class MainWindow(LateParts):
         self.controller.session_replaced.connect(self._forget)
         self.samples.sample_chosen.connect(self.show_sample)
         self.samples.refused.connect(self._refuse_sample)
-        for shown in (self.samples.sample_chosen, self.toolbar.sample_opened, self.sample_opened):
+        opened = self.samples.sample_chosen, self.toolbar.sample_opened, self.sample_opened
+        for shown in (*opened, self.selection.chosen_changed, self.selection.runs_changed):
             shown.connect(self.welcome.page.leave)
         self.timeline.run_requested.connect(self.requests.run_chosen)
         self.timeline.clinic_requested.connect(self.later("dialogs.show_clinic"))
@@ -184,7 +186,9 @@ class MainWindow(LateParts):
             panel.measuring_asked.connect(self.requests.measure_beside)
         self.comparison.more_asked.connect(self.later("dialogs.show_comparison"))
         self.comparison.baseline_asked.connect(self.runs.offer_as_a)
-        self.status.clicked.connect(lambda name: self.measure_overhead() if name == OBSERVER else None)
+        self.controller.waiting_changed.connect(lambda: self.status.show_waiting(len(self.controller.waiting)))
+        of_fact = {OBSERVER: self.measure_overhead, WAITING: self.later("long_work.show_queue")}
+        self.status.clicked.connect(lambda name: of_fact[name]() if name in of_fact else None)
         self.holder.changed.connect(self._restyle)
         self.partings = PartingMarks(self.controller, self.selection, self.pair, self.timeline, self)
         self._connect_toolbar()
@@ -203,6 +207,7 @@ class MainWindow(LateParts):
         toolbar.tensorboard_requested.connect(self.traces.open)
         toolbar.failed.connect(self.messages.post)
         self.controller.busy_changed.connect(toolbar.set_busy)
+        self.controller.held_changed.connect(toolbar.set_held)
 
     # Views.
 
@@ -214,6 +219,7 @@ class MainWindow(LateParts):
 
     def _forget(self) -> None:
         self.messages.withdraw(UNDO)
+        self.status.forget_runs()
         self.runs.refresh()
         self.toolbar.set_has_trace(False)
         self.views.show()
@@ -332,7 +338,8 @@ class MainWindow(LateParts):
         """Divides the window once it knows its size, unless a division was restored."""
         super().showEvent(event)
         self.partings.comparison.look()
-        self.timeline.setFocus()
+        if self.welcome.page.isHidden():
+            self.timeline.setFocus()
         if not self._is_divided:
             self._is_divided = True
             QTimer.singleShot(0, self.body, self.body.divide)

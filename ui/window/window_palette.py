@@ -38,7 +38,7 @@ class WindowPalette:
         toolbar: Toolbar,
         samples: SampleList,
     ) -> None:
-        self.box = PaletteBox(themes, window)
+        self.box = PaletteBox(themes, window, timeline)
 
         def tracks() -> list[Track]:
             return [track for _, track in timeline.scene.shown]

@@ -67,6 +67,9 @@ class LongWork:
             dialog.rows[field].give(value)
         dialog.show()
 
+    def _ask_again(self, item: WorkItem) -> None:
+        self.ask(item.form.name, {name: value for name, value in item.values.items() if value})
+
     def begin(self, form: WorkForm, values: Mapping[str, str]) -> None:
         """Puts it into the queue, and shows that."""
         self.queue.add(form, values)
@@ -80,6 +83,7 @@ class LongWork:
         if shown is None:
             shown = QueueDialog(self.queue, self._controller, self._holder, self._window)
             shown.open_asked.connect(lambda path: self._open_paths([path]))
+            shown.again_asked.connect(self._ask_again)
         shown.show()
         shown.activateWindow()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QDialog, QProgressBar, QPushButton, QWidget
 
+from evprof.core.request import RunRequest
 from ui.run_facts.run_text import mode_name
 from ui.state.run_controller import RunController, WaitingRun
 from ui.style.theme import GRID, ThemeHolder
@@ -25,11 +26,16 @@ _EMPTY = (
 _TONES = {FAILED: "bad", STOPPED: "warn", DONE: "good"}
 
 
+def _title(request: RunRequest) -> str:
+    return " · ".join(part for part in (mode_name(request.mode), request.sample.name) if part)
+
+
 class _Entry(QWidget):
     """A title, its state, how far it is, and what can be done with it."""
 
     def __init__(self, title: str, actions: list[tuple[str, Callable[[], object]]]) -> None:
         super().__init__()
+        self.title = title
         name = Label(title)
         name.setWordWrap(True)
         self.state = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
@@ -59,9 +65,11 @@ class QueueDialog(QDialog):
 
     Signals:
         open_asked(str): the result of a piece of work is to be opened.
+        again_asked(object): a WorkItem that failed is to be tried again, with something else given perhaps.
     """
 
     open_asked = Signal(str)
+    again_asked = Signal(object)
 
     def __init__(
         self, queue: WorkQueue, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
@@ -109,7 +117,9 @@ class QueueDialog(QDialog):
         now = [item for item in items if not item.is_over and item.state != WAITING]
         if self._controller.is_busy:
             self._head("Now")
-            self._add(None, _Entry("A run", [("Stop", self._controller.stop)]))
+            request = self._controller.at_work
+            title = "A run" if request is None else _title(request)
+            self._add(None, _Entry(title, [("Stop", self._controller.stop)]))
         elif now:
             self._head("Now")
             self._add(now[0], self._entry(now[0]))
@@ -137,12 +147,11 @@ class QueueDialog(QDialog):
         self._column.addWidget(entry)
 
     def _run_entry(self, run: WaitingRun) -> _Entry:
-        request, controller = run.request, self._controller
-        title = " · ".join(part for part in (mode_name(request.mode), request.sample.name) if part)
+        controller = self._controller
         actions: list[tuple[str, Callable[[], object]]] = [("Remove", lambda: controller.remove_waiting(run))]
         if controller.waiting[0] is not run:
             actions.insert(0, ("Do next", lambda: controller.put_first(run)))
-        return _Entry(title, actions)
+        return _Entry(_title(run.request), actions)
 
     def _entry(self, item: WorkItem) -> _Entry:
         queue = self._queue
@@ -155,7 +164,9 @@ class QueueDialog(QDialog):
         else:
             actions = [("Details", lambda: self._show_details(item)), ("Remove", lambda: queue.remove(item))]
             if item.state == STOPPED:
-                actions.insert(0, ("Go on", lambda: queue.add(item.form, item.again)))
+                actions.insert(0, ("Go on", lambda: queue.go_on(item)))
+            if item.state == FAILED:
+                actions.insert(0, ("Try again…", lambda: self.again_asked.emit(item)))
             made = item.form.made(item.values)
             if item.state != FAILED and made is not None and made.exists():
                 actions.insert(0, ("Open", lambda: self.open_asked.emit(str(made))))

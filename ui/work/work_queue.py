@@ -48,7 +48,7 @@ class WorkItem:
             return f"stopping · {known}" if self.state == STOPPING else known
         if self.state == STOPPED and self.sentence.startswith(STOPPED):
             return self.sentence
-        return self.state if self.state in (WAITING, DONE) else f"{self.state} · {self.sentence}".rstrip(" ·")
+        return self.state if self.state == WAITING else f"{self.state} · {self.sentence}".rstrip(" ·")
 
     @property
     def again(self) -> Mapping[str, str]:
@@ -102,6 +102,11 @@ class WorkQueue(QObject):
         if item in self.items and item is not self.at_work:
             self.items.remove(item)
             self.changed.emit()
+
+    def go_on(self, item: WorkItem) -> None:
+        """Puts what was stopped last, to go on where it was; it stands in the list once."""
+        self.remove(item)
+        self.add(item.form, item.again)
 
     def put_first(self, item: WorkItem) -> None:
         """Makes what waits the next."""

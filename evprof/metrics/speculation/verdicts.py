@@ -32,6 +32,9 @@ from evprof.metrics.speculation.payoff import (
 _ALONE = "Run the target alone on this sample with the same settings, then this line says whether speculation pays."
 
 
+_OPTION = f" (--repeat {FEWEST})"
+"""How to repeat a run on the command line. Parts of a verdict go without: beside them the window has buttons."""
+
 _LOSSY = "Lossy: the answer is not the target's own."
 
 
@@ -75,8 +78,11 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
     is_own = payoff.runs != (run,)
     lacks_plain, lacks_own = found.plain_runs < FEWEST, found.runs < FEWEST
     if not is_counted(run.info):
-        said = f"{_cold_words(run)}; of its repeats: {payoff_sentence(payoff)}" if is_own else _cold(run)
-        return replace(_said(said), lacks_plain=lacks_plain, lacks_own=lacks_own)
+        if is_own:
+            found_words = _said(f"{_cold_words(run)}; of its repeats: {payoff_sentence(payoff)}")
+        else:
+            found_words = SpeculationVerdict(_cold(run), sentences=(_cold(run, _OPTION), ""))
+        return replace(found_words, lacks_plain=lacks_plain, lacks_own=lacks_own)
     more = detail(payoff, window_of(run, others))
     head, rest = _payoff_head(payoff), _payoff_rest(payoff)
     return SpeculationVerdict(head, f"{rest} {more}".rstrip(), (payoff_sentence(payoff), more), lacks_plain, lacks_own)
@@ -108,8 +114,8 @@ def _cold_words(run: RunLog) -> str:
     return "A cold run is in no figure" if run.info.is_cold else "This run is in no figure"
 
 
-def _cold(run: RunLog) -> str:
-    return f"{_cold_words(run)}; repeat it (--repeat 3) to weigh speculation."
+def _cold(run: RunLog, how: str = "") -> str:
+    return f"{_cold_words(run)}; repeat it{how} to weigh speculation."
 
 
 def _without_baseline(run: RunLog) -> str:
@@ -159,15 +165,15 @@ def payoff_sentence(payoff: Payoff) -> str:
     against = f"{count_text(found.runs, 'run')} against {_plain(payoff, found)}"
     speed = f"{times_text(found.speedup)}{interval_text(found)}"
     if found.interval is None:
-        return f"{speed} in {against}; {_without_interval(found)}."
+        return f"{speed} in {against}; {_without_interval(found, _OPTION)}."
     is_told = found.is_clear and payoff.saved_ms is not None
     note = f"; {found.note}" if found.note and is_told else ""
     return f"{speed}: {_meaning(payoff, found)} ({against}){note}."
 
 
-def _without_interval(found: MeasuredSpeedup) -> str:
+def _without_interval(found: MeasuredSpeedup, how: str = "") -> str:
     if min(found.runs, found.plain_runs) < FEWEST:
-        return f"too few to call it faster or slower; three of each are needed (--repeat {FEWEST})"
+        return f"too few to call it faster or slower; three of each are needed{how}"
     return found.note or "these runs give no interval"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from evprof.session.marks import LONGEST_NOTE, Mark
@@ -53,6 +53,12 @@ class NoteEditor(QLineEdit):
     def event(self, event: QEvent) -> bool:
         """Esc is for the note, and not for what is selected."""
         return asks_for_escape(event) or super().event(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """A click elsewhere closes it; Qt says that editing has finished only of what was changed."""
+        super().focusOutEvent(event)
+        if event.reason() not in (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason):
+            self.finish()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Esc leaves the note as it was; after it and Enter the timeline has the keyboard again."""
