@@ -127,6 +127,13 @@ def test_without_speculation_it_teaches_and_offers_a_run(dialog: ClinicDialog, s
     assert asked == ["speculative"]
 
 
+def test_too_few_runs_are_told_without_options_of_a_command(dialog: ClinicDialog, selection: Selection) -> None:
+    lone = next(run for run in others(dialog) if run.info.mode == "parallel-prefill" and not run.info.warmup)
+    selection.set_runs(lone.run_id, lone.run_id)
+    assert "three of each are needed." in dialog.clinic.sentence
+    assert "--" in speculation_sentence(lone, others(dialog))
+
+
 def test_definitions_stand_with_their_counts(dialog: ClinicDialog) -> None:
     run = dialog._controller.runs[SPECULATIVE]
     alone = {entry.name: entry for entry in definitions(run)}

@@ -76,7 +76,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     from evprof.metrics.speculation.failure_modes import first_rejections
     from evprof.metrics.speculation.outcome import distinct_answers
     from evprof.metrics.speculation.payoff import expected_table, payoff_of, prediction_of
-    from evprof.metrics.speculation.verdicts import speculation_sentence
+    from evprof.metrics.speculation.verdicts import speculation_sentence, without_option
     from evprof.metrics.speculation.widths import measured_widths, width_sentence
 
     runs = repeats_of(run, others)
@@ -93,7 +93,7 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
         tuple(first_rejections(run)),
         prediction_of(run, others, processes),
         tuple(expected_table(run, others)),
-        speculation_sentence(run, others, processes),
+        without_option(speculation_sentence(run, others, processes)),
         judgement_of(run, payoff_of(run, others, processes)),
         width_sentence(measured_widths(run, others)),
         "" if (baseline := baseline_of(run, others)) is None else baseline.words,

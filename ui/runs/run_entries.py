@@ -167,7 +167,7 @@ class RunEntries:
 
     def _repeats_line(self, key: FoldKey, members: Members, is_open: bool) -> RunEntry:
         """The repeats of one request: how many count, and their mean or speed-up with its interval."""
-        from evprof.metrics.speculation.verdicts import payoff_sentence
+        from evprof.metrics.speculation.verdicts import payoff_sentence, without_option
 
         others = self._payoffs.state if mode_of(members[0].info.mode).drafts else 0
         state = (is_open, others, *self._state(members))
@@ -192,7 +192,7 @@ class RunEntries:
         label = " · ".join(filter(None, (count, note_of(titled[:1]), settings_of(lines[-1]))))
         marks = Counter(mark for group in lines for mark in badges_of(group))
         tip = [f"{name} · runs {ids[0]} to {ids[-1]}", _counted_tip(counted, lines)]
-        tip += [payoff_sentence(payoff)] if payoff is not None else []
+        tip += [without_option(payoff_sentence(payoff))] if payoff is not None else []
         tip += list(dict.fromkeys(run.info.error for run in failed if run.info.error))[:3]
         entry = RunEntry(
             tuple(ids),

@@ -186,7 +186,7 @@ def _outcome(group: list[RunLog], payoff: Payoff | None) -> tuple[str, str, str]
 
 
 def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:
-    from evprof.metrics.speculation.verdicts import payoff_sentence
+    from evprof.metrics.speculation.verdicts import payoff_sentence, without_option
 
     run = group[0]
     names = [model.name for entry in group for model in entry.info.models.values()]
@@ -199,5 +199,5 @@ def _tip(group: list[RunLog], label: str, payoff: Payoff | None) -> str:
     lines += [entry.info.error for entry in group if entry.info.error]
     lines += [warning for entry in group for warning in entry.info.warnings]
     lines += [note for entry in group if entry.info.imported is not None for note in entry.info.imported.notes]
-    lines += [payoff_sentence(payoff)] if payoff is not None else []
+    lines += [without_option(payoff_sentence(payoff))] if payoff is not None else []
     return "\n".join(lines)

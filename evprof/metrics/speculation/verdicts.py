@@ -33,7 +33,7 @@ _ALONE = "Run the target alone on this sample with the same settings, then this 
 
 
 _OPTION = f" (--repeat {FEWEST})"
-"""How to repeat a run on the command line. Parts of a verdict go without: beside them the window has buttons."""
+"""How to repeat a run on the command line. The window, which has buttons for it, takes it out."""
 
 _LOSSY = "Lossy: the answer is not the target's own."
 
@@ -46,6 +46,11 @@ def speculation_sentence(run: RunLog, others: Iterable[RunLog], processes: Proce
     listed = list(others)
     payoff = None if _unweighed(run) else payoff_of(run, listed, processes)
     return " ".join(filter(None, speculation_verdict(run, listed, payoff).sentences))
+
+
+def without_option(sentence: str) -> str:
+    """A sentence as the window says it: what to repeat, and not by which option."""
+    return sentence.replace(_OPTION, "")
 
 
 @dataclass(frozen=True)
