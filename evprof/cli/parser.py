@@ -67,6 +67,9 @@ class CommandParser(argparse.ArgumentParser):
         return [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        if arg_string == "-" and "--output" in action.option_strings:
+            # Elsewhere that is standard output; here it would be a file of that name.
+            raise argparse.ArgumentError(action, "must name a file or folder, not '-'")
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError:

@@ -104,6 +104,17 @@ def test_compare(evprof, session) -> None:
     assert "generation:" in text.output
 
 
+@pytest.mark.parametrize(
+    "words", [["export", "--format", "csv"], ["report"], ["compare"], ["merge"], ["film"], ["convert"], ["run"]]
+)
+def test_no_file_is_called_as_elsewhere_standard_output_is(evprof, session, words) -> None:
+    given = [] if words == ["run"] else [session]
+    found = evprof(words[0], *given, *words[1:], "-o", "-")
+    assert found.code == 2
+    assert "must name a file or folder, not '-'" in found.errors
+    assert not Path("-").exists()
+
+
 def test_compare_refuses(evprof, session, inputs, tmp_path) -> None:
     assert evprof("compare", session, "--baseline", "9").code == 2
     assert evprof("compare", session, "--basis", "guess").code == 2
