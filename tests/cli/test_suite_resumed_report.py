@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from evprof.core.rows.answer_rows import NO_ANSWER
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import RUNNING, MemoryFacts, SetupFacts
 from evprof.core.run_log import RunLog
@@ -237,9 +238,16 @@ def _retime(run: RunLog) -> None:
     for span in spans:
         for name in _MOMENTS:
             setattr(span, name, ticks.get(getattr(span, name)))
-    timed: list[list[Any]] = [run.tokens, run.rejected, *run.kv.values()]
-    for listed in timed:
+    for listed in run.kv.values():
         listed[:] = [record._replace(t_ns=ticks[record.t_ns]) for record in listed]
+    tokens = [record._replace(t_ns=ticks[record.t_ns]) for record in (*run.tokens, *run.rejected)]
+    # Their times are read from the rows, too.
+    by_stream: tuple[dict[str, Any], ...] = (run._blocks, run._ends, run._own, run._taken)
+    for known in by_stream:
+        known.pop("tokens", None)
+    run._tokens, run._rejected, run._extent = [], [], (0, NO_ANSWER)
+    for record in tokens:
+        run.absorb(record)
     run.rounds[:] = [
         record._replace(start_ns=ticks[record.start_ns], draft_ns=TICK_NS, verify_ns=TICK_NS, rollback_ns=TICK_NS)
         for record in run.rounds

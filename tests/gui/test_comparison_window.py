@@ -19,7 +19,7 @@ from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
-from ui.comparison.book import ConfigurationPlace
+from ui.comparison.book import OPEN_SESSION, ConfigurationPlace
 from ui.comparison.contribution_bars import ContributionBars
 from ui.comparison.sheet import BAD, GOOD, FigureCell, delta_text
 from ui.comparison.table import HEAD_PX, NAME_PX
@@ -212,7 +212,7 @@ def test_differences_only_hides_what_is_alike(dialog: ComparisonDialog, wait_unt
     assert "prefill" in names
     assert "vision" not in names
     assert dialog.table.sheet.hidden > 0
-    assert "are hidden" in dialog.body.signs.text()
+    assert dialog.body.signs.text().startswith("Hidden, without a difference: ")
 
 
 def test_the_basis_changes_the_total(dialog: ComparisonDialog, wait_until: Wait) -> None:
@@ -381,6 +381,17 @@ def test_a_view_that_was_removed_can_be_brought_back_in_its_session_alone(
     dialog.bar.view_removed.emit("mine")
     window.session.start_new()
     assert dialog.messages.shown is None
+
+
+def test_a_view_that_was_replaced_can_be_brought_back(dialog: ComparisonDialog) -> None:
+    dialog.save_view("mine")
+    kept = dialog.saved.by_name["mine"]
+    dialog.book.close_session(OPEN_SESSION)
+    dialog.messages.clear()
+    dialog.save_view("mine")
+    assert dialog.saved.by_name["mine"] != kept
+    dialog.messages.act()
+    assert dialog.saved.by_name["mine"] == kept
 
 
 def test_foreign_views_are_no_harm(dialog: ComparisonDialog, window: MainWindow) -> None:

@@ -500,6 +500,19 @@ def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, app
     (removal,) = menu.findChildren(QMenu)
     removal.actions()[0].trigger()
     assert window.layouts.names == []
+    window.messages.act()
+    assert window.layouts.names == ["upright - mine"]
+    window.actions_by_name["reset_layout"].trigger()
+    for _ in range(2):  # what was replaced last comes back
+        window.layouts.keep("upright - mine")
+        window.layouts.show("upright - mine")
+        application.processEvents()
+        assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.BottomDockWidgetArea
+        window.messages.act()
+        window.layouts.show("upright - mine")
+        application.processEvents()
+        assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.LeftDockWidgetArea
+        window.actions_by_name["reset_layout"].trigger()
 
 
 @pytest.mark.parametrize("show", ["show_comparison", "show_clinic"])

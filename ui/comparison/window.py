@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import (
@@ -272,15 +273,23 @@ class ComparisonDialog(QDialog):
             self.save_view(name.strip())
 
     def save_view(self, name: str) -> None:
-        """Keeps the choice in the open session under a name, in place of one of that name."""
+        """Keeps the choice in the open session under a name, in place of one of that name, which can be undone."""
+        before = self.saved.by_name.get(name)
         self.saved.save(name, self.book.to_view())
-        self.messages.post(f"Saved in the session as “{name}”.", "info")
+        if before is None:
+            self.messages.post(f"Saved in the session as “{name}”.", INFO)
+        else:
+            self._offer_undo(f"“{name}” was replaced in the session.", name, before)
 
     def remove_view(self, name: str) -> None:
         """Forgets a saved view, which can be undone."""
         view = self.saved.by_name[name]
         self.saved.remove(name)
-        self.messages.post(f"“{name}” was removed.", INFO, UNDO, partial(self.saved.save, name, view))
+        self._offer_undo(f"“{name}” was removed.", name, view)
+
+    def _offer_undo(self, sentence: str, name: str, before: dict[str, Any]) -> None:
+        self.messages.retract(sentence)  # of what was done last
+        self.messages.post(sentence, INFO, UNDO, partial(self.saved.save, name, before))
 
     def open_view(self, name: str) -> None:
         """Shows a saved view; the other sessions that it needs are read first."""

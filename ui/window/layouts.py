@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from PySide6.QtCore import QByteArray, QSettings
 from PySide6.QtWidgets import QInputDialog, QMenu
 
+from ui.widgets.message_bar import INFO, UNDO, MessageBar
 from ui.window.body import Body
 
 _GROUP = "layouts"
@@ -14,9 +17,10 @@ _LONGEST = 60
 class Layouts:
     """Keeps, shows and forgets layouts by name. Without settings they last as long as the window."""
 
-    def __init__(self, body: Body, settings: QSettings | None) -> None:
+    def __init__(self, body: Body, settings: QSettings | None, messages: MessageBar) -> None:
         self._body = body
         self._settings = settings
+        self._messages = messages
         self._kept: dict[str, QByteArray] = {}
         if settings is not None:
             settings.beginGroup(_GROUP)
@@ -36,22 +40,33 @@ class Layouts:
             self.keep(name)
 
     def keep(self, name: str) -> None:
-        """Keeps how the panels stand now; a layout of the same name is replaced."""
+        """Keeps how the panels stand now; a layout of the same name is replaced, which can be undone."""
         # A slash would make a group of its own in the settings.
         name = name.replace("/", "-").strip()[:_LONGEST]
-        self._kept[name] = self._body.layout_bytes()
+        before = self._kept.get(name)
+        self._put(name, self._body.layout_bytes())
+        if before is not None:
+            self._offer_undo(f"The layout “{name}” was replaced.", name, before)
+
+    def _offer_undo(self, sentence: str, name: str, before: QByteArray) -> None:
+        self._messages.retract(sentence)  # of what was done last
+        self._messages.post(sentence, INFO, UNDO, partial(self._put, name, before))
+
+    def _put(self, name: str, state: QByteArray) -> None:
+        self._kept[name] = state
         if self._settings is not None:
-            self._settings.setValue(f"{_GROUP}/{name}", self._kept[name])
+            self._settings.setValue(f"{_GROUP}/{name}", state)
 
     def show(self, name: str) -> None:
         """Puts the panels as they stood when the layout was kept."""
         self._body.restore_layout(self._kept[name])
 
     def forget(self, name: str) -> None:
-        """Removes a layout."""
-        del self._kept[name]
+        """Removes a layout, which can be undone."""
+        state = self._kept.pop(name)
         if self._settings is not None:
             self._settings.remove(f"{_GROUP}/{name}")
+        self._offer_undo(f"The layout “{name}” was removed.", name, state)
 
     def fill(self, menu: QMenu) -> None:
         """Lists the layouts in a menu, each with what can be done with it."""

@@ -128,7 +128,7 @@ class MainWindow(LateParts):
             "timeline": self.timeline,
         }
         self.body = Body(self.pair, made, self.controller, self.selection, self.holder)
-        self.layouts = Layouts(self.body, self._memory.settings)
+        self.layouts = Layouts(self.body, self._memory.settings, self.messages)
         ground = QWidget()
         stacked(self.toolbar, rule(), (self.body, 1), self.status, on=ground, spacing=0)
         self.messages.float_over(self.body)
