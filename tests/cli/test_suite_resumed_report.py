@@ -243,8 +243,8 @@ def _retime(run: RunLog) -> None:
     tokens = [record._replace(t_ns=ticks[record.t_ns]) for record in (*run.tokens, *run.rejected)]
     # Their times are read from the rows, too.
     by_stream: tuple[dict[str, Any], ...] = (run._blocks, run._ends, run._own, run._taken)
-    for known in by_stream:
-        known.pop("tokens", None)
+    for of_stream in by_stream:
+        of_stream.pop("tokens", None)
     run._tokens, run._rejected, run._extent = [], [], (0, NO_ANSWER)
     for record in tokens:
         run.absorb(record)
