@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -265,6 +266,17 @@ def test_samples_show_what_they_hold(themes: ThemeHolder, wait_until: Callable[.
     row = [line.name for line in samples.list.lines].index(bundled)
     samples.list.setCurrentIndex(samples.list.model().index(row, 0))
     assert chosen == [bundled_samples()[0]]
+
+
+def test_of_equal_messages_the_newer_ones_action_is_done(application: QApplication, themes: ThemeHolder) -> None:
+    done: list[str] = []
+    bar = MessageBar(themes)
+    for what in ("older", "newer"):
+        bar.post("Run 2 deleted.", "info", "Undo", partial(done.append, what))
+    bar.act()
+    assert done == ["newer"]
+    assert bar.shown is None
+    bar.deleteLater()
 
 
 def test_messages_wait_their_turn(themes: ThemeHolder, application: QApplication) -> None:

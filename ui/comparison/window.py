@@ -288,7 +288,6 @@ class ComparisonDialog(QDialog):
         self._offer_undo(f"“{name}” was removed.", name, view)
 
     def _offer_undo(self, sentence: str, name: str, before: dict[str, Any]) -> None:
-        self.messages.retract(sentence)  # of what was done last
         self.messages.post(sentence, INFO, UNDO, partial(self.saved.save, name, before))
 
     def open_view(self, name: str) -> None:

@@ -115,10 +115,14 @@ class MessageBar(QFrame):
     def post(
         self, sentence: str, kind: str = FAILURE, action: str = "", on_action: Callable[[], None] | None = None
     ) -> None:
-        """Shows a sentence, or queues it after the one on show."""
+        """Shows a sentence, or queues it after the one on show. One that is there already is not said twice; where
+        something can be done about it, the newer one takes its place, for it may be about something else.
+        """
         notice = Notice(sentence, kind, action, on_action)
         if any(waiting.sentence == sentence for waiting in (*self._waiting, *([self._shown] if self._shown else []))):
-            return
+            if not action:
+                return
+            self.retract(sentence)
         self._waiting.append(notice)
         if self._shown is None:
             self._next()

@@ -49,7 +49,6 @@ class Layouts:
             self._offer_undo(f"The layout “{name}” was replaced.", name, before)
 
     def _offer_undo(self, sentence: str, name: str, before: QByteArray) -> None:
-        self._messages.retract(sentence)  # of what was done last
         self._messages.post(sentence, INFO, UNDO, partial(self._put, name, before))
 
     def _put(self, name: str, state: QByteArray) -> None:
