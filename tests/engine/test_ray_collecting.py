@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from engines.training.cluster_examples import ClusterExamples
@@ -27,6 +26,7 @@ from evprof.run.collection_journal import LOCK
 from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
 from evprof.run.places.crew import Done
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
+from processes_below import processes_named
 
 ACTOR = "ray::CollectingSeat"
 SETTINGS = GenerationSettings(max_new_tokens=5, frames=2, event_frames=2)
@@ -88,7 +88,7 @@ def collect(
 
 def kill_one(count: int) -> None:
     if count == 1:
-        found = [child for child in psutil.Process().children(recursive=True) if ACTOR in " ".join(child.cmdline())]
+        found = processes_named(ACTOR)
         os.kill(found[0].pid, signal.SIGKILL)
 
 

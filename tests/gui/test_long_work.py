@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from PySide6.QtCore import QPoint, QRectF
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QPushButton, QWidget
@@ -16,6 +15,7 @@ from evprof.core.recording import RecordLog
 from evprof.loaders.events.opening import open_recording
 from evprof.run.works.offers import OFFERS
 from evprof.run.works.work_form import FLAG, ON, PLACE, WorkField, WorkForm, Works
+from processes_below import processes_named
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import MessageBar
@@ -235,7 +235,7 @@ def test_a_real_conversion_goes_through_the_window(
     if is_stopped:
         queue.close()
         # Whoever was faster: nobody is at work any more, and what there is is whole.
-        assert not [child for child in psutil.Process().children() if str(tmp_path) in " ".join(child.cmdline())]
+        assert not processes_named(str(tmp_path))
         assert {path.name for path in tmp_path.iterdir()} <= {"out.npz"}
         for path in tmp_path.iterdir():
             with open_recording(path) as recording:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from evprof.core.errors import UserError
@@ -23,6 +22,7 @@ from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.conversion.step import Step
 from evprof.run.conversion.workers import Outcome
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
+from processes_below import processes_named
 
 ACTOR = "ray::ConversionSeat"
 
@@ -60,7 +60,7 @@ class Watching:
 
     def end(self, outcome: Outcome) -> None:
         if self.kills and not self.killed:
-            found = [child for child in psutil.Process().children(recursive=True) if ACTOR in " ".join(child.cmdline())]
+            found = processes_named(ACTOR)
             os.kill(found[0].pid, signal.SIGKILL)
             self.killed.append(found[0].pid)
         if self.stops:

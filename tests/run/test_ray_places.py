@@ -33,6 +33,7 @@ from evprof.run.suites.record import RowOutcomes, suite_fact
 from evprof.run.suites.spec import parse_suite
 from evprof.run.suites.suite import MOST_LOSSES, SuiteDriver, SuiteEnd
 from evprof.session.reading import load_session
+from processes_below import command_lines, processes_named
 from scripted_process import engine_argv
 
 GRID: dict[str, Any] = {
@@ -60,7 +61,7 @@ def cluster() -> Iterator[RayCluster]:
 
 def _ray_folder() -> Path:
     """The cluster's own folder, as its processes were told of it."""
-    words = " ".join(word for child in psutil.Process().children() for word in child.cmdline())
+    words = " ".join(line for _, line in command_lines())
     return Path(words.split("/session_", 1)[0].rsplit("=", 1)[1].rsplit(" ", 1)[-1])
 
 
@@ -151,16 +152,6 @@ def rows_of(path: Path) -> dict[Any, Any]:
         for run in book.runs.values()
         if not run.info.warmup
     }
-
-
-def processes_named(word: str) -> list[psutil.Process]:
-    """Those below this process whose command line holds the word."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if word in " ".join(child.cmdline()):
-                found.append(child)
-    return found
 
 
 def owner_of(engine: psutil.Process) -> psutil.Process:
