@@ -1,6 +1,6 @@
-"""Keeps three libraries from writing about themselves into our output while they are imported.
+"""Keeps libraries from writing about themselves into our output while they are imported.
 
-transformers imports torchao and hqq whenever they are installed, asked for or not. What is muted is named line by line;
+transformers imports torchao whenever it is installed, asked for or not. What is muted is named line by line;
 every other message of these libraries is left alone.
 """
 
