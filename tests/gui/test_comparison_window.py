@@ -394,6 +394,17 @@ def test_a_view_that_was_replaced_can_be_brought_back(dialog: ComparisonDialog) 
     assert dialog.saved.by_name["mine"] == kept
 
 
+def test_what_takes_the_place_of_a_removed_view_is_not_undone_with_it(dialog: ComparisonDialog) -> None:
+    dialog.save_view("mine")
+    dialog.messages.clear()
+    dialog.remove_view("mine")
+    dialog.book.close_session(OPEN_SESSION)
+    dialog.save_view("mine")
+    told = dialog.messages.shown
+    assert told is not None
+    assert (told.sentence, told.action) == ("Saved in the session as “mine”.", "")
+
+
 def test_foreign_views_are_no_harm(dialog: ComparisonDialog, window: MainWindow) -> None:
     window.session.facts["views"] = {
         "x": {"columns": [["a"], 5, [1, 2, 3, 4]], "baseline": 7, "basis": "?", "sessions": 3}

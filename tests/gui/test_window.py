@@ -513,6 +513,11 @@ def test_panels_are_dragged_only_while_they_are_arranged(window: MainWindow, app
         application.processEvents()
         assert window.body.dockWidgetArea(timeline) == Qt.DockWidgetArea.LeftDockWidgetArea
         window.actions_by_name["reset_layout"].trigger()
+    window.layouts.forget("upright - mine")
+    window.layouts.keep("upright - mine")
+    told = window.messages.shown
+    assert told is not None
+    assert (told.sentence, told.action) == ("The layout “upright - mine” was saved.", "")
 
 
 @pytest.mark.parametrize("show", ["show_comparison", "show_clinic"])

@@ -277,7 +277,7 @@ class ComparisonDialog(QDialog):
         before = self.saved.by_name.get(name)
         self.saved.save(name, self.book.to_view())
         if before is None:
-            self.messages.post(f"Saved in the session as “{name}”.", INFO)
+            self.messages.post(f"Saved in the session as “{name}”.", INFO, about=name)
         else:
             self._offer_undo(f"“{name}” was replaced in the session.", name, before)
 
@@ -288,7 +288,7 @@ class ComparisonDialog(QDialog):
         self._offer_undo(f"“{name}” was removed.", name, view)
 
     def _offer_undo(self, sentence: str, name: str, before: dict[str, Any]) -> None:
-        self.messages.post(sentence, INFO, UNDO, partial(self.saved.save, name, before))
+        self.messages.post(sentence, INFO, UNDO, partial(self.saved.save, name, before), about=name)
 
     def open_view(self, name: str) -> None:
         """Shows a saved view; the other sessions that it needs are read first."""

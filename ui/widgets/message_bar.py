@@ -36,6 +36,7 @@ class Notice:
     kind: str = FAILURE
     action: str = ""
     on_action: Callable[[], None] | None = None
+    about: str = ""
 
 
 class MessageBar(QFrame):
@@ -113,12 +114,21 @@ class MessageBar(QFrame):
         return self._shown
 
     def post(
-        self, sentence: str, kind: str = FAILURE, action: str = "", on_action: Callable[[], None] | None = None
+        self,
+        sentence: str,
+        kind: str = FAILURE,
+        action: str = "",
+        on_action: Callable[[], None] | None = None,
+        *,
+        about: str = "",
     ) -> None:
         """Shows a sentence, or queues it after the one on show. One that is there already is not said twice; where
-        something can be done about it, the newer one takes its place, for it may be about something else.
+        something can be done about it, the newer one takes its place, for it may be about something else. What was said
+        `about` the same thing before is no longer true.
         """
-        notice = Notice(sentence, kind, action, on_action)
+        notice = Notice(sentence, kind, action, on_action, about)
+        if about:
+            self._drop(lambda older: older.about == about)
         if any(waiting.sentence == sentence for waiting in (*self._waiting, *([self._shown] if self._shown else []))):
             if not action:
                 return

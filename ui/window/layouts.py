@@ -45,11 +45,13 @@ class Layouts:
         name = name.replace("/", "-").strip()[:_LONGEST]
         before = self._kept.get(name)
         self._put(name, self._body.layout_bytes())
-        if before is not None:
+        if before is None:
+            self._messages.post(f"The layout “{name}” was saved.", INFO, about=_about(name))
+        else:
             self._offer_undo(f"The layout “{name}” was replaced.", name, before)
 
     def _offer_undo(self, sentence: str, name: str, before: QByteArray) -> None:
-        self._messages.post(sentence, INFO, UNDO, partial(self._put, name, before))
+        self._messages.post(sentence, INFO, UNDO, partial(self._put, name, before), about=_about(name))
 
     def _put(self, name: str, state: QByteArray) -> None:
         self._kept[name] = state
@@ -79,3 +81,7 @@ class Layouts:
         menu.addMenu(removal)
         for name in self.names:
             removal.addAction(name.replace("&", "&&")).triggered.connect(lambda _=False, name=name: self.forget(name))
+
+
+def _about(name: str) -> str:
+    return f"layout {name}"
