@@ -1,9 +1,9 @@
 """Engine processes for tests: `python scripted_process.py WORDS` serves an engine that needs no models.
 
 WORDS: `script:SPEED` plays a script; `rate:RECORDS_PER_S:SECONDS` makes records; `deaf:…` does so and never answers
-Stop; `hang:MODE` plays a script, but hangs in that mode; `lost` loses its GPU in
-its first run; `wait:PATH` waits in the middle of its third request to be killed, once for each PATH, which then holds
-the number of its process; `die` ends at once with exit code 3. Any other words are an engine that cannot be made.
+Stop; `hang:MODE` plays a script, but hangs in that mode; `lost` loses its GPU in its first run; `wait:PATH` waits in
+the middle of its third request to be killed, once for each PATH, which then holds the number of its process; `die` ends
+at once with exit code 3; `never starts` is what it says. Any other words are an engine that cannot be made.
 """
 
 from __future__ import annotations
@@ -114,6 +114,9 @@ def engine_of(words: str) -> Engine:
             return ScriptedEngine(speed=speed[0] if speed else 1.0)
         case "lost", []:
             return LosingEngine()
+        case "never starts", []:
+            threading.Event().wait()
+            raise AssertionError("nobody wakes it")
         case "die", []:
             os._exit(3)
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -106,7 +107,9 @@ def test_the_table_shows_every_cell(evprof: Evprof, room: FakeRoom, grid: Path, 
     lines = found.output.splitlines()
     assert lines[0].split()[:2] == ["cell", "(ms)"]
     assert [line.split("  ")[0] for line in lines[1:]] == ["draft", "side-by-side", "side-by-side"]
-    assert "±" in lines[1]
+    told = re.findall(r"([\d,.]+) ± ([\d,.]+)", found.output)
+    assert told
+    assert all(len(mean.partition(".")[2]) == len(spread.partition(".")[2]) for mean, spread in told)
 
 
 def test_blocks_have_a_reference(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:

@@ -143,6 +143,18 @@ def test_stop_without_an_answer_ends_the_process_and_says_so(start_host, request
     assert host.pid != pid
 
 
+def test_stop_while_the_engine_starts_blames_nobody(start_host, request_for, wait_until, book_of, monkeypatch):
+    monkeypatch.setattr("evprof.run.processes.engine_host.STOP_PATIENCE_S", 0.2)
+    host, recording = start_host("never starts")
+    host.submit(request_for())
+    wait_until(lambda: host.pid is not None)
+    host.stop()
+    wait_until(lambda: not host.is_busy)
+    run = book_of(recording).runs[1]
+    assert run.info.status == "cancelled"
+    assert run.info.error == "Stopped while the engine was starting; it starts anew at the next run."
+
+
 def test_an_engine_that_cannot_start_fails_the_run_with_its_last_words(start_host, request_for, wait_until, book_of):
     host, recording = start_host("die")
     host.submit(request_for())

@@ -15,6 +15,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import percent_text
 from evprof.core.vocabulary.scoring import RIGHT, TOKEN_F1
 from evprof.export.report.data import Source
+from evprof.export.report.figures import number_text, spread_text
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged, rules_document
 from evprof.metrics.configurations.attempts import last_attempts
@@ -116,17 +117,11 @@ def _score(found: Accuracy | None, key: str) -> str:
 
 
 def _rate(found: Accuracy | None) -> str:
-    return "n/a" if found is None or found.per_second is None else _short(found.per_second.value)
+    return "n/a" if found is None or found.per_second is None else number_text(found.per_second.value)
 
 
 def _spread(summary: Summary | None) -> str:
-    if summary is None:
-        return "n/a"
-    return f"{_short(summary.mean)} ± {_short(summary.std)}" if summary.std is not None else _short(summary.mean)
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return "n/a" if summary is None else spread_text(summary.mean, summary.std)
 
 
 def suite_document(

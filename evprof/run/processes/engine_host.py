@@ -30,6 +30,7 @@ STOP_PATIENCE_S = 2.0
 """How long an engine may take to answer Stop before its process is ended."""
 
 _RELOADS = "The engine did not answer Stop within 2 s and was ended; the models are loaded again at the next run."
+_STARTS_ANEW = "Stopped while the engine was starting; it starts anew at the next run."
 
 
 class EngineHost:
@@ -139,7 +140,8 @@ class EngineHost:
             if not self._do(self._errands.popleft()):
                 return False
         if self._stop_deadline_ns is not None and self._clock() >= self._stop_deadline_ns:
-            self._end(CANCELLED, _RELOADS, _RELOADS)
+            sentence = _RELOADS if self._silence.has_started else _STARTS_ANEW
+            self._end(CANCELLED, sentence, sentence)
         self._listen()
         return True
 

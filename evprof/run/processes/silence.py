@@ -28,7 +28,9 @@ class Silence:
         self._limit_s = limit_s
         self._tell_after_s = tell_after_s
         self._since_ns: int | None = None
-        self._is_told = self._has_started = False
+        self._is_told = False
+        self.has_started = False
+        """Whether the engine has said a word yet."""
 
     def begin(self) -> None:
         """A request is handed over."""
@@ -47,7 +49,7 @@ class Silence:
 
     def note_start(self, has_started: bool) -> None:
         """The engine has started, or another is about to."""
-        self._has_started = has_started
+        self.has_started = has_started
 
     def news(self) -> str | None:
         """What a person is to be told now, once for each silence."""
@@ -64,7 +66,7 @@ class Silence:
         """Why the engine is to be ended now; None while it is not."""
         if self._limit_s is None:
             return None
-        limit_s = self._limit_s if self._has_started else max(self._limit_s, START_PATIENCE_S)
+        limit_s = self._limit_s if self.has_started else max(self._limit_s, START_PATIENCE_S)
         if self._lasted_s() < limit_s:
             return None
         return f"{NO_PROGRESS} {limit_s:g} s and was ended, as --timeout asked for."
@@ -75,7 +77,7 @@ class Silence:
             return None
         waits = [] if self._is_told else [self._tell_after_s]
         if self._limit_s is not None:
-            waits.append(self._limit_s if self._has_started else max(self._limit_s, START_PATIENCE_S))
+            waits.append(self._limit_s if self.has_started else max(self._limit_s, START_PATIENCE_S))
         return max(0.0, min(waits) - self._lasted_s()) if waits else None
 
     def _lasted_s(self) -> float:
