@@ -27,7 +27,7 @@ def stage_title(name: str) -> str:
     return " + ".join(name.split(COVERS))
 
 
-_SHORT = {"load": "load", "preprocess": "prep", "prefill": "pre"}
+_SHORT = {"load": "load", "preprocess": "prep", "prefill": "fill"}
 """What is left of stages where there is least room; of others the first three letters. No two look alike."""
 
 

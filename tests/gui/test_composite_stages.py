@@ -68,7 +68,7 @@ def test_names_of_what_covers_several_stages() -> None:
     assert stages_in("tower") == ()
     assert stage_title("vision+prefill+decode") == "vision + prefill + decode"
     assert stage_title("decode") == "decode"
-    assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + pre", "v+p"]
+    assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + fill", "v+p"]
 
 
 def test_labels_get_shorter_without_dropping_a_stage(imported: RunLog) -> None:

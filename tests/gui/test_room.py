@@ -138,7 +138,7 @@ def test_no_two_stages_are_shortened_alike() -> None:
     shortest = [short_stage_titles(stage)[-1] for stage in STAGES]
     assert len(set(shortest)) == len(STAGES)
     assert "load" in shortest, "a word of four letters is not cut"
-    assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + pre", "v+p"]
+    assert short_stage_titles("vision+prefill") == ["vision + prefill", "vis + fill", "v+p"]
 
 
 @pytest.mark.parametrize("width", [70, 120, 200, 400])
