@@ -73,7 +73,7 @@ def test_names_of_what_covers_several_stages() -> None:
 
 def test_labels_get_shorter_without_dropping_a_stage(imported: RunLog) -> None:
     wordings = stage_labels(imported, "draft", "prefill+decode", 300_000_000)
-    assert wordings == ["prefill + decode  300 ms", "prefill + decode", "pre + dec", "p+d"]
+    assert wordings == ["prefill + decode  300 ms", "prefill + decode", "fill + dec", "p+d"]
 
 
 @pytest.mark.parametrize("theme", [dark(), light()], ids=lambda theme: str(theme.name))
