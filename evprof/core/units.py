@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -17,14 +19,39 @@ def ms_from_ns(duration_ns: int) -> float:
 
 def bytes_text(count: int | float | None) -> str:
     """A byte count in binary units with three significant digits: `2,321.5 MiB`; "n/a" for None."""
-    if count is None:
-        return "n/a"
-    value = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if abs(value) < 1024 or (unit == "MiB" and abs(value) < 10_240):
-            return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.{1 if value >= 100 else 2}f} {unit}"
-        value /= 1024
-    return f"{value:,.2f} GiB"
+    return "n/a" if count is None else _in_unit(count, _unit_of(count))
+
+
+def bytes_texts(counts: Sequence[int | float | None]) -> list[str]:
+    """Counts that stand beside each other in the unit of the largest: `0.27 MiB`, `2.89 MiB`; one that would have no
+    digit left there in its own."""
+    unit = _unit_of(max((abs(count) for count in counts if count is not None), default=0))
+    return [
+        bytes_text(count) if count is None or 0 < abs(count) < unit.size / 100 else _in_unit(count, unit)
+        for count in counts
+    ]
+
+
+class _Unit(NamedTuple):
+    """Of bytes. `most`: from so many of it on the next one is told; `digits` after the point."""
+
+    name: str
+    size: int
+    most: float
+    digits: int = 2
+
+
+_UNITS = (_Unit("B", 1, 1024, 0), _Unit("KiB", 1 << 10, 1024), _Unit("MiB", MIB, 10_240), _Unit("GiB", GIB, math.inf))
+
+
+def _unit_of(count: int | float) -> _Unit:
+    return next((unit for unit in _UNITS if abs(count) / unit.size < unit.most), _UNITS[-1])
+
+
+def _in_unit(count: int | float, unit: _Unit) -> str:
+    value = count / unit.size
+    digits = min(1, unit.digits) if value >= 100 and unit.most < math.inf else unit.digits
+    return f"{value:,.{digits}f} {unit.name}"
 
 
 def memory_text(count: int) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, number_text, percent_text, times_text
+from evprof.core.units import (
+    bytes_text,
+    bytes_texts,
+    flops_text,
+    ms_from_ns,
+    ms_text,
+    number_text,
+    percent_text,
+    times_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +32,21 @@ from evprof.core.units import bytes_text, flops_text, ms_from_ns, ms_text, numbe
 )
 def test_bytes(count, text):
     assert bytes_text(count) == text
+
+
+@pytest.mark.parametrize(
+    ("counts", "texts"),
+    [
+        ([280 << 10, 3_030_000], ["0.27 MiB", "2.89 MiB"]),
+        ([0, 0], ["0 B", "0 B"]),
+        ([None, 2 << 30, 0], ["n/a", "2,048.0 MiB", "0.00 MiB"]),
+        ([12, -(3 << 20)], ["12 B", "-3.00 MiB"]),
+        ([float("inf"), 1 << 30], ["inf GiB", "1.00 GiB"]),
+        ([], []),
+    ],
+)
+def test_counts_beside_each_other_have_one_unit(counts: list[int | None], texts: list[str]) -> None:
+    assert bytes_texts(counts) == texts
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from PySide6.QtWidgets import QWidget
 
-from evprof.core.units import bytes_text, ms_text
+from evprof.core.units import bytes_text, bytes_texts, ms_text
 from evprof.metrics.costs.cache_map import DRAFTED, HELD_ORIGINS, ROLLED_BACK, CacheMap, cache_map, reason_without
 from evprof.metrics.costs.capacity_plan import planned_model
 from evprof.metrics.limits.sizes import read_models, sizes_of
@@ -113,12 +113,14 @@ class KvPanel(FollowingPanel):
         maps = [held for _, held in found]
 
         def cells(read: Callable[[CacheMap], float | None]) -> tuple[str, ...]:
-            return tuple(_NOTHING if (value := read(held)) is None else bytes_text(value) for held in maps)
+            values = [read(held) for held in maps]
+            told = zip(values, bytes_texts(values), strict=True)
+            return tuple(_NOTHING if value is None else text for value, text in told)
 
         rows = [
             TableRow(
                 "drafted" if origin == DRAFTED else origin,
-                tuple(bytes_text(held.bytes_of(origin)) for held in maps),
+                tuple(bytes_texts([held.bytes_of(origin) for held in maps])),
                 tip=ORIGIN_WORDS[origin],
                 swatch=STAGE_OF_ORIGIN[origin],
                 has_line=False,
