@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -106,6 +107,24 @@ def test_a_failed_run_says_why_and_keeps_its_text(pair: ModelPair, runs: dict[in
     assert pair.right.text.plain_text() == "Half"
     pair.show_columns(None, ShownModel(runs[2], "target"))
     assert not pair.right.failure.isVisible()
+
+
+def test_an_error_of_several_lines_pushes_nothing_upon_anything_else(
+    pair: ModelPair, runs: dict[int, RunLog], application: QApplication
+) -> None:
+    run = runs[2]
+    run.info.error = "The engine process was ended by SIGKILL, as the system does when memory runs out. " * 3
+    pair.show_columns(None, ShownModel(run, "target"))
+    for width in (1000, 700):
+        pair.resize(width, 100)
+        application.processEvents()
+        pair.resize(width, pair.minimumSizeHint().height())
+        application.processEvents()
+        column = pair.right
+        rows = [column.head, column.input, pair.scrubber, column.strip, column.counters, column.failure, column.answer]
+        assert column.failure.height() >= column.failure.heightForWidth(column.failure.width())
+        for above, below in pairwise(rows):
+            assert above.geometry().bottom() < below.geometry().top(), (above, below)
 
 
 def test_gone_files_leave_the_runs_own_frames(pair: ModelPair, runs: dict[int, RunLog]) -> None:

@@ -207,7 +207,7 @@ def test_the_menu_fits_a_low_screen(application: QApplication) -> None:
     window.deleteLater()
 
 
-@pytest.mark.parametrize("width", [420, 560, 700, 798, 900, 1300])
+@pytest.mark.parametrize("width", [420, 478, 560, 700, 798, 900, 1300])
 def test_a_models_name_is_whole_or_ends_in_dots(
     runs: dict[int, RunLog], selection: Selection, themes: ThemeHolder, application: QApplication, width: int
 ) -> None:
@@ -221,6 +221,9 @@ def test_a_models_name_is_whole_or_ends_in_dots(
         assert head._name.width() >= head._name.sizeHint().width()
         shown = [part for part in (head._name, head._chips, head._part) if not part.isHidden()]
         assert all(part.width() >= part.sizeHint().width() for part in shown)
+        assert head._state.text == "finished"
+        assert head._state.width() >= head._state.sizeHint().width()
+        assert head._state.geometry().right() < head.width()
     pair.close_feeds()
     pair.close()
     pair.deleteLater()

@@ -21,7 +21,8 @@ from ui.widgets.panel_parts import ToneLabel
 
 LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
 
-_STATE_WIDTH = 96
+_STATE_WIDTH, _LEAST_STATE_WIDTH = 96, 56
+_LEAST_NAME_WIDTH = 64
 
 
 class ModelHead(QWidget):
@@ -43,7 +44,6 @@ class ModelHead(QWidget):
         self._lossy.setToolTip(LOSSY)
         self._lossy.hide()
         self._state = ToneLabel(wraps=False, alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._state.setMinimumWidth(_STATE_WIDTH)
         self.setFixedHeight(24)
         row = QHBoxLayout(self)
         row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
@@ -102,9 +102,12 @@ class ModelHead(QWidget):
         metrics = QFontMetrics(self._name.font())
         wanted = metrics.horizontalAdvance(name) + GRID
         width = self.width()
-        room = width - _STATE_WIDTH - GRID
+        room = width - GRID
         for kept in (self._header, self._lossy):
             room -= 0 if kept.isHidden() else kept.sizeHint().width() + GRID
+        state = max(_LEAST_STATE_WIDTH, min(_STATE_WIDTH, room - _LEAST_NAME_WIDTH - GRID))
+        self._state.setMinimumWidth(state)
+        room -= state
         for text, has_part in ((chips(model), True), (chips(model), False), (short_chips(model), False), ("", False)):
             self._chips.setText(text)
             shown = ((self._chips, bool(text)), (self._part, has_part and bool(self._part.text())))
@@ -116,7 +119,7 @@ class ModelHead(QWidget):
         if self.width() != width:
             self._fit()  # showing a part made the layout give this another width in the meantime
             return
-        self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, max(64, room - used)))
+        self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, max(_LEAST_NAME_WIDTH, room - used)))
         self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSettings, Signal
+from PySide6.QtCore import QSettings, QSize, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QWidget
 
@@ -87,6 +87,13 @@ class ModelPair(QWidget):
         """In the lowest windows inputs and answers give up height, before they would lie upon one another."""
         super().resizeEvent(event)
         self._set_low(self.window().height() < _LOW_PX)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
+
+    def minimumSizeHint(self) -> QSize:
+        """With room for every line of an error at this width: alone, the layout would ask for one."""
+        least = super().minimumSizeHint()
+        return QSize(least.width(), max(least.height(), self._grid.minimumHeightForWidth(self.width())))
 
     def show_columns(self, a: ShownModel | None, b: ShownModel | None) -> None:
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
