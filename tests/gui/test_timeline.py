@@ -481,6 +481,10 @@ def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
     assert hit is not None
     assert hit.note == "did not end"
     assert view.scene.extent()[1] == 70 * MS
+    # Red on a bar's blue could not be read: the word has a ground of its own.
+    left = GUTTER_PX + view.scene.scale.x(70 * MS) - 7
+    picture, theme = lane.grab().toImage(), view.scene.theme
+    assert picture.pixelColor(round(left), round(BAR_TOP) + 6) == theme.panel
 
 
 @pytest.mark.soak

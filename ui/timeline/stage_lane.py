@@ -299,6 +299,11 @@ class StageLane(Lane):
         painter.setFont(theme.font(SMALL_PX, 600))
         width = QFontMetricsF(painter.font()).horizontalAdvance(status)
         left = x + 5 if x + 8 + width < self.canvas_width else x - 5 - width
+        if left < x:  # over the bar, whose colour may be any
+            painter.setBrush(theme.panel)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.drawRoundedRect(QRectF(left - 4, BAR_TOP + 3, width + 8, 17), 3, 3)
+            painter.setPen(color)
         painter.drawText(QPointF(left, BAR_TOP + 15), status)
 
     def hit(self, pos: QPointF) -> Hit | None:
