@@ -209,6 +209,11 @@ def test_the_tour_leads_in_six_actions_to_a_compared_and_exported_pair(
     run_id = next(run_id for run_id in window.selection.runs if run_id is not None)
     window.selection.select(SpanRef(run_id, next(iter(window.controller.runs[run_id].spans))))
     wait_until(lambda: window.tour.at == 2)
+    # What was chosen scrolls to its facts, and the tour back to what it speaks of.
+    wait_until(lambda: window.inspector.sections)
+    QTest.qWait(600)
+    wait_until(lambda: not window.comparison.more.visibleRegion().isEmpty())
+    assert window.rect().contains(mark.geometry())
     window.actions_by_name["compare"].trigger()
     wait_until(lambda: window.tour.at == 3)
     window.exporting.write("json", tmp_path / "pair.json")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
+from ui.widgets.layout import area_of
 
 _WIDTH_PX = 36 * GRID
 _TIP_PX = GRID
 _EDGE_PX = GRID
+_SCROLLED_MS = 400
+"""By then what the step before asked for was scrolled into sight, too."""
 
 
 class CoachMark(QWidget):
@@ -58,8 +61,10 @@ class CoachMark(QWidget):
         return self._place_text.text(), self._title.text(), self._text.text()
 
     def point_at(self, target: QWidget, place: str, title: str, text: str) -> None:
-        """Says something about a part of the window."""
+        """Says something about a part of the window, which is scrolled into sight."""
         self._target = target
+        self._scroll()
+        QTimer.singleShot(_SCROLLED_MS, self, self._scroll)
         self._place_text.setText(place)
         self._title.setText(title)
         self._text.setText(text)
@@ -69,11 +74,18 @@ class CoachMark(QWidget):
         self.show()
         self.raise_()
 
+    def _scroll(self) -> None:
+        area = None if self._target is None else area_of(self._target)
+        if self._target is not None and area is not None:
+            area.ensureWidgetVisible(self._target)
+
     def follow(self) -> None:
-        """Goes where its target is."""
+        """Goes where its target is, or the area in which that was scrolled out of sight."""
         target = self._target
         if target is None:
             return
+        if (area := area_of(target)) is not None and target.visibleRegion().isEmpty():
+            target = area
         self.setFixedHeight(max(self.heightForWidth(_WIDTH_PX), self.minimumSizeHint().height()))
         corner = target.mapTo(self._window, QPoint(0, 0)) if self._window.isAncestorOf(target) else QPoint(0, 0)
         middle = corner.x() + target.width() // 2

@@ -17,7 +17,7 @@ def tour_steps(
     page: StartPage,
     toolbar: Toolbar,
     timeline: TimelineView,
-    comparison: QWidget,
+    more: QWidget,
     *,
     is_comparing: Callable[[], bool],
     has_written: Callable[[], bool],
@@ -49,7 +49,7 @@ def tour_steps(
         TourStep(
             "Compare the runs",
             "Press Ctrl+K, or More in the comparison: ratios, what each stage adds, and whether they differ for sure.",
-            lambda: comparison,
+            lambda: more,
             is_comparing,
         ),
         TourStep(

@@ -258,7 +258,7 @@ class LateParts(QMainWindow):
             self.welcome.page,
             self.toolbar,
             self.timeline,
-            self.comparison,
+            self.comparison.more,
             is_comparing=lambda: self.dialogs.is_comparing,
             has_written=lambda: self.exporting.written > 0,
         )
