@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engines.libraries.noise import mute_known_lines
-from engines.libraries.unasked import leave_hqq_out
+from engines.libraries.without_hqq import leave_hqq_out
 from evprof.core.vocabulary.families import FAMILIES
 
 # Here, because every file of this package may be the first in a process to import transformers.

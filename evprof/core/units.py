@@ -23,11 +23,11 @@ def bytes_text(count: int | float | None) -> str:
 
 
 def bytes_texts(counts: Sequence[int | float | None]) -> list[str]:
-    """Counts that stand beside each other in the unit of the largest: `0.27 MiB`, `2.89 MiB`; one that would have no
-    digit left there in its own."""
+    """Counts that stand beside each other in the unit of the largest: `0.27 MiB`, `2.89 MiB`; none, and one that
+    would have no digit left there, in its own."""
     unit = _unit_of(max((abs(count) for count in counts if count is not None), default=0))
     return [
-        bytes_text(count) if count is None or 0 < abs(count) < unit.size / 100 else _in_unit(count, unit)
+        bytes_text(count) if count is None or abs(count) < unit.size / 100 else _in_unit(count, unit)
         for count in counts
     ]
 

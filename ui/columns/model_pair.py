@@ -91,7 +91,7 @@ class ModelPair(QWidget):
             self.updateGeometry()
 
     def minimumSizeHint(self) -> QSize:
-        """With room for every line of an error at this width: alone, the layout would ask for one."""
+        """With room for every line that an error takes at this width; by default a layout counts one."""
         least = super().minimumSizeHint()
         return QSize(least.width(), max(least.height(), self._grid.minimumHeightForWidth(self.width())))
 
