@@ -32,11 +32,6 @@ class Bars(NamedTuple):
     firsts: Ints
     counts: Ints
 
-    def within(self, low_px: float, high_px: float) -> Bars:
-        """Those that reach between two positions."""
-        is_in = (self.x1 >= low_px) & (self.x0 <= high_px)
-        return Bars(self.x0[is_in], self.x1[is_in], self.rows[is_in], self.firsts[is_in], self.counts[is_in])
-
 
 class Stems(NamedTuple):
     """One stem per pixel column: position, the largest value there and its row, and how many rows fell on it."""
@@ -56,62 +51,24 @@ def visible_rows(starts: Ints, ends: Ints, scale: Timescale) -> slice:
     return slice(min(first, last), last)
 
 
-def merged_bars(
-    starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float = 1.5, longest: Peaks | None = None
-) -> Bars:
+def merged_bars(starts: Ints, ends: Ints, scale: Timescale, *, narrow_px: float = 1.5) -> Bars:
     """Intervals as bars; neighbours narrower than `narrow_px` that begin on the same pixel become one.
 
-    The result has at most about two bars per pixel. Bars are clipped to one view width beyond the edges. Where none
-    ends before the one before it does, peaks of their lengths give the same at a cost of pixels instead of rows.
+    The result has at most about two bars per pixel. Bars are clipped to one view width beyond the edges.
     """
     window = visible_rows(starts, ends, scale)
-    if longest is not None and window.stop - window.start > FEW_ROWS:
-        return _bars_of_pixels(starts, ends, scale, narrow_px, longest)
     x0, x1 = _clipped(starts[window], scale), _clipped(ends[window], scale)
     rows = np.arange(window.start, window.stop, dtype=np.int64)
     if not len(rows):
         return Bars(x0, x1, rows, rows, rows)
-    groups = (~_joins_last(x0, x1, narrow_px)).nonzero()[0]
+    narrow, pixel = (x1 - x0) < narrow_px, np.floor(x0)
+    begins = np.ones(len(rows), dtype=bool)
+    begins[1:] = ~(narrow[1:] & narrow[:-1] & (pixel[1:] == pixel[:-1]))
+    groups = begins.nonzero()[0]
     counts = _counts(groups, len(rows))
     tallest = _row_of_largest((ends[window] - starts[window]).astype(np.float64), groups, counts)
     right = np.maximum.reduceat(x1, groups)
     return Bars(x0[groups], right, rows[tallest], rows[groups], counts.astype(np.int64))
-
-
-def _joins_last(x0: Floats, x1: Floats, narrow_px: float) -> Bools:
-    """Whether each bar is one with the bar before it: both are narrow and begin on the same pixel."""
-    narrow, pixel = (x1 - x0) < narrow_px, np.floor(x0)
-    joins = np.zeros(len(x0), dtype=bool)
-    joins[1:] = narrow[1:] & narrow[:-1] & (pixel[1:] == pixel[:-1])
-    return joins
-
-
-def _bars_of_pixels(starts: Ints, ends: Ints, scale: Timescale, narrow_px: float, longest: Peaks) -> Bars:
-    """`merged_bars` of rows whose starts and ends are in order.
-
-    Of a pixel's rows mostly the last alone is wide. Where others are, or bars begin left of the view, each row is
-    looked at.
-    """
-    window = visible_rows(starts, ends, scale)
-    firsts = _first_rows(starts, window, scale, (0.0, scale.width_px))
-    lasts = _lasts(firsts, window.stop)
-    is_wide = _clipped(ends[lasts], scale) - _clipped(starts[lasts], scale) >= narrow_px
-    firsts = np.sort(np.concatenate([firsts, lasts[is_wide & (lasts > firsts)]]))
-    counts = _counts(firsts, window.stop)
-    rows = longest.rows(firsts, counts)
-    # A little less than wide: what is clipped later is no wider than this.
-    is_mixed = (ends[rows] - starts[rows]) / scale.ns_per_px > narrow_px - 0.01
-    is_mixed[0] |= bool(starts[firsts[0]] < scale.start_ns)
-    is_mixed &= counts > 1
-    if is_mixed.any():
-        mixed = np.repeat(firsts[is_mixed], counts[is_mixed])
-        mixed += np.arange(len(mixed)) - np.repeat(np.cumsum(counts[is_mixed]) - counts[is_mixed], counts[is_mixed])
-        joins = _joins_last(_clipped(starts[mixed], scale), _clipped(ends[mixed], scale), narrow_px)
-        firsts = np.union1d(firsts, mixed[~joins])
-        counts = _counts(firsts, window.stop)
-        rows = longest.rows(firsts, counts)
-    x0, x1 = _clipped(starts[firsts], scale), _clipped(ends[firsts + counts - 1], scale)
-    return Bars(x0, x1, rows, firsts, counts)
 
 
 def _first_rows(times: Ints, window: slice, scale: Timescale, reach: tuple[float, float], per_px: float = 1.0) -> Ints:
@@ -142,30 +99,6 @@ def _column_moments(scale: Timescale, reach: tuple[float, float], per_px: float)
     while bool((is_early := column(moments) < columns).any()):
         moments += is_early
     return np.concatenate([[np.iinfo(np.int64).min], moments])
-
-
-def joined_bars(bars: Bars, kinds: Ints) -> Bars:
-    """Bars of the same kind that touch each other and of which one is merged become one: a dense stretch is one shape.
-
-    `kinds` is any code per row of the table, such as that of the name.
-    """
-    if len(bars.x0) < 2:
-        return bars
-    kind = kinds[bars.rows]
-    is_dense = (bars.counts > 1) | (bars.x1 - bars.x0 < 1.0)
-    touches = (bars.x0[1:] - bars.x1[:-1] < 1.0) & (kind[1:] == kind[:-1]) & is_dense[1:] & is_dense[:-1]
-    begins = np.ones(len(kind), dtype=bool)
-    np.logical_not(touches, out=begins[1:])
-    groups = begins.nonzero()[0]
-    if len(groups) == len(bars.x0):
-        return bars
-    return Bars(
-        bars.x0[groups],
-        np.maximum.reduceat(bars.x1, groups),
-        bars.rows[groups],
-        bars.firsts[groups],
-        np.add.reduceat(bars.counts, groups),
-    )
 
 
 def thinned(x: Floats, y: Floats, *, grain: float = 0.5) -> tuple[Floats, Floats]:

@@ -14,10 +14,11 @@ Array: TypeAlias = "npt.NDArray[Any]"
 
 
 class Growing:
-    """One column of any kind; new rows are 0. Views stay valid, and see changes until the column has to move."""
+    """One column of any kind, or so many beside each other; new rows are 0. Views stay valid, and see changes until the
+    column has to move."""
 
-    def __init__(self, kind: npt.DTypeLike) -> None:
-        self._data: Array = np.zeros(64, dtype=kind)
+    def __init__(self, kind: npt.DTypeLike, *beside: int) -> None:
+        self._data: Array = np.zeros((64, *beside), dtype=kind)
         self._length = 0
 
     def __len__(self) -> int:
@@ -26,7 +27,7 @@ class Growing:
     def reach(self, length: int) -> Array:
         """All rows, after growing to so many."""
         if length > len(self._data):
-            grown = np.zeros(max(length, 2 * len(self._data)), dtype=self._data.dtype)
+            grown = np.zeros((max(length, 2 * len(self._data)), *self._data.shape[1:]), dtype=self._data.dtype)
             grown[: self._length] = self._data[: self._length]
             self._data = grown
         self._length = max(length, self._length)

@@ -12,16 +12,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.rows.distinct import Ints, distinct
-from evprof.view.growing import Growing, together
+from evprof.core.rows.distinct import Ints
+from evprof.view.growing import Growing
 
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 _Steps: TypeAlias = "npt.NDArray[np.int8]"
 
 _BLOCK = 16
-
-_NEAR, _MOST_STRETCHES = 8, 16
-"""Changed blocks with fewer others between them are taken together, and all of them where there are many stretches."""
 
 
 class Peaks:
@@ -38,19 +35,15 @@ class Peaks:
         self._runs: Ints = np.empty((0, 0), dtype=np.int64)
         """The row of the largest value of 2 ** i blocks from j on."""
 
-    def update(self, values: Floats, changed: Ints | None = None) -> Peaks:
-        """Takes in a column that may be longer than before; of its old rows only `changed` ones, in order, differ."""
+    def update(self, values: Floats) -> Peaks:
+        """Takes in a column whose old rows are as they were."""
         before, self.values = len(self.values), values
-        blocks = np.arange(before // _BLOCK, -(-len(values) // _BLOCK) if len(values) > before else 0)
-        if changed is not None and len(changed):
-            blocks = together([distinct(changed // _BLOCK).values, blocks])
-        if len(blocks):
-            parts = _stretches(blocks)
+        if len(values) > before:
+            low, high = before // _BLOCK, -(-len(values) // _BLOCK)
             self._steps_ahead.reach(len(values))
             self._steps_back.reach(len(values))
-            for low, high in parts:
-                self._take_blocks(low, high)
-            self._update_runs(parts, len(values) // _BLOCK)
+            self._take_blocks(low, high)
+            self._update_runs(low, len(values) // _BLOCK)
         return self
 
     @property
@@ -69,24 +62,22 @@ class Peaks:
         self._ahead[place] = _steps_back(blocks[:, ::-1], takes_equal=True)[:, ::-1].ravel()[: len(rest)]
         self._back[place] = _steps_back(blocks, takes_equal=False).ravel()[: len(rest)]
 
-    def _update_runs(self, parts: list[tuple[int, int]], count: int) -> None:
-        """Of `count` whole blocks, those in `parts` are new or other ones."""
+    def _update_runs(self, low: int, count: int) -> None:
+        """Of `count` whole blocks, those from `low` on are new."""
         levels = count.bit_length()
         if self._runs.shape[0] < levels or self._runs.shape[1] < count:
             grown = np.zeros((levels, max(count, 2 * self._runs.shape[1])), dtype=np.int64)
             grown[: self._runs.shape[0], : self._runs.shape[1]] = self._runs
             self._runs = grown
-        for low, high in parts:
-            firsts = np.arange(low, min(high, count)) * _BLOCK
-            self._runs[:1, low : min(high, count)] = firsts + self._ahead[firsts]
+        firsts = np.arange(low, count) * _BLOCK
+        self._runs[:1, low:count] = firsts + self._ahead[firsts]
         for level in range(1, levels):
             half = 1 << level - 1
             below = self._runs[level - 1]
-            for part in parts:
-                low, high = max(0, part[0] - 2 * half + 1), min(part[1], count - 2 * half + 1)
-                if low < high:
-                    one, other = below[low:high], below[low + half : high + half]
-                    self._runs[level, low:high] = np.where(self.values[other] > self.values[one], other, one)
+            first, last = max(0, low - 2 * half + 1), count - 2 * half + 1
+            if first < last:
+                one, other = below[first:last], below[first + half : last + half]
+                self._runs[level, first:last] = np.where(self.values[other] > self.values[one], other, one)
 
     def rows(self, firsts: Ints, counts: Ints) -> Ints:
         """Of each stretch (`counts` rows from `firsts` on, at least one), the first row with its largest value."""
@@ -127,12 +118,3 @@ def _steps_back(blocks: Floats, *, takes_equal: bool) -> _Steps:
     places = np.arange(_BLOCK, dtype=np.int8)
     steps: _Steps = places - np.maximum.accumulate(np.where(is_new, places, 0), axis=1, dtype=np.int8)
     return steps
-
-
-def _stretches(blocks: Ints) -> list[tuple[int, int]]:
-    """Blocks in order as stretches, first and one after the last."""
-    edges = np.flatnonzero(np.diff(blocks) > _NEAR)
-    if len(edges) >= _MOST_STRETCHES:
-        edges = edges[:0]
-    firsts, lasts = blocks[[0, *(edges + 1)]], blocks[[*edges, -1]]
-    return [(first, last + 1) for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,16 +12,13 @@ from evprof.core.rows import span_columns
 from evprof.core.rows.span_columns import IntTable, SpanColumns
 from evprof.view.decimate import Bars, merged_bars
 from evprof.view.growing import Growing, as_slice, together
-from evprof.view.peaks import Peaks
+from evprof.view.painted_row import Colors, PaintedRow
 from evprof.view.timescale import Timescale
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 RUNNING, PROVISIONAL, SETTLED = span_columns.RUNNING, span_columns.ENDED, span_columns.SETTLED
 """States of a bar: begun; ended on the host's clock; device times known."""
-
-_MOST_LISTS = 32
-"""Lists of rows that wait to be measured; more become one."""
 
 
 class SpanRow(NamedTuple):
@@ -58,13 +56,12 @@ class SpanTable:
         self._zero_ns: int | None = None
         self._shown: tuple[object, SpanRow] | None = None
         self._starts, self._ends = Growing(np.int64), Growing(np.int64)
-        self._lengths, self._is_outlasted = Growing(np.float64), Growing(np.bool_)
-        """Of each row: when it is shown to begin and to end, how long that is, whether the next one ends before it."""
+        """When each row is shown to begin and to end."""
 
-        self._outlasted_count = 0
-        self._longest = Peaks()
-        self._unmeasured: list[Ints] = []
-        """Rows whose lengths the peaks do not know yet."""
+        self._painted = PaintedRow()
+        self._look: Hashable = None
+        self._unpainted = 0
+        """From this row on the colours are not up to date."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -139,12 +136,17 @@ class SpanTable:
     def bars(self, zero_ns: int, now_ns: int, scale: Timescale) -> Bars:
         """The same as bars on a scale, see `merged_bars`."""
         row = self.rows(zero_ns, now_ns)
-        if self._outlasted_count:
-            return merged_bars(row.starts, row.ends, scale)
-        if self._unmeasured:
-            self._longest.update(self._lengths.view, together(self._unmeasured))
-            self._unmeasured = []
-        return merged_bars(row.starts, row.ends, scale, longest=self._longest)
+        return merged_bars(row.starts, row.ends, scale)
+
+    def painted(self, zero_ns: int, now_ns: int, look: Hashable, colors: Callable[[Ints, Ints], Colors]) -> PaintedRow:
+        """The same in colours: `colors` gives those of rows by their names and stages, and is another one only if
+        `look` is."""
+        row = self.rows(zero_ns, now_ns)
+        first = self._unpainted if look == self._look else 0
+        if first < len(row.starts):
+            self._painted.update(row.starts, row.ends, colors(row.names[first:], row.stages[first:]), first)
+        self._look, self._unpainted = look, len(row.starts)
+        return self._painted
 
     def _take_in(self, zero_ns: int, now_ns: int) -> None:
         """Shows what is new, and running spans as long as they are now."""
@@ -160,18 +162,8 @@ class SpanTable:
         stops = self._table.column(self._END)[at] - zero_ns
         stops[self._table.column(self._STATE)[at] == RUNNING] = now_ns - zero_ns
         np.maximum(stops, begins, out=stops)
-        starts, ends, known = self._starts.reach(count), self._ends.reach(count), self._is_outlasted.reach(count)
-        starts[at], ends[at] = begins, stops
-        self._lengths.reach(count)[at] = stops - begins
-        beside = together([np.maximum(rows - 1, 0), rows])
-        beside = beside[: int(beside.searchsorted(count - 1))]
-        one, other = as_slice(beside), as_slice(beside + 1)
-        found = ends[other] < ends[one]
-        self._outlasted_count += int(np.count_nonzero(found)) - int(np.count_nonzero(known[one]))
-        known[one] = found
-        self._unmeasured.append(rows)
-        if len(self._unmeasured) > _MOST_LISTS:
-            self._unmeasured = [together(self._unmeasured)]
+        self._starts.reach(count)[at], self._ends.reach(count)[at] = begins, stops
+        self._unpainted = min(self._unpainted, int(rows[0]))
 
 
 class _Places:

@@ -10,7 +10,14 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
-from ui.timeline.column_picture import paint_bars, paint_columns, stem_edges, wide_stem_edges
+from ui.timeline.column_picture import (
+    channels,
+    paint_colors,
+    paint_columns,
+    paint_ticks,
+    stem_edges,
+    wide_stem_edges,
+)
 
 BLUE = QColor(40, 80, 240)
 WIDTH, HEIGHT = 40, 20
@@ -104,22 +111,30 @@ def test_wide_stems_cover_of_each_pixel_what_rectangles_cover(
     assert np.abs(found[:, : len(columns)] - 255 * wanted).max() <= 2
 
 
-@given(
-    st.lists(st.tuples(st.floats(-0.5, 3), st.floats(0.6, 4), st.booleans()), min_size=1, max_size=30),
-    st.sampled_from([1.0, 1.5, 2.0]),
-)
-def test_bars_cover_what_they_are_long(bars: list[tuple[float, float, bool]], per_px: float) -> None:
-    gaps, widths = np.array([bar[0] for bar in bars]), np.array([bar[1] for bar in bars])
-    # Bars may reach over those beside them, for none is narrower than a pixel.
-    x0 = np.maximum(np.cumsum(gaps + widths) - widths, 0)
-    is_blue = np.array([bar[2] for bar in bars])
+@pytest.mark.parametrize("per_px", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("top", [3.0, 3.3])
+def test_columns_of_colours_fill_their_room(application: QApplication, per_px: float, top: float) -> None:
+    picture = blank(per_px)
+    columns = np.zeros((int(WIDTH * per_px), 4), dtype=np.float32)
+    columns[::2] = channels([BLUE])
+    with QPainter(picture) as painter:
+        paint_colors(painter, columns, QRectF(0, top, WIDTH, 11))
+    middle = int(8 * per_px)
+    assert picture.pixelColor(0, middle) == BLUE
+    assert picture.pixelColor(1, middle).alpha() == 0
+    found = alphas(picture)
+    assert not found[: int(3 * per_px)].any()
+    assert not found[int(np.ceil((top + 11) * per_px)) :].any()
+
+
+@pytest.mark.parametrize("per_px", [1.0, 1.5, 2.0])
+def test_ticks_are_sharp_and_cut_at_the_edges(application: QApplication, per_px: float) -> None:
     picture = blank(per_px)
     with QPainter(picture) as painter:
-        paint_bars(painter, (x0, widths), [QColor("red"), BLUE], is_blue.astype(np.int64), QRectF(0, 3, WIDTH, 11))
-    found = alphas(picture)
-    ends = np.minimum(np.minimum(x0 + widths, np.append(x0[1:], np.inf)), WIDTH)
-    seen = np.clip(ends - x0, 0, None).sum()
-    row = found[int(8 * per_px)].sum() / 255 / per_px
-    assert row == pytest.approx(seen, abs=0.01 * WIDTH)
-    assert not found[: int(3 * per_px)].any()
-    assert not found[int(np.ceil(14 * per_px)) :].any()
+        paint_ticks(painter, np.array([-4.0, 7.5, 20.2, WIDTH + 3.0]), BLUE, QRectF(0, 10, WIDTH, 6))
+    row = alphas(picture)[int(12 * per_px)]
+    thick = max(1, round(per_px))
+    assert np.flatnonzero(row).tolist() == [
+        column for left in (7.0, 19.7) for column in range(round(left * per_px), round(left * per_px) + thick)
+    ]
+    assert set(row[row > 0]) == {255}

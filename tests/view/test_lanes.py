@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.messages import RunStarted
@@ -30,7 +31,6 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.view import decimate
 from evprof.view.columns import ShownModel, columns_of, pair_for
 from evprof.view.labels import model_title, stage_labels, widest_that_fits
 from evprof.view.lanes import Track
@@ -226,8 +226,17 @@ def _looks(track: Track, zero_ns: int, now_ns: int, scale: Timescale) -> list[Se
         columns = (row.starts, row.ends, row.ids, row.states, *table.bars(zero_ns, now_ns, scale))
         found += [column.tolist() for column in columns]
         found += [[table.names[code] for code in codes] for codes in (row.names, row.stages)]
+        painted = table.painted(zero_ns, now_ns, "", partial(_colors, table.names))
+        found.append(painted.columns(scale, 120, 1.0).colors.tolist())
         found.append([table.has_running])
     return found
+
+
+def _colors(words: list[str], names: np.ndarray, stages: np.ndarray) -> np.ndarray:
+    """A colour for every two names: their codes are another run's otherwise."""
+    codes = zip(names.tolist(), stages.tolist(), strict=True)
+    told = [(sum(words[name].encode()) % 256, 7 * len(words[stage]), 0, 255) for name, stage in codes]
+    return np.array(told, dtype=np.uint8).reshape(-1, 4)
 
 
 @settings(max_examples=200, deadline=None)
@@ -239,24 +248,19 @@ def test_spans_taken_in_by_any_pieces_are_those_taken_in_at_once(
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
     book, track = _track(recording)
-    with pytest.MonkeyPatch.context() as patch:
-        # Of few rows each is looked at; here few are to be seen through their peaks as well.
-        patch.setattr(decimate, "FEW_ROWS", 0)
-        edges = sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})
-        for first, last in pairwise(edges):
-            recording.extend("spans", records[first:last])
-            book.update()
-            track.update()
-            if data.draw(st.booleans()):
-                _looks(track, data.draw(st.integers(-3, 3)), data.draw(st.integers(0, 500)), scale)
-        whole = RecordLog()
-        whole.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
-        whole.extend("spans", records)
-        _, at_once = _track(whole)
-        at_once.update()
-        assert _looks(track, 2, 450, scale) == _looks(at_once, 2, 450, scale)
-        patch.setattr(decimate, "FEW_ROWS", 10_000)
-        assert _looks(track, 2, 450, scale) == _looks(at_once, 2, 450, scale)
+    edges = sorted({0, len(records), *(cut for cut in cuts if cut < len(records))})
+    for first, last in pairwise(edges):
+        recording.extend("spans", records[first:last])
+        book.update()
+        track.update()
+        if data.draw(st.booleans()):
+            _looks(track, data.draw(st.integers(-3, 3)), data.draw(st.integers(0, 500)), scale)
+    whole = RecordLog()
+    whole.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
+    whole.extend("spans", records)
+    _, at_once = _track(whole)
+    at_once.update()
+    assert _looks(track, 2, 450, scale) == _looks(at_once, 2, 450, scale)
 
 
 @settings(max_examples=60, deadline=None)
@@ -289,34 +293,3 @@ def test_levels_and_latencies_taken_in_by_any_pieces_are_those_taken_in_at_once(
 def _levels(track: Track) -> list[list[float]]:
     pairs = (track.latencies_ms(), track.kv_bytes(), track.rss_bytes(), track.gpu_bytes())
     return [track.token_times().tolist(), *(part.tolist() for pair in pairs for part in pair)]
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_bars_of_a_growing_run_are_those_of_its_rows(data: st.DataObject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spans come in any order, overlap, and settle at other times; peaks follow by what has changed alone."""
-    monkeypatch.setattr(decimate, "FEW_ROWS", 0)
-    log = RecordLog()
-    log.post(RunStarted(1, RunInfo(1, 1, 0, TARGET, "target")))
-    book, track = _track(log)
-    log.append(SpanRecord(1, 0, -1, BEGIN, TARGET, "decode", 0, -1))
-    moments, grain, count = st.integers(0, 500), data.draw(st.sampled_from([1, 30, 90])), 1
-    for _ in range(data.draw(st.integers(1, 4))):
-        for start in data.draw(st.lists(moments, min_size=1, max_size=40)):
-            log.append(SpanRecord(1, count, 0, BEGIN, TARGET, "step", start, -1))
-            log.append(SpanRecord(1, count, 0, END, TARGET, "step", start, _next_edge(start, grain)))
-            count += 1
-        for moved in data.draw(st.lists(st.integers(1, count - 1), max_size=3, unique=True)):
-            start = data.draw(moments)
-            log.append(SpanRecord(1, moved, 0, SETTLED, TARGET, "step", start, _next_edge(start, grain)))
-        book.update()
-        track.update()
-        scale = Timescale(data.draw(st.integers(-100, 300)), data.draw(st.integers(301, 9_000)), 40.0)
-        row = track.parts.rows(0, 1_000)
-        direct, quick = decimate.merged_bars(row.starts, row.ends, scale), track.parts.bars(0, 1_000, scale)
-        assert all(np.array_equal(one, other) for one, other in zip(direct, quick, strict=True))
-
-
-def _next_edge(start: int, grain: int) -> int:
-    """An end for a span: of two the later never ends first."""
-    return (start // grain + 2) * grain

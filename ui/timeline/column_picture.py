@@ -12,7 +12,8 @@ import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from evprof.view.decimate import Floats, Ints
+from evprof.view.decimate import Floats
+from evprof.view.painted_row import CHANNELS, Colors
 
 Bools: TypeAlias = "npt.NDArray[np.bool_]"
 Pixels: TypeAlias = "npt.NDArray[np.uint32]"
@@ -200,32 +201,27 @@ class _Room(threading.local):
 _ROOM = _Room()
 
 
-def paint_bars(
-    painter: QPainter, bars: tuple[Floats, Floats], colors: Sequence[QColor], which: Ints, room: QRectF
-) -> None:
-    """Bars, in order of their left edges, and their widths (px), over the height of `room`, each as far as the next one
-    begins; `which` says of each which of the `colors` it has."""
-    (x0, widths), per_px = bars, pixels_per_px(painter)
-    # Before the first bar there is one of no width, so that each border lies in a bar or right of one.
-    left, wide, look_of = np.zeros(len(x0) + 1), np.zeros(len(x0) + 1), np.zeros(len(x0) + 1, dtype=np.intp)
-    left[1:], wide[1:], look_of[1:] = x0, widths, which
-    np.minimum(wide[1:-1], x0[1:] - x0[:-1], out=wide[1:-1])
-    palette = np.array([(color.blueF(), color.greenF(), color.redF(), 1.0) for color in colors]).T
-    paints = palette.take(look_of, axis=1)
-    borders = room.left() + np.arange(int(np.ceil(room.width() * per_px)) + 1) / per_px
-    at = x0.searchsorted(borders, side="right")
-    # How much of each colour lies left of a border: that of all bars up to its own, less what of that is right of it.
-    over = wide.take(at)
-    over -= np.minimum(borders - left.take(at), over)
-    painted = np.add.accumulate(paints * wide, axis=1).take(at, axis=1)
-    paints = paints.take(at, axis=1)
-    paints *= over
-    painted -= paints
-    shares = painted[:, 1:] - painted[:, :-1]
-    shares *= 255 * per_px
-    np.rint(np.minimum(np.maximum(shares, 0, out=shares), 255, out=shares), out=shares)
-    pixels: Pixels = shares.astype(np.uint8).T.copy().view(np.uint32).reshape(1, -1)
-    rows = room.height() * per_px
+def paint_ticks(painter: QPainter, x: Floats, color: QColor, room: QRectF) -> None:
+    """Lines of 1 px over the height of `room`, each on the pixels nearest to its place `x` (px)."""
+    per_px = pixels_per_px(painter)
+    columns = np.zeros((int(np.ceil(room.width() * per_px)), CHANNELS), dtype=np.float32)
+    left = np.rint((x - 0.5) * per_px).astype(np.intp)
+    for beside in range(max(1, round(per_px))):
+        at = left + beside
+        columns[at[(at >= 0) & (at < len(columns))]] = channels([color]) * color.alphaF()
+    paint_colors(painter, columns, room)
+
+
+def channels(colors: Sequence[QColor]) -> Colors:
+    """The colours as `PaintedRow` takes them."""
+    parts = [(color.blue(), color.green(), color.red(), 255) for color in colors]
+    return np.array(parts, dtype=np.uint8).reshape(-1, CHANNELS)
+
+
+def paint_colors(painter: QPainter, columns: Singles, room: QRectF) -> None:
+    """Columns of pixels in a colour each (see `PaintedRow`) from the left end of `room` on, over its height."""
+    per_px, rows = pixels_per_px(painter), room.height() * pixels_per_px(painter)
+    pixels: Pixels = np.minimum(np.maximum(columns + 0.5, 0), 255).astype(np.uint8).view(np.uint32).reshape(1, -1)
     if rows % 1 == 0 and room.top() * per_px % 1 == 0:
         pixels = np.repeat(pixels, int(rows), axis=0)
         image = _image(pixels)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
@@ -13,15 +14,15 @@ from evprof.core.rows.span import Span
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import bytes_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.view.decimate import Bars, Floats, joined_bars
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import News, Track
-from evprof.view.span_table import PROVISIONAL, RUNNING, SpanRow, SpanTable
+from evprof.view.painted_row import CHANNELS, GAP_PX, WIDE_PX, Colors, add
+from evprof.view.span_table import PROVISIONAL, RUNNING, Ints, SpanRow, SpanTable
 from evprof.view.timescale import time_text
 from ui.run_facts.energy import energy_text
 from ui.state.selection import SpanRef, TimeRange
 from ui.style.theme import SMALL_PX
-from ui.timeline.column_picture import paint_bars, paint_columns, pixels_per_px, wide_stem_edges
+from ui.timeline.column_picture import channels, paint_colors, paint_ticks, pixels_per_px
 from ui.timeline.lane import Lane, blended
 from ui.timeline.overlap_lane import paint_overlap_ground
 from ui.timeline.scene import Hit, TimelineScene
@@ -31,18 +32,16 @@ BAR_TOP, BAR_HEIGHT = 7.0, 22.0
 PART_TOP, PART_HEIGHT = 31.0, 13.0
 _LABEL_PX = 11.0
 _PART_LABEL_PX = 9.5
+_TICK_PX = 5.0
 _LABEL_ROOM_PX = 14.0
 """Height of a stage's label with what sets it apart from a line that breaks around it."""
 
+_EDGED_PX, _EDGE_PX = 5.0, 2.0
+"""Wider parts begin with an edge, and how wide it is."""
 
-_FEW_BARS = 64
-"""Up to so many parts are shapes of their own."""
-
-_FEW_TICKS = 48
-"""Up to so many tokens are lines of their own."""
-
-PartLook = tuple[str, QColor, QColor, QColor]
-"""Label, edge, ground, and ground when pointed at."""
+_LABELLED_PX = 16.0
+_GROUND, _STRONG, _EDGE = 0.32, 0.6, 1.0
+"""How much of its colour a part has over the lane's ground: mostly, when it is selected or pointed at, at its edge."""
 
 SPECULATION = ("draft", "verify")
 """Parts with colours of their own."""
@@ -55,7 +54,6 @@ class StageLane(Lane):
 
     def __init__(self, scene: TimelineScene, column: int) -> None:
         self.column = column
-        self._looks: dict[tuple[str, str, str], PartLook] = {}
         super().__init__(scene)
 
     @property
@@ -103,14 +101,14 @@ class StageLane(Lane):
             return
         paint_overlap_ground(painter, self.scene, self.height())
         now = track.now(self.scene.clock_ns)
-        for table, paint in ((track.stages, self._paint_stages), (track.parts, self._paint_parts)):
-            paint(
-                painter, clip, track, table.rows(track.zero_ns, now), table.bars(track.zero_ns, now, self.scene.scale)
-            )
+        self._paint_stages(painter, clip, track, now)
+        self._paint_parts(painter, track, now)
         self._paint_end(painter, track)
         self._paint_parting(painter)
 
-    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, bars: Bars) -> None:
+    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, now: int) -> None:
+        row = track.stages.rows(track.zero_ns, now)
+        bars = track.stages.bars(track.zero_ns, now, self.scene.scale)
         for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
             if x1 < clip.left() - 2 or x0 > clip.right() + 2:
                 continue
@@ -165,15 +163,8 @@ class StageLane(Lane):
             return
         at = (times[low:high] - scale.start_ns) / scale.ns_per_px
         at = at[(rect.left() + 2 < at) & (at < rect.right() - 2)]
-        soft, bottom = self.scene.theme.alpha(self.scene.theme.ink(color), 0.55), rect.bottom()
-        if len(at) > _FEW_TICKS:
-            per_px, ends = pixels_per_px(painter), np.array([bottom - 5.5])
-            stems = at - 0.5, np.broadcast_to(ends, len(at)), 1.0
-            edges, covered = wide_stem_edges(stems, bottom + 0.5, int(np.ceil(self.canvas_width * per_px)), per_px)
-            paint_columns(painter, edges, self.height(), soft, covered=covered)
-            return
-        painter.setPen(QPen(soft, 1))
-        painter.drawLines([QLineF(x, bottom - 5.0, x, bottom) for x in at.tolist()])
+        soft = self.scene.theme.alpha(self.scene.theme.ink(color), 0.55)
+        paint_ticks(painter, at, soft, QRectF(0, rect.bottom() - _TICK_PX, self.canvas_width, _TICK_PX))
 
     def _paint_label(self, painter: QPainter, rect: QRectF, look: tuple[str, QColor], wordings: list[str]) -> None:
         name, color = look
@@ -193,47 +184,43 @@ class StageLane(Lane):
             around = (visible.height() - _LABEL_ROOM_PX) / 2
             self.texts.append(QRectF(visible.left() + 4, visible.top() + around, width_of(text) + 4, _LABEL_ROOM_PX))
 
-    def _paint_parts(self, painter: QPainter, clip: QRectF, track: Track, row: SpanRow, merged: Bars) -> None:
-        """All grounds of a look at once, then their edges: a row may hold a bar for every other pixel."""
-        bars = joined_bars(merged, row.names).within(clip.left() - 2, clip.right() + 2)
-        widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
-        names = track.parts.names
-        kinds = row.names[bars.rows] * len(names) + row.stages[bars.rows]
-        found = np.bincount(kinds).nonzero()[0]
-        pairs = {kind: divmod(kind, len(names)) for kind in found.tolist()}
-        looks = {kind: self._part_look(names[name], names[stage]) for kind, (name, stage) in pairs.items()}
-        painter.setPen(Qt.PenStyle.NoPen)
-        if is_dense := len(widths) > _FEW_BARS:
-            colors, room = [look[2] for look in looks.values()], QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT)
-            paint_bars(painter, (bars.x0, widths), colors, found.searchsorted(kinds), room)
-        for is_edge in (True,) if is_dense else (False, True):
-            for kind, (_, edge, ground, _) in looks.items():
-                own = ((kinds == kind) & (widths > 5) if is_edge else kinds == kind).nonzero()[0]
-                wide = np.full(len(own), 2.0) if is_edge else widths[own]
-                painter.setBrush(edge if is_edge else ground)
-                painter.drawRects(_row_of_rects(bars.x0[own], wide, PART_TOP, PART_HEIGHT))
+    def _paint_parts(self, painter: QPainter, track: Track, now: int) -> None:
+        """All of them as one picture of columns, and over it what is written on wide ones."""
+        theme, scale, per_px = self.scene.theme, self.scene.scale, pixels_per_px(painter)
+        row = track.parts.rows(track.zero_ns, now)
+        colors = partial(self._part_colors, track.parts.names)
+        painted = track.parts.painted(track.zero_ns, now, theme.name, colors)
+        columns, (wide, left, right) = painted.columns(scale, math.ceil(self.canvas_width * per_px), per_px)
+        if (edged := right - left > _EDGED_PX).any():
+            edges = colors(row.names[wide[edged]], row.stages[wide[edged]], _EDGE) - painted.colors(wide[edged])
+            add(columns, (left[edged], left[edged] + _EDGE_PX), edges, per_px)
+        paint_colors(painter, columns, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
         for ref in self._strong_spans():
-            for place in np.flatnonzero(row.ids[bars.rows] == ref.span_id) if ref.run_id == track.run.run_id else ():
-                self._paint_strong(painter, float(bars.x0[place]), float(widths[place]), looks[int(kinds[place])], ref)
-        theme = self.scene.theme
+            found = np.flatnonzero(row.ids == ref.span_id).tolist() if ref.run_id == track.run.run_id else []
+            for place in found:
+                self._paint_strong(painter, track, row, place)
         painter.setPen(theme.text)
-        for place in ((bars.counts == 1) & (widths > 16)).nonzero()[0]:
-            rect = QRectF(float(bars.x0[place]), PART_TOP, float(widths[place]), PART_HEIGHT)
+        for place in (right - left > _LABELLED_PX).nonzero()[0].tolist():
+            rect = QRectF(left[place], PART_TOP, right[place] - left[place] - GAP_PX, PART_HEIGHT)
             visible = rect.intersected(QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
-            text = looks[int(kinds[place])][0]
+            text = track.parts.names[int(row.names[wide[place]])]
             width = theme.text_width(text, _PART_LABEL_PX, 500)
             if width <= visible.width() - 8:
                 self.texts.append(QRectF(visible.left() + 3, PART_TOP, width + 4, PART_HEIGHT))
                 theme.write(painter, visible.adjusted(5, -0.5, 0, 0), text, _PART_LABEL_PX, 500)
 
-    def _paint_strong(self, painter: QPainter, x0: float, width: float, look: PartLook, ref: SpanRef) -> None:
+    def _paint_strong(self, painter: QPainter, track: Track, row: SpanRow, place: int) -> None:
         """A part that is selected or pointed at, over what was painted of it."""
-        rect = QRectF(x0, PART_TOP, width, PART_HEIGHT)
-        painter.fillRect(rect, look[3])
-        if width > 5:
-            painter.fillRect(QRectF(x0, PART_TOP, 2.0, PART_HEIGHT), look[1])
-        if self.scene.selection.span == ref:
-            painter.setPen(QPen(self.scene.theme.text, 1))
+        theme, scale = self.scene.theme, self.scene.scale
+        x0, x1 = scale.x(int(row.starts[place])), scale.x(int(row.ends[place]))
+        rect = QRectF(x0, PART_TOP, max(1.0, x1 - x0 - (GAP_PX if x1 - x0 > WIDE_PX else 0.0)), PART_HEIGHT)
+        name, stage = (track.parts.names[int(codes[place])] for codes in (row.names, row.stages))
+        color = theme.stage(color_name(name, stage))
+        painter.fillRect(rect, blended(theme.panel, color, _STRONG))
+        if x1 - x0 > _EDGED_PX:
+            painter.fillRect(QRectF(x0, PART_TOP, _EDGE_PX, PART_HEIGHT), blended(theme.panel, color, _EDGE))
+        if self.scene.selection.span == SpanRef(track.run.run_id, int(row.ids[place])):
+            painter.setPen(QPen(theme.text, 1))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRect(rect.adjusted(-0.5, -0.5, 0.5, 0.5))
 
@@ -242,14 +229,19 @@ class StageLane(Lane):
         pointed = self.hovered.span if self.hovered is not None else None
         return [ref for ref in (self.scene.selection.span, pointed) if ref is not None]
 
-    def _part_look(self, name: str, stage: str) -> PartLook:
-        """Label, edge, ground, and ground when pointed at."""
+    def _part_colors(self, words: list[str], names: Ints, stages: Ints, share: float = _GROUND) -> Colors:
+        """The colours of parts by the codes of their names and stages, that much of them over the lane's ground."""
         theme = self.scene.theme
-        found = self._looks.get((theme.name, name, stage))
-        if found is None:
-            color = theme.stage(color_name(name, stage))
-            found = name, color, blended(theme.panel, color, 0.32), blended(theme.panel, color, 0.6)
-            self._looks[theme.name, name, stage] = found
+
+        def shade(name: str) -> Colors:
+            return channels([blended(theme.panel, theme.stage(name), share)])
+
+        found = np.empty((len(names), CHANNELS), dtype=np.uint8)
+        for code in np.bincount(stages).nonzero()[0].tolist():
+            found[stages == code] = shade(color_name("", words[code]))
+        for word in SPECULATION:
+            if word in words:
+                found[names == words.index(word)] = shade(word)
         return found
 
     def _parting_ns(self) -> int | None:
@@ -376,7 +368,3 @@ def color_name(name: str, stage: str) -> str:
     Parts may be called what stages are called: frames are decoded while they are loaded.
     """
     return name if name in SPECULATION else (stages_in(stage) or (stage,))[-1]
-
-
-def _row_of_rects(lefts: Floats, widths: Floats, top: float, height: float) -> list[QRectF]:
-    return list(map(QRectF, lefts.tolist(), repeat(top), widths.tolist(), repeat(height)))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QPainter, QPen
 
-from evprof.view.decimate import Bars, joined_bars
 from evprof.view.lanes import News
+from evprof.view.painted_row import GAP_PX
 from evprof.view.timescale import Timescale
 from evprof.view.trace_rows import NestedRow, TraceLane
 from ui.state.selection import TimeRange
-from ui.timeline.column_picture import paint_bars
+from ui.timeline.column_picture import paint_colors, pixels_per_px
 from ui.timeline.lane import FOLDED_PX, Lane
 from ui.timeline.scene import Hit, TimelineScene
 from ui.traces.slice_looks import SliceLooks
@@ -21,7 +22,6 @@ from ui.widgets.elided import elided_text
 
 ROW_PX, BAR_PX, TOP_PX = 17, 15, 5
 _LEAST_PX = 44
-_FEW_BARS = 250
 _LABEL_PX = 10.5
 _SHORT_PX = 36
 _LONGEST_TITLE = 80
@@ -87,42 +87,31 @@ class SliceLane(Lane):
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for at, row in enumerate(self.lane.rows):
-            self._paint_row(painter, clip, row, self.looks, TOP_PX + ROW_PX * at)
+            self._paint_row(painter, row, self.looks, TOP_PX + ROW_PX * at)
+        self._paint_chosen(painter)
 
-    def _paint_row(self, painter: QPainter, clip: QRectF, row: NestedRow, known: SliceLooks, top: int) -> None:
-        kinds = known.kinds[row.slices]
-        bars = joined_bars(row.bars(self._scale), kinds).within(clip.left() - 2, clip.right() + 2)
-        if not len(bars.x0):
-            return
-        theme = self.scene.theme
-        widths = np.maximum(1.0, bars.x1 - bars.x0 - np.where(bars.x1 - bars.x0 > 3, 1.0, 0.0))
-        shown = kinds[bars.rows]
-        looks = {kind: known.look(kind, theme) for kind in np.unique(shown).tolist()}
+    def _paint_row(self, painter: QPainter, row: NestedRow, known: SliceLooks, top: int) -> None:
+        theme, per_px = self.scene.theme, pixels_per_px(painter)
+        painted = row.painted(theme.name, partial(known.grounds, theme))
+        columns, wide = painted.columns(self._scale, math.ceil(self.canvas_width * per_px), per_px)
         room = QRectF(0, top, self.canvas_width, BAR_PX)
-        if len(widths) > _FEW_BARS:
-            which = np.searchsorted(list(looks), shown)
-            paint_bars(painter, (bars.x0, widths), [look.ground for look in looks.values()], which, room)
-        else:
-            for x0, width, kind in zip(bars.x0.tolist(), widths.tolist(), shown.tolist(), strict=True):
-                painter.fillRect(QRectF(x0, top, width, BAR_PX), looks[kind].ground)
+        paint_colors(painter, columns, room)
         painter.setFont(theme.font(_LABEL_PX, 500))
         metrics = QFontMetricsF(painter.font())
-        for place in np.flatnonzero((bars.counts == 1) & (widths > _SHORT_PX)).tolist():
-            box = QRectF(float(bars.x0[place]), top, float(widths[place]), BAR_PX).intersected(room)
+        for place, left, right in zip(*(part.tolist() for part in wide), strict=True):
+            box = QRectF(left, top, right - left - GAP_PX, BAR_PX).intersected(room)
             if box.width() > _SHORT_PX:
-                painter.setPen(looks[int(shown[place])].ink)
-                name = known.name(int(row.slices[bars.rows[place]]))
-                text = elided_text(metrics, name, Qt.TextElideMode.ElideRight, box.width() - 8)
+                at = int(row.slices[place])
+                painter.setPen(known.look(int(known.kinds[at]), theme).ink)
+                text = elided_text(metrics, known.name(at), Qt.TextElideMode.ElideRight, box.width() - 8)
                 painter.drawText(box.adjusted(4, -0.5, 0, 0), Qt.AlignmentFlag.AlignVCenter, text)
-        self._paint_chosen(painter, row, bars, widths, top)
 
-    def _paint_chosen(self, painter: QPainter, row: NestedRow, bars: Bars, widths: np.ndarray, top: int) -> None:
-        if self.chosen is None:
-            return
-        for place in np.flatnonzero(row.slices[bars.rows] == self.chosen).tolist():
+    def _paint_chosen(self, painter: QPainter) -> None:
+        box = None if self.chosen is None else self.box_of(self.chosen)
+        if box is not None:
             painter.setPen(QPen(self.scene.theme.text, 1.5))
             painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(QRectF(float(bars.x0[place]), top, float(widths[place]), BAR_PX).adjusted(-1, -1, 1, 1))
+            painter.drawRect(box.adjusted(-1, -1, 1, 1))
 
     def hit(self, pos: QPointF) -> Hit | None:
         """The slice under the pointer."""

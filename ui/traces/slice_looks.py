@@ -24,8 +24,10 @@ from evprof.metrics.traces.roles import (
     STEP,
     slice_roles,
 )
+from evprof.view.painted_row import Colors
 from evprof.view.timescale import time_text
 from ui.style.theme import Theme
+from ui.timeline.column_picture import channels
 from ui.timeline.lane import blended
 
 _STRENGTH = {OPERATOR: 0.42, PYTHON: 0.42, RUNTIME: 0.22, FUNCTION: 0.14, STEP: 0.3}
@@ -68,6 +70,12 @@ class SliceLooks:
             color = theme.text_dim if role in (STEP, ANNOTATION, RUNTIME, FUNCTION) else theme.accent
         ground = blended(theme.panel, color, _STRENGTH.get(role, _FULL))
         return SliceLook(ground, theme.ink(ground))
+
+    def grounds(self, theme: Theme, slices: Ints) -> Colors:
+        """The grounds of slices, as a picture of columns takes them."""
+        kinds = self.kinds[slices]
+        known = range(int(kinds.max(initial=0)) + 1)
+        return channels([self.look(kind, theme).ground for kind in known])[kinds]
 
     def is_on_device(self, at: int) -> bool:
         """Whether a slice is work of a device."""
