@@ -51,7 +51,7 @@ def _below(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Ar
 def _form(offer: WorkOffer, parser: argparse.ArgumentParser) -> WorkForm:
     text = (parser.description or "").split("\n\n")[0].replace("\n", " ")
     fields = tuple(_fields(parser))
-    return WorkForm(offer.name, offer.title, offer.words, text, fields, offer.result)
+    return WorkForm(offer.name, offer.title, offer.words, text, fields, offer.result, offer.opens_outside)
 
 
 def _fields(parser: argparse.ArgumentParser) -> Iterator[WorkField]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import av
 import pytest
 
 from evprof.cli.sessions.film import FilmProgress
+from evprof.export.film import film
+from evprof.view.columns import ShownModel
 
 
 def test_the_last_run_is_filmed_unless_others_are_named(evprof: Any, session: Path, tmp_path: Path) -> None:
@@ -23,6 +26,21 @@ def test_the_last_run_is_filmed_unless_others_are_named(evprof: Any, session: Pa
             pictures.append([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
     assert [len(film) for film in pictures] == [30, 30]
     assert (pictures[0][-1] != pictures[1][-1]).any()
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_runs_stand_in_the_order_in_which_they_are_named(
+    evprof: Any, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, int]
+) -> None:
+    filmed: list[int] = []
+
+    def write_film(columns: Sequence[ShownModel], *_: object, **__: object) -> int:
+        filmed.extend(column.run.run_id for column in columns)
+        return 0
+
+    monkeypatch.setattr(film, "write_film", write_film)
+    assert evprof("film", session, "-o", tmp_path / "a.mp4", "--runs", ",".join(map(str, order))).code == 0
+    assert filmed == list(order)
 
 
 def test_what_cannot_be_meant_is_refused_in_a_sentence(evprof: Any, session: Path, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, QRectF
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QPushButton, QWidget
 
 from evprof.core.recording import RecordLog
@@ -220,6 +222,44 @@ def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
     words = suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "2"})
     assert check(words) == ""
     assert "must be a whole number" in check(suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "two"}))
+
+
+@pytest.mark.parametrize("opens_outside", [False, True])
+def test_what_was_made_is_opened_by_who_can(
+    application: object,
+    tmp_path: Path,
+    wait_until: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    opens_outside: bool,
+) -> None:
+    opened: list[tuple[str, str]] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(("outside", url.toLocalFile())) or True)
+    controller, themes, window = RunController(RecordLog()), ThemeHolder(), QWidget()
+    bar = MessageBar(themes, window)
+    work = LongWork(
+        window,
+        controller,
+        themes,
+        bar,
+        open_paths=lambda paths: opened.append(("here", paths[0])),
+        show=lambda *_: None,
+    )
+    work.offer(Works(lambda: [FORM], _argv, lambda _: ""))
+    made = tmp_path / "made.txt"
+    made.write_text("x")
+    work.begin(replace(FORM, opens_outside=opens_outside), {"what": "a", "output": str(made)})
+    wait_until(lambda: work.queue.items[0].is_over)
+    (queue,) = window.findChildren(QueueDialog)
+    button = next(button for button in queue.findChildren(QPushButton) if button.text() == "Open")
+    button.click()
+    assert opened == [("outside" if opens_outside else "here", str(made))]
+    made.unlink()
+    button.click()
+    assert len(opened) == 1
+    assert bar.shown is not None
+    assert bar.shown.sentence == f"{made} is not there any more."
+    work.close()
+    controller.close()
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])

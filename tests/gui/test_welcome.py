@@ -143,6 +143,17 @@ def test_the_start_page_goes_with_esc_and_its_buttons_are_the_windows_actions(wi
     assert window.focusWidget() is window.timeline
 
 
+def test_a_message_covers_no_way_on(window: MainWindow, application: QApplication) -> None:
+    page = window.welcome.page
+    page.open()
+    window.messages.post("A sentence that takes two lines of the window. " * 5, "warn")
+    application.processEvents()
+    below = window.messages.mapTo(window, window.messages.rect().topLeft()).y()
+    assert window.messages.isVisible()
+    for button in (*page.buttons.values(), page.close_button):
+        assert button.mapTo(window, button.rect().bottomLeft()).y() < below, button.text()
+
+
 def test_esc_uncovers_the_window_that_opened_with_the_start_page(
     application: QApplication, themes: ThemeHolder, settings: QSettings, wait_until: Wait
 ) -> None:

@@ -81,10 +81,10 @@ class StartPage(QWidget):
             column.addWidget(button)
         hint = in_role(Label("or drop files and folders onto the window"), "small")
         column.addWidget(hint)
-        column.addStretch(1)
         self.close_button = in_role(QPushButton("Go to the window (Esc)"), "link")
         self.close_button.clicked.connect(self.leave)
         column.addWidget(self.close_button)
+        column.addStretch(1)  # a message covers the lowest part of the page
         stacked(section_head("Recent sessions"), self._none, self._grid, None, on=self._right, spacing=2 * GRID)
         inner = beside(left, self._right, spacing=6 * GRID)
         margins = (4 * GRID, 5 * GRID, 4 * GRID, 4 * GRID)

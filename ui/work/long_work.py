@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from PySide6.QtCore import QUrl
 from PySide6.QtWidgets import QWidget
 
 from evprof.run.works.work_form import WorkForm, Works
+from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import FAILURE, INFO, WARNING, MessageBar
@@ -82,22 +84,28 @@ class LongWork:
         shown = next((found for found in self._window.findChildren(QueueDialog) if found.isVisible()), None)
         if shown is None:
             shown = QueueDialog(self.queue, self._controller, self._holder, self._window)
-            shown.open_asked.connect(lambda path: self._open_paths([path]))
+            shown.open_asked.connect(self._open)
             shown.again_asked.connect(self._ask_again)
         shown.show()
         shown.activateWindow()
 
     def _tell(self, item: WorkItem) -> None:
-        made = item.form.made(item.values)
         kind = {FAILED: FAILURE, STOPPED: WARNING}.get(item.state, INFO)
         reason = f": {item.sentence}" if item.state == FAILED and item.sentence else "."
         sentence = f"{item.title}: {item.state}{reason}"
-        if item.state != FAILED and made is not None and made.exists():
-            self._messages.post(sentence, kind, "Open", lambda: self._open_paths([str(made)]))
+        if item.made is not None:
+            self._messages.post(sentence, kind, "Open", lambda: self._open(item), about=item.title)
         else:
-            self._messages.post(sentence, kind, "Queue", self.show_queue)
-
+            self._messages.post(sentence, kind, "Queue", self.show_queue, about=item.title)
         self.notifier.tell(sentence)
+
+    def _open(self, item: WorkItem) -> None:
+        if item.made is None:
+            self._messages.post(f"{item.form.made(item.values)} is not there any more.", WARNING, about=item.title)
+        elif item.form.opens_outside:
+            open_outside(QUrl.fromLocalFile(str(item.made.absolute())))
+        else:
+            self._open_paths([str(item.made)])
 
     def _show(self) -> None:
         item = self.queue.at_work

@@ -64,11 +64,11 @@ class QueueDialog(QDialog):
     """Lists the queue. Does not block the window.
 
     Signals:
-        open_asked(str): the result of a piece of work is to be opened.
+        open_asked(object): what came of a WorkItem is to be opened.
         again_asked(object): a WorkItem that failed is to be tried again, with something else given perhaps.
     """
 
-    open_asked = Signal(str)
+    open_asked = Signal(object)
     again_asked = Signal(object)
 
     def __init__(
@@ -167,9 +167,8 @@ class QueueDialog(QDialog):
                 actions.insert(0, ("Go on", lambda: queue.go_on(item)))
             if item.state == FAILED:
                 actions.insert(0, ("Try again…", lambda: self.again_asked.emit(item)))
-            made = item.form.made(item.values)
-            if item.state != FAILED and made is not None and made.exists():
-                actions.insert(0, ("Open", lambda: self.open_asked.emit(str(made))))
+            if item.made is not None:
+                actions.insert(0, ("Open", lambda: self.open_asked.emit(item)))
         return _Entry(item.title, actions)
 
     def _show_details(self, item: WorkItem) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -40,6 +41,12 @@ class WorkItem:
     def is_over(self) -> bool:
         """Whether it will change no more."""
         return self.state in _OVER
+
+    @property
+    def made(self) -> Path | None:
+        """What came of it and can be opened; None where there is nothing."""
+        place = self.form.made(self.values) if self.is_over and self.state != FAILED else None
+        return place if place is not None and place.exists() else None
 
     def told(self) -> str:
         """Its state in a few words: "3 of 8 rows · 40 s left"."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -67,9 +67,9 @@ class ExportCommand(Command):
         return 0
 
 
-def run_numbers(text: str) -> frozenset[int]:
-    """`1,2,5-8` as numbers."""
-    found: set[int] = set()
+def run_numbers(text: str) -> dict[int, None]:
+    """`1,2,5-8` as numbers, each once and in this order."""
+    found: dict[int, None] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part)
         if match is None:
@@ -78,11 +78,11 @@ def run_numbers(text: str) -> frozenset[int]:
         last = int(match[2] or first)
         if last < first or last - first > 1_000_000:
             raise argparse.ArgumentTypeError(f"'{part.strip()}' is no range of run numbers; give one such as 5-8")
-        found.update(range(first, last + 1))
-    return frozenset(found)
+        found |= dict.fromkeys(range(first, last + 1))
+    return found
 
 
-def _sources(paths: Sequence[Path], numbers: frozenset[int] | None, cells: Sequence[str] | None) -> Iterator[Source]:
+def _sources(paths: Sequence[Path], numbers: Container[int] | None, cells: Sequence[str] | None) -> Iterator[Source]:
     """Each session with the chosen runs. Raises UserError, once all are read, when something chosen is nowhere."""
     from evprof.export.stored_runs import stored_source
 
@@ -100,5 +100,5 @@ def _sources(paths: Sequence[Path], numbers: frozenset[int] | None, cells: Seque
         raise UserError("--runs: none of these runs is in what was given; `evprof show` lists them.", exit_code=USAGE)
 
 
-def _is_chosen(info: RunInfo, numbers: frozenset[int] | None, cells: Sequence[str] | None) -> bool:
+def _is_chosen(info: RunInfo, numbers: Container[int] | None, cells: Sequence[str] | None) -> bool:
     return (numbers is None or info.run_id in numbers) and (cells is None or info.cell in cells)

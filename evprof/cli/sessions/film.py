@@ -65,7 +65,7 @@ class FilmCommand(Command):
 
         check_film_name(options.output)
         _, stored = stored_source(Path(options.session))
-        pair = _pair(stored.infos, sorted(options.runs or ()))
+        pair = _pair(stored.infos, list(options.runs or ()))
         stored.keep([info for info in stored.infos if info.run_id in pair])
         columns = film_columns({run.run_id: run for run in stored}, pair)
         with FilmProgress(console, options.output.name, "pictures") as progress, progress.until_stopped() as stop:

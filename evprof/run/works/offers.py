@@ -19,19 +19,21 @@ FILM = "export_film"
 class WorkOffer:
     """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
 
-    `result` is what of the place it writes to the window can open, relative to that place; None: nothing.
+    `result` is what of the place it writes to can be opened, relative to that place; None: nothing. `opens_outside`:
+    another program opens it.
     """
 
     name: str
     title: str
     words: tuple[str, ...]
     result: str | None = None
+    opens_outside: bool = False
 
 
 OFFERS = (
     WorkOffer("measure_suite", "Measure a suite", ("suite",), SUITE_SESSION),
     WorkOffer("convert", "Convert recordings", ("convert",), ""),
-    WorkOffer(FILM, "Export a film", ("film",)),
+    WorkOffer(FILM, "Export a film", ("film",), "", opens_outside=True),
     WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
     WorkOffer("train_adapter", "Train an adapter", ("adapter", "train")),
     WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),

@@ -40,7 +40,8 @@ class WorkField:
 class WorkForm:
     """One kind of long work: its name, the words that begin its command, and what it can be asked for.
 
-    `result` is what of the place it writes to can be opened in the window, relative to that place; None: nothing.
+    `result` is what of the place it writes to can be opened, relative to that place; None: nothing. `opens_outside`:
+    another program opens it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class WorkForm:
     text: str
     fields: tuple[WorkField, ...]
     result: str | None = None
+    opens_outside: bool = False
 
     def argv(self, values: Mapping[str, str]) -> list[str]:
         """The command's words for the values given, by field name. What is empty is not given."""
@@ -75,7 +77,7 @@ class WorkForm:
         return [field for field in self.fields if field.is_required and not values.get(field.name, "").strip()]
 
     def made(self, values: Mapping[str, str]) -> Path | None:
-        """What the window can open when it is done."""
+        """What can be opened when it is done."""
         place = values.get("output", "").strip()
         return None if self.result is None or not place else Path(place) / self.result
 
