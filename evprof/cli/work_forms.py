@@ -51,7 +51,7 @@ def _below(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Ar
 def _form(offer: WorkOffer, parser: argparse.ArgumentParser) -> WorkForm:
     text = (parser.description or "").split("\n\n")[0].replace("\n", " ")
     fields = tuple(_fields(parser))
-    return WorkForm(offer.name, offer.title, offer.words, text, fields, offer.result, offer.opens_outside)
+    return WorkForm(offer, text, fields)
 
 
 def _fields(parser: argparse.ArgumentParser) -> Iterator[WorkField]:
@@ -86,6 +86,8 @@ def _kind(action: argparse.Action) -> str:
         return FLAG
     if isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+"):
         return LIST
+    if action.option_strings and action.dest == "session":
+        return PLACE
     return _KINDS.get(str(action.metavar), PLACE if action.dest == "output" else WORD)
 
 

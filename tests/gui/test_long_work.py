@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QPushButton, QWid
 
 from evprof.core.recording import RecordLog
 from evprof.loaders.events.opening import open_recording
-from evprof.run.works.offers import OFFERS
+from evprof.run.works.offers import OFFERS, WorkOffer
 from evprof.run.works.work_form import FLAG, ON, PLACE, WorkField, WorkForm, Works
 from processes_below import processes_named
 from ui.state.run_controller import RunController
@@ -43,9 +43,7 @@ print("counted")
 """
 
 FORM = WorkForm(
-    "count",
-    "Count",
-    ("count",),
+    WorkOffer("count", "Count", ("count",), ""),
     "Count things.",
     (
         WorkField("what", "", "what is counted", is_required=True),
@@ -54,7 +52,6 @@ FORM = WorkForm(
         WorkField("fail", "--fail", "fail at once. Whatever it is.", kind=FLAG, group="manners"),
         WorkField("resume", "--resume", "go on", kind=FLAG, group="manners"),
     ),
-    result="",
 )
 
 
@@ -213,7 +210,7 @@ def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
     from evprof.cli.work_forms import works
 
     offered = works(build_parser)
-    found, check = {form.name: form for form in offered.forms()}, offered.check
+    found, check = {form.offer.name: form for form in offered.forms()}, offered.check
     assert list(found) == [offer.name for offer in OFFERS]
     suite = found["measure_suite"]
     assert {"suite", "output"} == {field.name for field in suite.fields if field.is_required}
@@ -221,6 +218,11 @@ def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
     assert "draft proposes" in gamma.help
     words = suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "2"})
     assert check(words) == ""
+    # A training writes a session that need not be there yet; its curves are what there is to open.
+    train = found["train_adapter"]
+    assert next(field.kind for field in train.fields if field.name == "session") == PLACE
+    assert train.made({"data": "examples", "output": "adapter"}) is None
+    assert train.made({"data": "examples", "output": "adapter", "session": "a.evprof"}) == Path("a.evprof")
     assert "must be a whole number" in check(suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "two"}))
 
 
@@ -247,7 +249,9 @@ def test_what_was_made_is_opened_by_who_can(
     work.offer(Works(lambda: [FORM], _argv, lambda _: ""))
     made = tmp_path / "made.txt"
     made.write_text("x")
-    work.begin(replace(FORM, opens_outside=opens_outside), {"what": "a", "output": str(made)})
+    work.begin(
+        replace(FORM, offer=replace(FORM.offer, opens_outside=opens_outside)), {"what": "a", "output": str(made)}
+    )
     wait_until(lambda: work.queue.items[0].is_over)
     (queue,) = window.findChildren(QueueDialog)
     button = next(button for button in queue.findChildren(QPushButton) if button.text() == "Open")
@@ -270,7 +274,7 @@ def test_a_real_conversion_goes_through_the_window(
     from evprof.cli.work_forms import works
 
     queue.works = works(build_parser)
-    form = next(form for form in queue.works.forms() if form.name == "convert")
+    form = next(form for form in queue.works.forms() if form.offer.name == "convert")
     item = queue.add(form, {"input": files["events"], "output": str(tmp_path / "out.npz")})
     if is_stopped:
         queue.close()

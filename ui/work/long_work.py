@@ -53,7 +53,7 @@ class LongWork:
     def form(self, name: str) -> WorkForm | None:
         """The form of a kind of work."""
         if not self._forms and self.queue.works is not None:
-            self._forms = {form.name: form for form in self.queue.works.forms()}
+            self._forms = {form.offer.name: form for form in self.queue.works.forms()}
         return self._forms.get(name)
 
     def ask(self, name: str, given: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -70,7 +70,7 @@ class LongWork:
         dialog.show()
 
     def _ask_again(self, item: WorkItem) -> None:
-        self.ask(item.form.name, {name: value for name, value in item.values.items() if value})
+        self.ask(item.form.offer.name, {name: value for name, value in item.values.items() if value})
 
     def begin(self, form: WorkForm, values: Mapping[str, str]) -> None:
         """Puts it into the queue, and shows that."""
@@ -102,7 +102,7 @@ class LongWork:
     def _open(self, item: WorkItem) -> None:
         if item.made is None:
             self._messages.post(f"{item.form.made(item.values)} is not there any more.", WARNING, about=item.title)
-        elif item.form.opens_outside:
+        elif item.form.offer.opens_outside:
             open_outside(QUrl.fromLocalFile(str(item.made.absolute())))
         else:
             self._open_paths([str(item.made)])

@@ -35,7 +35,7 @@ class WorkDialog(QDialog):
         super().__init__(parent)
         self.form = form
         self._check, self._start = check, start
-        self.setWindowTitle(form.title)
+        self.setWindowTitle(form.offer.title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(580, 240)
         self.rows = {field.name: WorkFieldRow(field, themes) for field in form.fields}

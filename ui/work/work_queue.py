@@ -35,7 +35,7 @@ class WorkItem:
     def title(self) -> str:
         """What is done to what: "Measure a suite · stages"."""
         first = next((self.values.get(entry.name, "") for entry in self.form.fields if not entry.option), "")
-        return " · ".join(part for part in (self.form.title, first.strip()) if part)
+        return " · ".join(part for part in (self.form.offer.title, first.strip()) if part)
 
     @property
     def is_over(self) -> bool:

@@ -19,14 +19,15 @@ FILM = "export_film"
 class WorkOffer:
     """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
 
-    `result` is what of the place it writes to can be opened, relative to that place; None: nothing. `opens_outside`:
-    another program opens it.
+    `result` is what of the place it writes to, the value of `place`, can be opened, relative to that place; None:
+    nothing. `opens_outside`: another program opens it.
     """
 
     name: str
     title: str
     words: tuple[str, ...]
     result: str | None = None
+    place: str = "output"
     opens_outside: bool = False
 
 
@@ -35,7 +36,7 @@ OFFERS = (
     WorkOffer("convert", "Convert recordings", ("convert",), ""),
     WorkOffer(FILM, "Export a film", ("film",), "", opens_outside=True),
     WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
-    WorkOffer("train_adapter", "Train an adapter", ("adapter", "train")),
+    WorkOffer("train_adapter", "Train an adapter", ("adapter", "train"), "", place="session"),
     WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),
     WorkOffer(OVERHEAD, "Measure the observer effect", ("bench", "overhead")),
 )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evprof.run.works.offers import WorkOffer
+
 FILE, FOLDER, PLACE, WORD = "file", "folder", "place", "word"
 """Kinds of values: a file that is there, a folder, a place to write to, any other word."""
 
@@ -38,23 +40,15 @@ class WorkField:
 
 @dataclass(frozen=True)
 class WorkForm:
-    """One kind of long work: its name, the words that begin its command, and what it can be asked for.
+    """One kind of long work: what is offered, the command's own words about it, and what it can be asked for."""
 
-    `result` is what of the place it writes to can be opened, relative to that place; None: nothing. `opens_outside`:
-    another program opens it.
-    """
-
-    name: str
-    title: str
-    words: tuple[str, ...]
+    offer: WorkOffer
     text: str
     fields: tuple[WorkField, ...]
-    result: str | None = None
-    opens_outside: bool = False
 
     def argv(self, values: Mapping[str, str]) -> list[str]:
         """The command's words for the values given, by field name. What is empty is not given."""
-        words, places = list(self.words), list[str]()
+        words, places = list(self.offer.words), list[str]()
         for field in self.fields:
             value = values.get(field.name, "").strip()
             if not value:
@@ -70,7 +64,7 @@ class WorkForm:
                 each = value.splitlines() if field.kind == LIST else [value]
                 long = field.option.startswith("--")
                 words += [w for one in each for w in ([f"{field.option}={one}"] if long else [field.option, one])]
-        return [*self.words, *places, *words[len(self.words) :]]
+        return [*self.offer.words, *places, *words[len(self.offer.words) :]]
 
     def missing(self, values: Mapping[str, str]) -> list[WorkField]:
         """What has to be given and is not."""
@@ -78,8 +72,8 @@ class WorkForm:
 
     def made(self, values: Mapping[str, str]) -> Path | None:
         """What can be opened when it is done."""
-        place = values.get("output", "").strip()
-        return None if self.result is None or not place else Path(place) / self.result
+        place = values.get(self.offer.place, "").strip()
+        return None if self.offer.result is None or not place else Path(place) / self.offer.result
 
 
 @dataclass(frozen=True)
