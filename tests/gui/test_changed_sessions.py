@@ -21,6 +21,7 @@ from evprof.session.marks import Mark
 from evprof.session.reading import load_session, read_session
 from evprof.session.summaries import opened
 from evprof.session.summaries.opened import SessionStore, open_session
+from ui.runs import run_remarks
 from ui.style.theme import ThemeHolder
 from ui.timeline.navigation.marking import NoteEditor
 from ui.window.main_window import MainWindow
@@ -131,12 +132,12 @@ def test_what_is_typed_about_a_run_is_not_said_of_another_session(
 ) -> None:
     window.open_paths([str(session_file)], waits=True)
 
-    def typed(*_: Any, **__: Any) -> tuple[str, bool]:
+    def typed(*_: Any, **__: Any) -> str:
         window.open_paths([str(other_file)], waits=True)
-        return "mine", True
+        return "mine"
 
-    for ask in ("getText", "getMultiLineText"):
-        monkeypatch.setattr(QInputDialog, ask, typed)
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: (typed(), True))
+    monkeypatch.setattr(run_remarks, "ask_long_text", typed)
     remarks = window.runs.remarks
     (remarks.ask_name if field == "name" else remarks.ask_note)([1])
     assert window.session.path == other_file

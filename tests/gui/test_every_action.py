@@ -65,8 +65,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         ("getExistingDirectory", ""),
     ):
         monkeypatch.setattr(QFileDialog, name, note(name, answer))
-    for name in ("getText", "getMultiLineText", "getItem"):
+    for name in ("getText", "getItem"):
         monkeypatch.setattr(QInputDialog, name, note(name, ("", False)))
+    monkeypatch.setattr(QInputDialog, "exec", note("text", QInputDialog.DialogCode.Rejected))
     for name in ("getDouble", "getInt"):
         monkeypatch.setattr(QInputDialog, name, note(name, (0, False)))
     monkeypatch.setattr(QMessageBox, "exec", note("question", QMessageBox.StandardButton.Cancel))

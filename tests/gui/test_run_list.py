@@ -35,6 +35,7 @@ from ui.clinic.window import ClinicDialog
 from ui.comparison.book import OpenSession
 from ui.comparison.sheet import sheet
 from ui.run_facts import figures
+from ui.runs import run_remarks
 from ui.runs.run_entries import RunEntries
 from ui.runs.run_groups import REPEATS
 from ui.runs.run_list import RunList
@@ -275,7 +276,7 @@ def test_a_name_and_a_note_stand_in_the_list_and_in_the_file(
     runs = window.runs
     _click(runs, (15,))
     monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: (" night \n drive ", True))
-    monkeypatch.setattr(QInputDialog, "getMultiLineText", lambda *_, **__: ("γ = 3\nafter the update", True))
+    monkeypatch.setattr(run_remarks, "ask_long_text", lambda *_: "γ = 3\nafter the update")
     window.actions_by_name["rename_run"].trigger()
     window.actions_by_name["note_run"].trigger()
     line = _line(runs, (15,))

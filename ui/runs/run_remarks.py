@@ -13,6 +13,7 @@ from evprof.view.columns import RunPair
 from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
+from ui.widgets.long_text import ask_long_text
 from ui.widgets.message_bar import UNDO
 
 Post = Callable[[str, str, str, Callable[[], None] | None], None]
@@ -55,10 +56,8 @@ class RunRemarks:
         if not self._has_any(run_ids):
             return
         before = self._controller.recording
-        note, is_given = QInputDialog.getMultiLineText(
-            self._window, "Note", f"Note on {runs_text(run_ids)}:", self._told(run_ids, "note")
-        )
-        if is_given and self._is_still(before):
+        note = ask_long_text(self._window, "Note", f"Note on {runs_text(run_ids)}:", self._told(run_ids, "note"))
+        if note is not None and self._is_still(before):
             self.write_note(run_ids, note)
 
     def write_note(self, run_ids: Sequence[int], note: str) -> None:

@@ -59,6 +59,7 @@ QPushButton[role="chip"]:hover { background: $selection; }
 QPushButton[role="link"] { background: transparent; border: none; color: $accent; padding: 2px 0; text-align: left; }
 QPushButton[role="link"]:disabled { color: $faint; background: transparent; }
 QToolButton::menu-indicator, QPushButton::menu-indicator { image: none; width: 0; }
+QAbstractScrollArea { background: transparent; border: none; }
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox { background: $window; color: $text;
     border: 1px solid $line; border-radius: 5px; padding: 4px 8px; min-height: 18px;
     selection-background-color: $selection; selection-color: $text; }
@@ -87,7 +88,6 @@ QSplitter::handle { background: $line; }
 QSplitter::handle:horizontal { width: 1px; }
 QSplitter::handle:vertical { height: 1px; }
 QSplitter::handle:hover { background: $accent; }
-QAbstractScrollArea { background: transparent; border: none; }
 QTreeView, QListView, QTableView, QListWidget, QTreeWidget, QTableWidget { background: transparent; border: none;
     outline: none; selection-background-color: $selection; selection-color: $text; }
 QHeaderView { background: transparent; border: none; }

@@ -22,5 +22,4 @@ class ProblemsDialog(QDialog):
         self.resize(640, 400)
         self.text = QPlainTextEdit("\n\n".join(sentences))
         self.text.setReadOnly(True)
-        self.text.setProperty("role", "plain")
         stacked(section_head(title), self.text, on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID), spacing=GRID)
