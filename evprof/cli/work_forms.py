@@ -69,6 +69,7 @@ def _fields(parser: argparse.ArgumentParser) -> Iterator[WorkField]:
                 is_required=bool(action.required),
                 default=_default(action),
                 group="" if action.required or group in parser._action_groups[:2] else group.title or "",
+                short=action.option_strings[0] if len(action.option_strings) > 1 else "",
             )
 
 

@@ -30,8 +30,6 @@ GAP_PX = 1.0
 WIDE_PX = 3.0
 """Wider intervals are told apart from the next one by a gap."""
 
-_NONE: Floats = np.empty(0)
-
 
 class Wide(NamedTuple):
     """Intervals that are wide: their places in the row, and from where to where they reach (px)."""
@@ -73,7 +71,7 @@ class PaintedRow:
     def columns(self, scale: Timescale, count: int, per_px: float) -> Columns:
         """The colours of `count` columns of `1 / per_px` px, in each the intervals' own by how much of it they take."""
         if not len(self._starts):
-            return Columns(np.zeros((count, CHANNELS), dtype=np.float32), Wide(self._starts, _NONE, _NONE))
+            return Columns(np.zeros((count, CHANNELS), dtype=np.float32), Wide(self._starts, np.empty(0), np.empty(0)))
         borders, moments = _borders(scale, count, per_px)
         begun = self._starts.searchsorted(moments)
         rows = np.maximum(begun - 1, 0)

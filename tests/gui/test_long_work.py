@@ -226,6 +226,44 @@ def test_every_offer_has_a_form_made_of_its_commands_options() -> None:
     assert "must be a whole number" in check(suite.argv({"suite": "stages", "output": "/tmp/x", "repeat": "two"}))
 
 
+def test_a_form_says_itself_what_is_wrong_with_an_option(application: QApplication) -> None:
+    from evprof.cli import build_parser
+    from evprof.cli.work_forms import works
+
+    offered = works(build_parser)
+    form = next(form for form in offered.forms() if form.offer.name == "convert")
+    started: list[object] = []
+    dialog = WorkDialog(form, offered.check, started.append, ThemeHolder())
+    dialog.show()
+    for name, value in {"input": "a.raw", "output": "b.npz", "start_ms": "soon"}.items():
+        dialog.rows[name].give(value)
+    row = dialog.rows["start_ms"]
+    assert row.isHidden()
+    dialog.start()
+    assert dialog.problem.text == "Start ms: must be a number, not 'soon'."
+    assert row.isVisible()
+    dialog.activateWindow()
+    application.processEvents()
+    assert dialog.focusWidget() is row.editor
+    assert not started
+    dialog.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("--output: there is no room.", "Output: there is no room."),
+        ("-o: there is no room.", "Output: there is no room."),
+        ("--other: there is no room.", "--other: there is no room."),
+        ("The disk: there is no room.", "The disk: there is no room."),
+        (": none", ": none"),
+    ],
+)
+def test_what_a_command_says_of_an_option_is_said_of_its_field(said: str, told: str) -> None:
+    fields = tuple(replace(field, short="-o") if field.name == "output" else field for field in FORM.fields)
+    assert replace(FORM, fields=fields).in_its_words(said)[1] == told
+
+
 @pytest.mark.parametrize("opens_outside", [False, True])
 def test_what_was_made_is_opened_by_who_can(
     application: object,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QLabel, QLineEdit, QPushButton, QWidget
 
-from evprof.run.works.work_form import WorkForm
+from evprof.run.works.work_form import WorkField, WorkForm
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, put_parts, stacked
 from ui.widgets.label import Label
@@ -115,16 +115,26 @@ class WorkDialog(QDialog):
         self.command.setText(f"evprof {shlex.join(self.form.argv(self.values))}")
         self.problem.say("", "bad")
 
+    def _point_at(self, field: WorkField) -> None:
+        row = self.rows[field.name]
+        if row.isHidden():
+            self.search.clear()
+            self.more.setChecked(True)
+        row.editor.setFocus()
+
     def start(self) -> None:
         """Starts it, or says what is missing."""
         values = self.values
         missing = self.form.missing(values)
         if missing:
             self.problem.say(f"Say what this is to be: {', '.join(field.title for field in missing)}.", "bad")
-            self.rows[missing[0].name].editor.setFocus()
+            self._point_at(missing[0])
             return
         if problem := self._check(self.form.argv(values)):
-            self.problem.say(problem, "bad")
+            field, sentence = self.form.in_its_words(problem)
+            self.problem.say(sentence, "bad")
+            if field is not None:
+                self._point_at(field)
             return
         self._start(values)
         self.close()

@@ -150,7 +150,7 @@ class WorkQueue(QObject):
         self.changed.emit()
 
     def _hear(self, item: WorkItem, line: str) -> None:
-        item.sentence = line.removeprefix("evprof: ")
+        _, item.sentence = item.form.in_its_words(line.removeprefix("evprof: "))
         self.changed.emit()
 
     def _end(self, item: WorkItem, code: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,14 @@ FLAG, LIST = "flag", "list"
 ON = "yes"
 """The value of a flag that is set."""
 
+_SEE_HELP = re.compile(r"; see evprof [\w -]+ --help\.$")
+"""What a form tells itself."""
+
 
 @dataclass(frozen=True)
 class WorkField:
-    """One thing that can be given. `option` is "" for what is told by its place; `choices` () is anything."""
+    """One thing that can be given. `option` is "" for what is told by its place, `short` its other spelling, if any;
+    `choices` () is anything."""
 
     name: str
     option: str
@@ -30,6 +35,7 @@ class WorkField:
     is_required: bool = False
     default: str = ""
     group: str = ""
+    short: str = ""
 
     @property
     def title(self) -> str:
@@ -69,6 +75,14 @@ class WorkForm:
     def missing(self, values: Mapping[str, str]) -> list[WorkField]:
         """What has to be given and is not."""
         return [field for field in self.fields if field.is_required and not values.get(field.name, "").strip()]
+
+    def in_its_words(self, sentence: str) -> tuple[WorkField | None, str]:
+        """What the command says of an option (`--runs: there is no …`): of which field that is, and the same as a form
+        says it."""
+        option, _, rest = sentence.partition(": ")
+        field = next((field for field in self.fields if option and option in (field.option, field.short)), None)
+        told = sentence if field is None else f"{field.title}: {rest}"
+        return field, _SEE_HELP.sub(".", told)
 
     def made(self, values: Mapping[str, str]) -> Path | None:
         """What can be opened when it is done."""
