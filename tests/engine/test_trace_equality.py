@@ -177,12 +177,9 @@ def test_operators_by_input_shape(both: Any) -> None:
 def test_operators_by_call_stack(both: Any) -> None:
     ours, theirs = both
     found = theirs.profile.operation_stack_by_name
-    for name, rows in found.items():
-        mine = {row.stack: row for row in ours.stacks_of(name)}
-        assert {row["call_stack"]: row["calls"] for row in rows["data"]} == {
-            stack: row.calls for stack, row in mine.items()
-        }
-    assert {row.name for row in ours.operators if ours.stacks_of(row.name)} == set(found)
+    assert {(row.name, row.stack): row.calls for row in ours.operators_by_stack} == {
+        (name, row["call_stack"]): row["calls"] for name, rows in found.items() for row in rows["data"]
+    }
 
 
 def test_kernels_by_name(both: Any) -> None:

@@ -42,7 +42,7 @@ def entry(name: str, category: str, start: float, length: float, **more: Any) ->
     return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, "args": more, **place}
 
 
-def trace_text(*, slow: float = 1.0) -> str:
+def trace_text(*, slow: float = 1.0, stack: str = "") -> str:
     """A small trace of a traced run: three stages, operators inside, a kernel each, memory."""
     found: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 900, "tid": 0, "ts": 0, "args": {"name": "python"}},
@@ -52,7 +52,7 @@ def trace_text(*, slow: float = 1.0) -> str:
     for name, start, length in STAGES:
         found.append(entry(name, "user_annotation", start, length))
     for number, start in enumerate((210, 260, 530, 600, 700), 1):
-        calls = {"External id": number, "Input Dims": [[1, 64], [64, 64]]}
+        calls = {"External id": number, "Input Dims": [[1, 64], [64, 64]]} | ({"Call stack": stack} if stack else {})
         found.append(entry("aten::mm", "cpu_op", start, 30 * slow, **calls))
         launch = {"External id": number, "correlation": number}
         found.append(entry("cudaLaunchKernel", "cuda_runtime", start + 5, 8, **launch))
@@ -138,11 +138,28 @@ def test_the_first_tab_begins_where_the_name_does(
 
 def test_operators_can_be_told_by_shapes_and_kernels_by_launch(dialog: TraceDialog, trace_path: Path) -> None:
     opened(dialog, trace_path)
-    dialog.by_shapes.setChecked(True)
+    dialog.operators_by.choose("shapes")
     assert "[[1, 64], [64, 64]]" in cells(dialog.operators)[1][1].replace("[1,64],[64,64]", "[1, 64], [64, 64]")
     dialog.by_launch.setChecked(True)
     head, line = cells(dialog.kernels)
     assert line[head.index("operator")] == "aten::mm"
+
+
+def test_operators_are_told_by_call_stack_where_there_are_any(
+    dialog: TraceDialog, trace_path: Path, tmp_path: Path
+) -> None:
+    opened(dialog, trace_path)
+    assert "stack" not in dialog.operators_by.offered
+    stacked = tmp_path / "stacked.pt.trace.json"
+    stacked.write_text(trace_text(stack="model.py(1): forward;run.py(7): main"), encoding="utf-8")
+    opened(dialog, stacked)
+    dialog.operators_by.choose("stack")
+    head, *lines = cells(dialog.operators)
+    assert [line[head.index("call stack")] for line in lines] == ["model.py(1): forward;run.py(7): main"]
+    assert [line[head.index("calls")] for line in lines] == ["5"]
+    opened(dialog, trace_path)
+    assert "stack" not in dialog.operators_by.offered
+    assert "call stack" not in cells(dialog.operators)[0]
 
 
 def test_a_gzipped_trace_opens_too(dialog: TraceDialog, tmp_path: Path) -> None:

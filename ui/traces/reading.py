@@ -147,6 +147,7 @@ _SHOWN = (
     "overview",
     "operators",
     "operators_by_shapes",
+    "operators_by_stack",
     "kernels",
     "kernels_by_launch",
     "modules",

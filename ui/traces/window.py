@@ -29,6 +29,7 @@ from ui.traces.columns import (
     KERNELS_BY_LAUNCH,
     OPERATORS,
     OPERATORS_BY_SHAPES,
+    OPERATORS_BY_STACK,
     time_of,
     without_device,
 )
@@ -91,10 +92,11 @@ class TraceDialog(QDialog):
         self.empty.setContentsMargins(2 * GRID, 0, 2 * GRID, 0)
         self.empty.activated.connect(self.browse)
         self.overview, self.memory, self.modules = OverviewPage(themes), MemoryPage(themes), ModulePage()
-        self.by_shapes, self.by_launch = QCheckBox("By input shapes"), QCheckBox("By operator and launch")
-        self.operators = RecordTable("Operators", OPERATORS, self.by_shapes)
+        self.operators_by = WordSwitch([("name", "By name"), ("shapes", "By input shapes"), ("stack", "By call stack")])
+        self.by_launch = QCheckBox("By operator and launch")
+        self.operators = RecordTable("Operators", OPERATORS, self.operators_by)
         self.kernels = RecordTable("Kernels", KERNELS, self.by_launch, empty=_no_kernels())
-        self.by_shapes.toggled.connect(self._show_operators)
+        self.operators_by.chosen.connect(self._show_operators)
         self.by_launch.toggled.connect(self._show_kernels)
         self.timeline = TimelinePage(themes)
         self.of_what = WordSwitch([("operators", "Operators"), ("modules", "Modules")])
@@ -234,9 +236,13 @@ class TraceDialog(QDialog):
 
     def _show_operators(self, *_: object) -> None:
         if self.read_trace is not None:
-            analysis, by_shapes = self.read_trace.analysis, self.by_shapes.isChecked()
-            rows = analysis.operators_by_shapes if by_shapes else analysis.operators
-            columns = OPERATORS_BY_SHAPES if by_shapes else OPERATORS
+            analysis = self.read_trace.analysis
+            self.operators_by.offer("stack", bool(analysis.operators_by_stack))
+            rows, columns = {
+                "name": (analysis.operators, OPERATORS),
+                "shapes": (analysis.operators_by_shapes, OPERATORS_BY_SHAPES),
+                "stack": (analysis.operators_by_stack, OPERATORS_BY_STACK),
+            }[self.operators_by.key]
             # Where nothing ran on a device, columns of zeros would say so in every line.
             self.operators.show_records(rows, columns if analysis.kernels else without_device(columns))
 

@@ -149,6 +149,17 @@ class WordSwitch(QWidget):
         """Writes another word for a key."""
         self._group.button(self._keys.index(key)).setText(word)
 
+    def offer(self, key: str, is_offered: bool) -> None:
+        """Shows a word or hides it; one that holds gives way to the first."""
+        self._group.button(self._keys.index(key)).setVisible(is_offered)
+        if not is_offered and self.key == key:
+            self.hold(self._keys[0])
+
+    @property
+    def offered(self) -> list[str]:
+        """The keys of the words that are not hidden."""
+        return [key for at, key in enumerate(self._keys) if not self._group.button(at).isHidden()]
+
     def tell(self, key: str, tip: str) -> None:
         """What the tool tip of a word says."""
         self._group.button(self._keys.index(key)).setToolTip(tip)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
-
 from evprof.core.rows.trace_columns import NONE, TraceColumns
 from evprof.core.units import count_text
 from evprof.metrics.traces.advice import TraceAdvice, advice
@@ -74,11 +72,13 @@ class TraceAnalysis:
         """Operators by name and input shapes."""
         return operator_rows(self.trace, self.tree, self.figures, by_shapes=True)
 
-    def stacks_of(self, name: str) -> tuple[OperatorRow, ...]:
-        """One operator by call stack; only traces of `with_stack` by older versions of torch hold these."""
-        chosen = np.array([text == name for text in self.trace.texts], dtype=bool)
-        mine = chosen[self.tree.names] & (self.trace.slices.stacks[self.tree.rows] != NONE)
-        return operator_rows(self.trace, self.tree, self.figures, by_stacks=True, chosen=mine)
+    @cached_property
+    def operators_by_stack(self) -> tuple[OperatorRow, ...]:
+        """Operators by name and call stack; only traces of `with_stack` by older versions of torch hold these."""
+        has_stack = self.trace.slices.stacks[self.tree.rows] != NONE
+        if not has_stack.any():
+            return ()
+        return operator_rows(self.trace, self.tree, self.figures, by_stacks=True, chosen=has_stack)
 
     def operators_between(self, start_ns: int, end_ns: int) -> tuple[OperatorRow, ...]:
         """Operators that began in a stretch of the trace's time, with all that they launched, whenever it ran."""

@@ -33,6 +33,7 @@ def trace_document(path: str, analysis: TraceAnalysis, difference: TraceDifferen
         "devices": [] if seen is None else _devices(seen),
         "operators": [_operator(row) for row in analysis.operators],
         "operators_by_shapes": [_operator(row) | {"shapes": row.shapes} for row in analysis.operators_by_shapes],
+        "operators_by_stack": [_operator(row) | {"stack": row.stack} for row in analysis.operators_by_stack],
         "kernels": [_kernel(row) for row in analysis.kernels],
         "kernel_launches": [_launch(row) for row in analysis.kernels_by_launch],
         "memory": _memory(analysis.memory, analysis.start_ns),
