@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 from evprof.core.errors import UserError
+from evprof.core.files.sqlite import APPLICATION_ID_AT, SQLITE_MAGIC
 from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of, format_titles
 from evprof.loaders.events.opening import read_events
@@ -39,8 +40,6 @@ _VIDEO_SUFFIXES = frozenset({".avi", ".h264", ".m4v", ".mkv", ".mov", ".mp4", ".
 _LIST_SUFFIXES = frozenset({".csv", ".jsonl", ".tsv"})
 """Names of which a complaint about columns is of more use than a list of everything that is accepted."""
 
-SQLITE_MAGIC = b"SQLite format 3\x00"
-
 
 def probe(path: str | Path, *, session_id: int | None = None) -> str:
     """One of KINDS. `session_id` is the SQLite application_id a session must carry (None: any SQLite file is one).
@@ -56,7 +55,7 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
     if format_of(start) is not None:
         return "events"
     if start.startswith(SQLITE_MAGIC):
-        if session_id is None or int.from_bytes(start[68:72], "big") == session_id:
+        if session_id is None or int.from_bytes(start[APPLICATION_ID_AT:][:4], "big") == session_id:
             return "session"
         raise UserError(f"{path}: is a SQLite database but no evprof session; accepted are {accepted()}.")
     return _text_kind(found, start) or _video_kind(found)

@@ -7,12 +7,12 @@ import struct
 from pathlib import Path
 
 from evprof.core.errors import UserError
+from evprof.core.files.sqlite import APPLICATION_ID_AT, SQLITE_MAGIC
 from evprof.session.schema import APPLICATION_ID, FORMAT
 
-_MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 _PAGE_SIZE_AT, _PAGES_AT = 16, 28
-_USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
+_USER_VERSION_AT = 60
 
 
 def is_session(path: Path) -> bool:
@@ -63,7 +63,7 @@ def _read_header(path: Path) -> bytes:
 
 
 def _is_ours(header: bytes) -> bool:
-    return header.startswith(_MAGIC) and _number(header, _APPLICATION_ID_AT) == APPLICATION_ID
+    return header.startswith(SQLITE_MAGIC) and _number(header, APPLICATION_ID_AT) == APPLICATION_ID
 
 
 def _number(header: bytes, place: int) -> int:

@@ -33,7 +33,7 @@ from ui.runs.speculation_panel import SpeculationPanel
 from ui.samples.sample_list import SampleList
 from ui.state.recent import Recent
 from ui.state.run_controller import RunController
-from ui.state.selection import Selection, SpanRef, TokenRef
+from ui.state.selection import Selection, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import INFO, MessageBar
 
@@ -204,7 +204,7 @@ def test_the_inspector_sums_up_a_range(controller: RunController, selection: Sel
     run = controller.runs[2]
     assert run.info.start_ns is not None
     first, third = run.tokens[0].t_ns - run.info.start_ns, run.tokens[2].t_ns - run.info.start_ns
-    selection.select_range((first, third))
+    selection.select(TimeRange(first, third))
     assert inspected(inspector)["tokens"] == "3"
     selection.select(None)
     assert inspector.sections[0].head == "Run 2 · Side by side"

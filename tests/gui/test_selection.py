@@ -23,8 +23,8 @@ def _listen(selection: Selection) -> list[tuple[str, object]]:
 def test_each_change_is_told_once(selection: Selection) -> None:
     heard = _listen(selection)
     for _ in range(2):
-        selection.select_range((5, 9))
-        selection.select_range((9, 5))
+        selection.select(TimeRange(5, 9))
+        selection.select(TimeRange(9, 5))
     selection.select(SpanRef(1, 7))
     for _ in range(2):
         selection.set_view_range((0, 100))
@@ -63,7 +63,7 @@ def test_other_runs_let_go_of_what_was_selected_in_the_old_ones(selection: Selec
 def test_clear_keeps_columns_and_zoom(selection: Selection) -> None:
     selection.set_runs(1, None)
     selection.set_view_range((1, 2))
-    selection.select_range((1, 2))
+    selection.select(TimeRange(1, 2))
     selection.clear()
     assert selection.chosen is None
     assert (selection.runs, selection.view_range) == ((1, None), (1, 2))
@@ -79,7 +79,7 @@ def test_two_thousand_emits_with_receivers_that_come_and_go(selection: Selection
             seen.append(value)
 
         selection.chosen_changed.connect(take)
-        selection.select_range((number, number + 1))
+        selection.select(TimeRange(number, number + 1))
         selection.chosen_changed.disconnect(take)
         selection.select(SpanRef(number, number))
     assert seen == [(number, number + 1) for number in range(2_000)]

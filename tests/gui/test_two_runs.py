@@ -212,7 +212,7 @@ def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(
     first = view.scene.tracks[0]
     assert first is not None
     t_ns = int(first.token_times()[0])
-    view.selection.select_range((t_ns - 1000, t_ns + 1000))
+    view.selection.select(TimeRange(t_ns - 1000, t_ns + 1000))
     assert _said(inspector, "tokens") == ["1", "1"]
     view.aligning.at_start()
     assert _said(inspector, "tokens") != ["1", "1"]

@@ -30,6 +30,7 @@ from scripted_process import engine_argv
 from ui.run_facts.pieces import Pieces
 from ui.settings.toolbar import Toolbar
 from ui.state.run_controller import Host
+from ui.state.selection import TimeRange
 from ui.status.status_bar import WAITING
 from ui.style.screen_fit import fit_to_screen
 from ui.style.theme import ThemeHolder
@@ -439,7 +440,7 @@ def test_the_keys_are_listed_and_work_everywhere(window: MainWindow, application
     assert len(shown) == 1
     shown[0].close()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    window.selection.select_range((1, 2))
+    window.selection.select(TimeRange(1, 2))
     QTest.keyClick(window, Qt.Key.Key_Escape)
     assert window.selection.time_range is None
 

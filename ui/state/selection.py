@@ -118,10 +118,6 @@ class Selection(QObject):
             self._chosen = value
             self.chosen_changed.emit(value)
 
-    def select_range(self, value: tuple[int, int] | None) -> None:
-        """Selects a range by its ends, or nothing."""
-        self.select(None if value is None else TimeRange(*value))
-
     def set_runs(self, a: int | None, b: int | None, *, cell: str = "") -> None:
         """Puts runs into the two columns; with a `cell` they stand for all runs like them.
 

@@ -14,6 +14,7 @@ from typing import BinaryIO, TextIO, cast
 
 from evprof.core.errors import UserError
 from evprof.core.files.new_file import make_part
+from evprof.core.files.sqlite import SQLITE_MAGIC
 
 
 def part_of(path: Path) -> Path:
@@ -26,7 +27,7 @@ def refuse_session(path: Path) -> None:
     if not path.is_file():
         return
     with path.open("rb") as stream:
-        if stream.read(15) == b"SQLite format 3":
+        if stream.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC:
             raise UserError(f"'{path}' is a session; an export would destroy it. Name another file.")
 
 

@@ -21,8 +21,6 @@ ROUGE_MOST_WORDS = 20_000
 
 OVERLAP_DEFINITION = "distinct lower-cased words of the first text that the second has too, of all it has"
 JACCARD_DEFINITION = "distinct lower-cased words in both texts, of those in either"
-TOKEN_F1_DEFINITION = "SQuAD: words without case, punctuation and articles, counted with repetitions; F1"
-ROUGE_L_DEFINITION = "longest common subsequence of words (Lin 2004), F1"
 
 _IDEOGRAPHS = (
     (0x3005, 0x3007),
