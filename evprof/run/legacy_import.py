@@ -34,7 +34,7 @@ from evprof.core.run_info import (
 from evprof.core.run_settings import settings_from_json
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
-from evprof.loaders.legacy.checks import FileProblems
+from evprof.loaders.legacy.checks import NUMBERED, FileProblems
 from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.family import LegacyFile, open_legacy
 from evprof.loaders.legacy.reading import told_statistics
@@ -299,7 +299,7 @@ class _Import:
             mode=row.mode,
             settings=settings,
             given=given,
-            sample=Sample(row.events_path, row.video_path, row.prompt, shortened(row.sample, LONGEST_NAME)),
+            sample=Sample(row.events_path, row.video_path, row.prompt, shortened(self._sample(row), LONGEST_NAME)),
             started_at=row.started_at or self._started_at,
             status=FINISHED if row.error is None else CANCELLED if row.is_cancelled else FAILED,
             error=None if row.error is None else shortened(row.error, LONGEST_ERROR),
@@ -329,6 +329,11 @@ class _Import:
                 {str(accepted): count for accepted, count in row.accepted_histogram.items()},
             ),
         )
+
+    def _sample(self, row: LegacyRow) -> str:
+        """A sample's name. One that is a number alone is another sample in another data set."""
+        dataset = self._file.preview.dataset
+        return f"{row.sample} of {dataset}" if dataset and NUMBERED.fullmatch(row.sample) else row.sample
 
     def _group(self, row: LegacyRow) -> int:
         key = (row.group, row.side == "errors")

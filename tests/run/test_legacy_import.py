@@ -295,3 +295,29 @@ def test_runs_without_times_are_read_compared_and_matched(legacy_shapes: ModuleT
     assert stages.total_ms(runs[0], "model-only") is None
     assert configuration_token_match(first, third)["matched"] == 3
     assert configuration_token_match(second, third)["matched"] == 6
+
+
+@pytest.mark.parametrize(
+    ("told", "paired"),
+    [
+        (({}, {}), True),
+        (({"dataset_name": "driving"}, {"dataset_name": "driving"}), True),
+        (({"dataset_name": "driving"}, {"dataset_name": "indoors"}), False),
+        (({"dataset_name": "driving"}, {}), False),
+        (({"config": {"dataset_dir": "/a/driving"}}, {"dataset_name": "driving"}), True),
+        (({"config": {"dataset_dir": "C:\\data\\driving\\"}}, {"dataset_name": "driving"}), True),
+        (({"dataset_name": 7, "config": {"dataset_dir": "/"}}, {}), True),
+    ],
+)
+def test_rows_of_two_data_sets_are_different_samples(
+    legacy_shapes: ModuleType, tmp_path: Path, told: tuple[dict[str, Any], dict[str, Any]], paired: bool
+) -> None:
+    """Samples that are named by their numbers alone are the same only where the data set is."""
+    names = []
+    for at, head in enumerate(told):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        _, _, runs = imported(folder, legacy_shapes.five_stages() | head)
+        names.append({run.info.sample.name for run in runs})
+    assert (names[0] == names[1]) is paired
+    assert bool(names[0] & names[1]) is paired

@@ -5,6 +5,7 @@ A value that fails a check is None from then on: nothing is mended by guess.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -211,6 +212,10 @@ def finite(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _ENORMOUS:  # NaN is not below
         return float(value)
     return None
+
+
+NUMBERED = re.compile(r"sample -?\d+")
+"""Names of samples that are numbers alone."""
 
 
 def sample_name(value: object, number: int) -> str:

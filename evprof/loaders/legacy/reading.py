@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,13 @@ class Preview:
     def config(self) -> dict[str, Any]:
         """The file's own settings."""
         return mapping(self.head.get("config"))
+
+    @property
+    def dataset(self) -> str:
+        """The name of the data set that the file's samples are of; "" where it does not tell."""
+        told = self.head.get("dataset_name"), self.config.get("dataset_dir")
+        parts = (re.split(r"[/\\\\]+", name.rstrip("/\\"))[-1] for name in told if isinstance(name, str))
+        return next(filter(None, parts), "")
 
     @property
     def prompt(self) -> str:
