@@ -81,10 +81,9 @@ class PaintedRow:
         before = self._before.view.take(rows, axis=0)
         before -= before[0]
         inside = np.minimum(borders - starts, lengths)
-        painted = colors * np.maximum(inside, 0, out=inside).astype(np.float32)[:, None]
-        painted += before.astype(np.float32)
-        found = painted[1:] - painted[:-1]
-        found *= np.float32(per_px / scale.ns_per_px)
+        painted = colors * np.maximum(inside, 0, out=inside)[:, None]
+        painted += before
+        found = ((painted[1:] - painted[:-1]) * (per_px / scale.ns_per_px)).astype(np.float32)
         is_faint = (begun[1:] > begun[:-1]) & (lengths[1:] < scale.ns_per_px) & (found[:, -1] < LEAST * 255)
         if is_faint.any():
             # Without a length it has a colour all the same.

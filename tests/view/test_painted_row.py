@@ -78,6 +78,17 @@ def test_far_from_zero_and_as_close_as_can_be_edges_are_where_they_belong(zoom_n
         assert columns.wide.left.tolist() == [500.0, 900.0]
 
 
+@pytest.mark.parametrize("span_ns", [1_000, 500_000])
+def test_a_long_interval_is_even_however_close_one_looks(span_ns: int) -> None:
+    hour = 3_600_000_000_000
+    found = painted([0, 2 * hour], [2 * hour - 7, 3 * hour], [0, 1])
+    columns = found.columns(Timescale(hour + 3, hour + 3 + span_ns, 1_000.0), 1_000, 1.0)
+    assert np.abs(columns.colors - RED).max() < 0.1
+    columns = found.columns(Timescale(2 * hour - span_ns, 2 * hour + span_ns, 1_000.0), 1_000, 1.0)
+    assert np.abs(columns.colors[:490] - RED).max() < 0.1
+    assert np.abs(columns.colors[501:] - BLUE).max() < 0.1
+
+
 def test_nothing_has_no_colour() -> None:
     columns = painted([], [], []).columns(Timescale(0, 10, 10.0), 10, 1.0)
     assert columns.colors.shape == (10, CHANNELS)
