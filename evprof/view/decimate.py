@@ -17,7 +17,6 @@ from evprof.view.timescale import Timescale
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
 Floats: TypeAlias = "npt.NDArray[np.float64]"
-Bools: TypeAlias = "npt.NDArray[np.bool_]"
 
 FEW_ROWS = 5_000
 """Up to so many rows each is looked at."""

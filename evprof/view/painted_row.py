@@ -94,7 +94,7 @@ class PaintedRow:
         held = rows[apart:][rows[apart:] == rows[:-apart]]
         wide = self._wide(np.concatenate([rows[:1], held, rows[-1:]]), scale)
         if len(wide.rows):
-            add(found, (wide.right - GAP_PX, wide.right), -self.colors(wide.rows), per_px)
+            add_colors(found, (wide.right - GAP_PX, wide.right), -self.colors(wide.rows), per_px)
         return Columns(found, wide)
 
     def colors(self, rows: Ints) -> Singles:
@@ -120,7 +120,7 @@ def _borders(scale: Timescale, count: int, per_px: float) -> tuple[Floats, Ints]
     return borders, scale.start_ns + np.ceil(borders).astype(np.int64)
 
 
-def add(columns: Singles, edges_px: tuple[Floats, Floats], colors: Singles, per_px: float) -> None:
+def add_colors(columns: Singles, edges_px: tuple[Floats, Floats], colors: Singles, per_px: float) -> None:
     """Adds a colour to the columns between two positions each, by how much of them it takes. No two in one column."""
     left, right = edges_px[0] * per_px, edges_px[1] * per_px
     first = np.floor(left)

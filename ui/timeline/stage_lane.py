@@ -16,7 +16,7 @@ from evprof.core.units import bytes_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in, widest_that_fits
 from evprof.view.lanes import News, Track
-from evprof.view.painted_row import CHANNELS, GAP_PX, WIDE_PX, Colors, add
+from evprof.view.painted_row import CHANNELS, GAP_PX, WIDE_PX, Colors, add_colors
 from evprof.view.span_table import PROVISIONAL, RUNNING, Ints, SpanRow, SpanTable
 from evprof.view.timescale import time_text
 from ui.run_facts.energy import energy_text
@@ -193,7 +193,7 @@ class StageLane(Lane):
         columns, (wide, left, right) = painted.columns(scale, math.ceil(self.canvas_width * per_px), per_px)
         if (edged := right - left > _EDGED_PX).any():
             edges = colors(row.names[wide[edged]], row.stages[wide[edged]], _EDGE) - painted.colors(wide[edged])
-            add(columns, (left[edged], left[edged] + _EDGE_PX), edges, per_px)
+            add_colors(columns, (left[edged], left[edged] + _EDGE_PX), edges, per_px)
         paint_colors(painter, columns, QRectF(0, PART_TOP, self.canvas_width, PART_HEIGHT))
         for ref in self._strong_spans():
             found = np.flatnonzero(row.ids == ref.span_id).tolist() if ref.run_id == track.run.run_id else []

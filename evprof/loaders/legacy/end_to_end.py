@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck, finite, mapping
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck, finite, mapping, sample_name
 from evprof.loaders.legacy.failures import shortened
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic
@@ -163,7 +163,7 @@ class EndToEnd(AnswerReader):
             role=TARGET,
             mode="target" if figures is None else "speculative",
             cell=cell,
-            sample=f"sample {check.row if sample is None else sample}",
+            sample=sample_name(sample, check.row),
             prompt=check.text("question") or DEFAULT_PROMPT,
             models={role: self._models[role] for role in roles},
             intervals=intervals,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping
+from evprof.loaders.legacy.checks import FileProblems, RowCheck, finite, mapping, sample_name
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import (
     NO_SAMPLE,
@@ -92,7 +92,7 @@ class FourStages(AnswerReader):
         sample = check.count("sample")
         counted = float(told) if told and told != count else None
         group = number if sample is None else sample
-        row = self._row_of(check, role, _CELLS[role], self._models[role], intervals, sample=f"sample {group}")
+        row = self._row_of(check, role, _CELLS[role], self._models[role], intervals, sample=sample_name(sample, number))
         return [
             replace(
                 row,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from evprof.core.records import DRAFT, TARGET
-from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck
+from evprof.loaders.legacy.checks import SUM_TOLERANCE, FileProblems, RowCheck, sample_name
 from evprof.loaders.legacy.json_rows import Place
 from evprof.loaders.legacy.reading import AnswerReader, Covers, Preview, Published, Statistic, told_statistics
 from evprof.loaders.legacy.rows import DEFAULT_PROMPT, Interval, LegacyRow, eventgpt_model, video_llava_model
@@ -116,7 +116,7 @@ class VerifiedDrafts(AnswerReader):
             role=TARGET,
             mode=mode,
             cell=check.name,
-            sample=f"sample {check.row if sample is None else sample}",
+            sample=sample_name(sample, check.row),
             prompt=check.text("question") or DEFAULT_PROMPT,
             models={TARGET: self._models[TARGET]} if mode == "target" else dict(self._models),
             intervals=intervals,
