@@ -77,8 +77,7 @@ def test_building_every_command_loads_no_numpy() -> None:
 
 def test_the_window_s_modules_are_imported_without_their_sources_being_read() -> None:
     code = (
-        "from ui.style.source_reading import spare_sources\nspare_sources()\nimport linecache, sys\n"
-        "import ui.window.main_window\n"
+        "import linecache, sys\nimport ui.window.main_window\n"
         "read = [name for name in linecache.cache if name.startswith(sys.argv[1]) and 'site-packages' not in name]\n"
         "print(read)"
     )
@@ -176,7 +175,7 @@ def test_tests_have_no_packages() -> None:
 
 NOT_FOR_THE_FIRST_PICTURE = (
     *("psutil", "pyqtgraph", "h5py", "av", "asyncio", "ssl", "http", "sqlite3"),
-    *("numpy._core", "PIL"),
+    "PIL",
     *("evprof.loaders.adapters", "evprof.loaders.events", "evprof.loaders.pictures.palette", "evprof.loaders.videos"),
     *("evprof.metrics.comparison.answers", "evprof.metrics.configurations"),
     *("evprof.metrics.estimates", "evprof.metrics.speculation", "evprof.session.store", "evprof.session.reading"),
@@ -259,31 +258,6 @@ def test_the_window_waits_for_no_other_command(words: list[str]) -> None:
     } == set()
 
 
-def test_numpy_is_imported_when_it_is_first_used() -> None:
-    code = (
-        "import sys\nfrom ui.style.late_numpy import load_numpy, put_off_numpy\nput_off_numpy()\n"
-        "import numpy as np, numpy.typing as npt\nprint('numpy._core' in sys.modules)\n"
-        "held = np\nprint(np.arange(3).sum(), npt.NDArray is not None)\nimport numpy\n"
-        "print(numpy is not held, numpy.ndarray is held.ndarray, numpy.__file__ == held.__file__)\n"
-        "load_numpy()\nimport numpy.linalg\nprint(np.linalg is numpy.linalg)"
-    )
-    assert run_apart(code).split("\n") == ["False", "3 True", "True True True", "True"]
-
-
-def test_two_threads_may_use_numpy_first() -> None:
-    code = (
-        "import threading\nfrom ui.style.late_numpy import put_off_numpy\nput_off_numpy()\nimport numpy as np\n"
-        "start, sums = threading.Barrier(8), []\n"
-        "def add():\n    start.wait()\n    sums.append(int(np.arange(5).sum()))\n"
-        "threads = [threading.Thread(target=add) for _ in range(8)]\n"
-        "[thread.start() for thread in threads]\n[thread.join() for thread in threads]\nprint(sums)"
-    )
-    assert run_apart(code) == str([10] * 8)
-
-
-def test_numpy_that_is_imported_already_stays() -> None:
-    code = (
-        "import sys, numpy\nfrom ui.style.late_numpy import put_off_numpy\nput_off_numpy()\n"
-        "print(sys.modules['numpy'] is numpy)"
-    )
+def test_pyside_leaves_imports_to_python() -> None:
+    code = "import builtins\nimports = builtins.__import__\nimport ui.window\nprint(builtins.__import__ is imports)"
     assert run_apart(code) == "True"

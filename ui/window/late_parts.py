@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QMainWindow
 
 from evprof.core.errors import UserError
 from evprof.run.works.offers import FILM, OVERHEAD
-from ui.style.late_numpy import load_numpy
 
 if TYPE_CHECKING:
     from ui.columns.model_pair import ModelPair
@@ -87,8 +86,7 @@ class LateParts(QMainWindow):
     """Whether the program is to be started again when the window is closed."""
 
     def make_late_parts(self) -> None:
-        """Makes those that are not there yet, and has numpy imported where that was put off."""
-        load_numpy()
+        """Makes the parts that do not exist yet."""
         for name in _names():
             getattr(self, name)
 

@@ -29,23 +29,14 @@ def engine_argv() -> list[str]:
 
 @contextlib.contextmanager
 def loading_window() -> Iterator[None]:
-    """Around the import of the window's modules and its start: all that would hold its first picture up waits.
+    """Context of the import of the window's modules and of its start.
 
-    Python's garbage collector rests: it finds nothing then, and takes a twentieth of the start. The window's own
-    housekeeping collects from its first picture on, and has numpy imported then.
+    Python's garbage collector rests meanwhile: it would find nothing and take a tenth of the start. The window's own
+    housekeeping collects from the first paint on.
     """
-    from ui.style.late_methods import put_off_methods
-    from ui.style.late_numpy import put_off_numpy
-    from ui.style.quick_enums import quick_enums
-    from ui.style.source_reading import spare_sources
-
     gc.disable()
-    put_off_numpy()
-    put_off_methods()
     try:
-        with quick_enums():
-            spare_sources()
-            yield
+        yield
     finally:
         gc.enable()
 
