@@ -1,0 +1,71 @@
+"""Compares one part of a faster pass, such as a layer, with the same part of the eager pass.
+
+Both passes get the same inputs, and both results are compared with the exact result: that part in a wider dtype.
+The comparison goes part by part, because the rounding at the end of all layers depends on the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+MOST_RATIO = 1.25
+"""The largest distance of a right pass from the exact result, in distances of the eager pass."""
+
+
+@dataclass(frozen=True)
+class PartDistances:
+    """Distances of two passes from the exact result of a `part` (see `compare`). `least` is that of one rounding."""
+
+    part: str
+    eager: float
+    candidate: float
+    least: float
+
+    @property
+    def ratio(self) -> float:
+        """The candidate's distance in distances of the eager pass, which counts as at least one rounding."""
+        return self.candidate / max(self.eager, self.least)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the candidate, without a full stop; "" where it is as exact as the eager pass."""
+        # A distance that is not a number fails as well.
+        if self.ratio <= MOST_RATIO:
+            return ""
+        return (
+            f"{self.part} is {self.ratio:.3g} times as far from the exact result as in the eager pass, "
+            f"and {MOST_RATIO:g} times is allowed"
+        )
+
+
+def exact_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which the exact result is computed for passes in `dtype`."""
+    return torch.float64 if dtype in (torch.float32, torch.float64) else torch.float32
+
+
+def compare(
+    part: str,
+    exact: torch.Tensor,
+    *,
+    eager: torch.Tensor,
+    candidate: torch.Tensor,
+    entered: torch.Tensor | None = None,
+) -> PartDistances:
+    """Compares results [..., S, width] of one part; reads two numbers from the device.
+
+    A distance is the largest root mean square error of a position, over the root mean square of what the part adds to
+    `entered`, or of its result where there is no `entered`.
+    """
+    added = exact if entered is None else exact - entered.to(exact.dtype)
+    size = _root_mean_square(added)
+    eager_distance, candidate_distance = (
+        float((_root_mean_square(found.to(exact.dtype) - exact) / size).max()) for found in (eager, candidate)
+    )
+    return PartDistances(part, eager_distance, candidate_distance, torch.finfo(eager.dtype).eps)
+
+
+def _root_mean_square(values: torch.Tensor) -> torch.Tensor:
+    """Of each position."""
+    return values.square().mean(-1).sqrt()
