@@ -18,16 +18,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import __file__ as nvidia
 from triton.compiler import ASTSource
-from triton.runtime.jit import JITFunction
+from triton.compiler.compiler import make_backend
+from triton.runtime.jit import JITFunction, create_function_from_signature
 
-_TYPES = {
-    torch.float32: "fp32",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.uint8: "u8",
-    torch.int32: "i32",
-    torch.int64: "i64",
-}
 _OPTIONS = ("num_warps", "num_stages")
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9_.]+)", re.MULTILINE)
 
@@ -93,26 +86,32 @@ def recorded() -> Iterator[list[Launch]]:
 
 def compiled(launch: Launch, capability: int) -> Compiled:
     """For a GPU of that compute capability, 80 or 90, by the compiler that comes with Triton."""
-    constants = {param.name for param in launch.kernel.params if param.is_constexpr}
+    target = GPUTarget("cuda", capability, 32)
+    values, kinds = _specialized(launch, target)
     signature, fixed, hints = {}, {}, {}
-    for place, name in enumerate(launch.kernel.arg_names):
-        value = launch.arguments[name]
-        if name in constants or value is None:
-            signature[name], fixed[place,] = "constexpr", value
-        elif isinstance(value, torch.Tensor):
-            signature[name], hints[place,] = "*" + _TYPES[value.dtype], [["tt.divisibility", 16]]
-        elif isinstance(value, float):
-            signature[name] = "fp32"
-        else:
-            signature[name] = "i32"
-            if value % 16 == 0:
-                hints[place,] = [["tt.divisibility", 16]]
-    source = ASTSource(launch.kernel, signature, fixed, hints)
-    made = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=launch.options)
+    for place, (name, (kind, hint)) in enumerate(zip(launch.kernel.arg_names, kinds, strict=True)):
+        signature[name] = kind
+        if kind == "constexpr":
+            fixed[place,] = values[name]
+        elif hint:
+            hints[place,] = make_backend(target).parse_attr(hint)
+    made = triton.compile(ASTSource(launch.kernel, signature, fixed, hints), target=target, options=launch.options)
     used, listing = _examined(made.asm["cubin"])
     sizes = re.search(r"REG:(\d+) STACK:(\d+)", used)
     assert sizes is not None, used
     return Compiled(int(sizes[1]), made.metadata.shared, int(sizes[2]), tuple(_INSTRUCTION.findall(listing)))
+
+
+def compile_key(launch: Launch) -> str:
+    """Launches of one key run one compiled kernel, by Triton's own rules for a GPU of compute capability 9.0."""
+    return f"{launch.name} {_specialized(launch, GPUTarget('cuda', 90, 32))[1]} {launch.options}"
+
+
+def _specialized(launch: Launch, target: GPUTarget) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+    """Values by name, and for each argument in order its type with what Triton compiles in of its value."""
+    bind = create_function_from_signature(launch.kernel.signature, launch.kernel.params, make_backend(target))
+    values, kinds, _ = bind(**{name: launch.arguments[name] for name in launch.kernel.arg_names})
+    return values, kinds
 
 
 def _examined(binary: bytes) -> tuple[str, str]:

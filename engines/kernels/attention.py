@@ -128,11 +128,11 @@ def attend_to_cache(
         seen,
         buffers.parts,
         buffers.weights,
+        new,
         capacity,
         _LOG2_E * width**-0.5,
         heads=heads,
         kv_heads=kv_heads,
-        new=new,
         width=width,
         splits=splits,
         grain=GRAIN,
@@ -147,7 +147,7 @@ def attend_to_cache(
         buffers.weights,
         start,
         buffers.attended,
-        new=new,
+        new,
         width=width,
         splits=splits,
         grain=GRAIN,
@@ -158,7 +158,7 @@ def attend_to_cache(
     return buffers.attended
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["capacity"])
 def _rotate_and_write(
     states,
     cos,
@@ -205,7 +205,7 @@ def _share_of(length, splits: tl.constexpr, grain: tl.constexpr):
     return tl.cdiv(tl.cdiv(length, splits), grain) * grain
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["new", "capacity"])
 def _attend_to_shares(
     queries,
     keys,
@@ -214,11 +214,11 @@ def _attend_to_shares(
     seen,
     parts,
     weights,
+    new,
     capacity,
     scale,
     heads: tl.constexpr,
     kv_heads: tl.constexpr,
-    new: tl.constexpr,
     width: tl.constexpr,
     splits: tl.constexpr,
     grain: tl.constexpr,
@@ -278,13 +278,13 @@ def _attend_to_shares(
     tl.store(cells, average / total[:, None], mask=is_cell)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["new"])
 def _weigh_shares(
     parts,
     weights,
     start,
     attended,
-    new: tl.constexpr,
+    new,
     width: tl.constexpr,
     splits: tl.constexpr,
     grain: tl.constexpr,

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["TOKENS"])
 def one_token(
     inputs,
     norm,
@@ -22,9 +22,9 @@ def one_token(
     bias,
     residual,
     out,
+    TOKENS,
     ROWS,
     eps,
-    TOKENS: tl.constexpr,
     COLUMNS: tl.constexpr,
     BITS: tl.constexpr,
     NORMED: tl.constexpr,
@@ -184,7 +184,7 @@ def _field(words, values, SHIFT: tl.constexpr, BITS: tl.constexpr):
     return numbers * (values * (1.0 / (1 << SHIFT)))[None, :, :]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["TOKENS"])
 def several_tokens(
     inputs,
     norm,
@@ -193,9 +193,9 @@ def several_tokens(
     bias,
     residual,
     out,
+    TOKENS,
     ROWS,
     eps,
-    TOKENS: tl.constexpr,
     COLUMNS: tl.constexpr,
     BITS: tl.constexpr,
     NORMED: tl.constexpr,
@@ -248,7 +248,7 @@ def _normed(
     begin,
     squares,
     tokens,
-    TOKENS: tl.constexpr,
+    TOKENS,
     COLUMNS: tl.constexpr,
     NORMED: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
@@ -298,7 +298,7 @@ def _store(
     ups,
     rows,
     tokens,
-    TOKENS: tl.constexpr,
+    TOKENS,
     ROWS,
     bias,
     residual,

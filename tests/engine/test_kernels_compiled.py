@@ -76,6 +76,18 @@ def test_every_kernel_of_a_step(tokens: int, capability: int, shape: dict[str, A
             assert asked_at_once(launch, resident) > rate * LATENCY_S / 132
 
 
+@pytest.mark.parametrize(("shape", "most"), [({}, 12), ({"kv_heads": 8}, 14), ({"quant": "int4"}, 14)], ids=str)
+def test_a_few_kernels_serve_every_number_of_tokens(shape: dict[str, Any], most: int) -> None:
+    """And every capacity of the cache: each kernel takes about a second to compile."""
+    decoder, keys = step_traffic.vicuna(**shape), set[str]()
+    for tokens in range(1, 17):
+        for capacity in (704, 5001):
+            launches = step_traffic.launches_of(decoder, tokens=tokens, capacity=capacity)
+            keys.update(map(recorded_launches.compile_key, launches))
+    print(f"{len(keys)} kernels for passes of 1 to 16 tokens of {shape or 'Vicuna-7B'}")
+    assert len(keys) <= most
+
+
 @pytest.mark.parametrize("positions", [640, 4643])
 @pytest.mark.parametrize(
     "shape",
