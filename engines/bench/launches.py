@@ -40,7 +40,7 @@ def count_launches(runner: Runner, device: torch.device) -> TokenCounts:
     activities = [ProfilerActivity.CPU]
     if device.type == "cuda":
         activities.append(ProfilerActivity.CUDA)
-    with profile(activities=activities) as profiler:
+    with profile(activities=activities, acc_events=True) as profiler:
         taken = runner()
     events = profiler.events()
     steps = len(taken.ids) - 1

@@ -215,7 +215,7 @@ def test_a_graph_holds_seven_kernels_a_layer(make_llama: Any) -> None:
     decoder.trunk(decoder.embed(ids), cache)
     step(ids[:, :1], cache, 1)
     torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
         step(ids[:, :1], cache, 1)
         torch.cuda.synchronize()
     ours = ("_rotate_and_write", "_attend_to_shares", "_weigh_shares", "one_token")
