@@ -94,15 +94,33 @@ def _on_gpus(pid: int) -> dict[str, int]:
 
 
 def _engine() -> dict[str, Any]:
-    """Device, driver, versions, threads and GPU state, as the engine sees them.
-
-    The engine itself would take twice as long to load, and tells no more.
-    """
-    importlib.import_module("transformers")
+    """The environment that a run of a bundled model records, and its answer. Raises UserError when the run fails."""
     from engines.hardware.card import architectures
-    from engines.hardware.environment import describe_environment
+    from engines.start import make_engine
+    from evprof.core.recording import RecordLog
+    from evprof.core.request import RunRequest
+    from evprof.core.run_book import RunBook
+    from evprof.core.run_info import FINISHED
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.run.demo import BUNDLED_DRAFT
+    from evprof.run.processes.runner import LocalRunner
 
-    return describe_environment() | {"gpu_architectures": architectures()}
+    recording = RecordLog()
+    book = RunBook(recording)
+    request = RunRequest(
+        "draft",
+        bundled_sample(),
+        draft=ModelChoice(BUNDLED_DRAFT),
+        settings=GenerationSettings(max_new_tokens=8),
+        warmup=0,
+    )
+    with LocalRunner(make_engine, recording) as runner:
+        runner.run(request)
+    book.update()
+    info = next(iter(book.runs.values())).info
+    if info.status != FINISHED:
+        raise UserError(info.error or f"the run is {info.status}.")
+    return info.environment | {"gpu_architectures": architectures(), "answer": info.text}
 
 
 def _window() -> dict[str, Any]:
@@ -116,11 +134,23 @@ def _window() -> dict[str, Any]:
 
 
 def _decoders() -> dict[str, Any]:
-    """Which of the common video codecs can be decoded."""
+    """Which of the common video codecs are available, and what is read of the bundled sample: frames and events."""
     import av
 
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.loaders.events.opening import open_recording
+    from evprof.loaders.videos.opening import open_video
+
+    sample = bundled_sample()
+    with open_video(sample.video_path or "") as video:
+        frames = video.read_uniform(8).frames
+    events = open_recording(sample.events_path or "").read()
     wanted = ("h264", "hevc", "vp9", "av1", "mpeg4", "mjpeg")
-    return {"pyav": av.__version__, "codecs": {name: name in av.codecs_available for name in wanted}}
+    return {
+        "pyav": av.__version__,
+        "codecs": {name: name in av.codecs_available for name in wanted},
+        "bundled_sample": {"frames": len(frames), "events": len(events)},
+    }
 
 
 def _quantization() -> dict[str, Any]:

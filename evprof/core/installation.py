@@ -43,6 +43,12 @@ def is_without_qt() -> bool:
     return is_bundle() and Path(sys.executable).stem != WINDOW
 
 
+def missing_package(name: str) -> str:
+    """What a person can do about a package that an ordinary installation has, such as one made with `--no-deps`."""
+    remedy = "install evprof again" if is_bundle() else "`pip install evprof` adds what this installation lacks"
+    return f"The Python package '{name}' is missing; {remedy}."
+
+
 def how_to_add(what: str) -> str:
     """What a person can do about a missing package or extra (`evprof[quant]`), to be said after "needs X; "."""
     if not is_bundle():

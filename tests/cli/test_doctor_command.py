@@ -27,7 +27,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """Answers of `_examine`; an int is an exit code, with a last line of errors."""
     answers: dict[str, object] = dict(FACTS)
 
-    def ask(part, **variables):
+    def ask(part):
         answer = answers[part]
         if isinstance(answer, int):
             return subprocess.CompletedProcess([], answer, "", "Traceback\nImportError: libEGL.so.1 is missing\n")
@@ -94,7 +94,7 @@ def test_folders_are_told_with_what_they_take(evprof, examined) -> None:
 
 
 def test_a_missing_package_is_named(evprof, examined, monkeypatch) -> None:
-    monkeypatch.setattr(packages, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(packages, "PACKAGES", ("torch", "no-such-package"))
     document = evprof("doctor", "--json").document
     assert document["packages"]["no-such-package"] is None
     assert {

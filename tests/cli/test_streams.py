@@ -169,8 +169,8 @@ def test_a_package_that_is_gone_is_told(evprof: Evprof, monkeypatch: pytest.Monk
     found = evprof("models")
     assert found.code == 1
     assert found.errors == (
-        "evprof: The Python package 'absent_package' is missing: this installation is incomplete; install evprof "
-        "again.\n"
+        "evprof: The Python package 'absent_package' is missing; `pip install evprof` adds what this installation "
+        "lacks.\n"
     )
 
 

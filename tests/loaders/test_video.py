@@ -101,6 +101,14 @@ def test_what_a_video_holds(videos: Videos) -> None:
     assert info_of(videos["avi"]).codec == "mpeg4"
 
 
+@pytest.mark.parametrize("name", ["gop12", "mkv", "avi"])
+def test_metadata_that_is_not_utf8_refuses_no_video(videos: Videos, tmp_path: Path, name: str) -> None:
+    whole = videos[name].read_bytes()
+    assert b"Lavf" in whole  # the writer's name is metadata
+    (tmp_path / name).write_bytes(whole.replace(b"Lavf", b"L\xe4vf"))
+    assert number_of(frames_of(tmp_path / name, 1).frames[0]) == 0
+
+
 @pytest.mark.parametrize(("angle", "turns"), [(90, 1), (180, 2), (270, 3)])
 def test_a_turned_video_stands_upright(videos: Videos, tmp_path: Path, angle: int, turns: int) -> None:
     whole = videos["one"].read_bytes()

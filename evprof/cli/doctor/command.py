@@ -14,8 +14,8 @@ from evprof.cli.doctor.folders import folder_facts, folder_text
 from evprof.cli.doctor.machine import check_gpus, energy_devices, gpu_facts
 from evprof.cli.doctor.packages import (
     QUANTIZATION,
-    check_optional,
-    has_quantization,
+    installed_parts,
+    is_for_reading,
     optional_text,
     optional_versions,
     versions,
@@ -32,7 +32,8 @@ from evprof.version import __version__
 class DoctorCommand(Command):
     """Say what this installation consists of, what does not work, and how to mend it.
 
-    Versions, GPU, Qt and its platform, video decoders, folders. Problems do not change the exit code.
+    Versions, GPU, Qt and its platform, folders; the bundled sample is read and a bundled model answers. Problems do not
+    change the exit code.
     """
 
     name = "doctor"
@@ -49,7 +50,7 @@ class DoctorCommand(Command):
         """Examines every part, each on its own, so that a broken one hides no other."""
         from evprof.cli.terminal.facts import facts_lines
 
-        console.note("Looking at every part; loading torch takes longest.")
+        console.note("Examining every part; the engine takes longest.")
         document = examine()
         if console.is_json:
             console.document(document)
@@ -62,6 +63,11 @@ class DoctorCommand(Command):
         console.print()
         for entry in document["problems"]:
             console.print(f"problem: {entry['problem']}\n    fix: {entry['fix']}")
+        if document["only_reads_sessions"]:
+            console.print(
+                "This installation only reads sessions (show, compare, report, export, Python); "
+                "`pip install evprof` adds the engine and the window."
+            )
         if not document["problems"]:
             console.print("No problems found.")
         return 0
@@ -70,21 +76,16 @@ class DoctorCommand(Command):
 def examine() -> dict[str, Any]:
     """The document: every part's facts, and problems with their fixes."""
     problems: list[Problem] = []
-    with contextlib.closing(Examinations()) as examinations:
-        optional = optional_versions()
-        examinations.begin("engine")
-        if has_quantization(optional):
-            examinations.begin(QUANTIZATION)
-        # Offscreen always: whether the libraries load is one question, whether somebody looks is another.
-        examinations.begin("window", QT_QPA_PLATFORM="offscreen")
-        examinations.begin("decoders")
+    installed, optional = versions(problems), optional_versions()
+    with contextlib.closing(Examinations(installed_parts(installed, optional))) as examinations:
         document: dict[str, Any] = {
             "schema_version": 1,
             "evprof_version": __version__,
             "commit": commit(),
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "packages": versions(problems),
+            "only_reads_sessions": is_for_reading(installed),
+            "packages": installed,
             "optional": optional,
             "gpu": gpu_facts(problems),
             "energy": energy_devices(problems),
@@ -94,7 +95,7 @@ def examine() -> dict[str, Any]:
             "window": window_facts(examinations, problems),
             "engine": examinations.facts("engine", problems, how_to_mend("torch transformers")),
         }
-        check_optional(optional, examinations, problems)
+        examinations.facts(QUANTIZATION, problems, how_to_mend("evprof[quant]"))
         check_gpus(document["engine"], problems)
     document["problems"] = [asdict(problem) for problem in problems]
     return document

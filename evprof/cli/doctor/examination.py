@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -13,8 +14,8 @@ from evprof.cli.doctor.problem import Problem
 EXAMINATION_TIMEOUT_S = 120
 
 
-def ask(part: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """What `evprof _examine PART` printed, in a process of its own with `variables` set."""
+def ask(part: str) -> subprocess.CompletedProcess[str]:
+    """What `evprof _examine PART` prints, in a process of its own, which needs no display."""
     from evprof.cli.terminal.program import program_argv
 
     return subprocess.run(
@@ -22,24 +23,27 @@ def ask(part: str, **variables: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=EXAMINATION_TIMEOUT_S,
-        env={**os.environ, **variables},
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
         check=False,
     )
 
 
 class Examinations:
-    """Begins every examination that it is told of, and hands out each one's facts when they are asked for."""
+    """Examines parts of `_examine` at the same time and returns the facts of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Iterable[str]) -> None:
         self._pool = ThreadPoolExecutor(thread_name_prefix="evprof-doctor")
-        self._begun: dict[str, Future[subprocess.CompletedProcess[str]]] = {}
+        self._begun: dict[str, Future[subprocess.CompletedProcess[str]]] = {
+            part: self._pool.submit(ask, part) for part in parts
+        }
 
-    def begin(self, part: str, **variables: str) -> None:
-        """Starts to look at a part of `_examine`, with these environment variables set."""
-        self._begun[part] = self._pool.submit(ask, part, **variables)
+    def __contains__(self, part: object) -> bool:
+        return part in self._begun
 
     def facts(self, part: str, problems: list[Problem], fix: str) -> dict[str, Any] | None:
-        """What was found of a part that was begun; None and a problem where it failed. Waits for it."""
+        """The facts of a part; None if it is not examined, and None with a problem if that fails. Waits for it."""
+        if part not in self:
+            return None
         try:
             done = self._begun[part].result()
             if done.returncode == 0:

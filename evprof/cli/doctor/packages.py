@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from evprof.cli.doctor.examination import Examinations
 from evprof.cli.doctor.problem import Problem
 from evprof.core.installation import EXTRAS, how_to_add, how_to_mend, is_bundle
 
@@ -12,20 +11,28 @@ PACKAGES = (
     *("rich", "shtab", "tensorboard", "torch-tb-profiler"),
 )
 
+NEEDED = {"engine": "torch", "window": "PySide6_Essentials", "decoders": "av"}
+"""The package without which a part is not examined."""
+
 QUANTIZATION = "quantization"
 """The examination that loads the libraries of `quant`."""
 
 
 def versions(problems: list[Problem]) -> dict[str, str | None]:
-    """The version of every package; one that is missing is a problem, but in the frozen program, which holds them."""
+    """The version of every package; a missing one is a problem, except in bundles and where sessions are only read."""
     found = {name: _version(name) for name in PACKAGES}
-    if not is_bundle():
+    if not is_bundle() and not is_for_reading(found):
         problems += [
             Problem(f"The package {name} is not installed.", how_to_mend(name, "install"))
             for name, version in found.items()
             if version is None
         ]
     return found
+
+
+def is_for_reading(found: dict[str, str | None]) -> bool:
+    """Whether this installation has neither the engine's nor the window's packages, so that it only reads sessions."""
+    return not is_bundle() and not any(found.get(name) for name in (NEEDED["engine"], NEEDED["window"]))
 
 
 def optional_versions() -> dict[str, str | None]:
@@ -41,15 +48,10 @@ def optional_text(name: str, version: str | None) -> str:
     return f"not installed; {how_to_add(f'evprof[{extra}]')}"
 
 
-def has_quantization(found: dict[str, str | None]) -> bool:
-    """Whether any library of quantization is there."""
-    return any(found[name] for name in EXTRAS["quant"])
-
-
-def check_optional(found: dict[str, str | None], examinations: Examinations, problems: list[Problem]) -> None:
-    """That an optional library which is there does not load is a problem."""
-    if has_quantization(found):
-        examinations.facts(QUANTIZATION, problems, how_to_mend("evprof[quant]"))
+def installed_parts(found: dict[str, str | None], optional: dict[str, str | None]) -> list[str]:
+    """The parts that can be examined."""
+    parts = [part for part, package in NEEDED.items() if is_bundle() or found.get(package)]
+    return [*parts, QUANTIZATION] if any(optional[name] for name in EXTRAS["quant"]) else parts
 
 
 def _version(name: str) -> str | None:

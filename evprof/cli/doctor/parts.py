@@ -10,20 +10,20 @@ from evprof.core.installation import how_to_mend, is_bundle
 
 
 def window_facts(examinations: Examinations, problems: list[Problem]) -> dict[str, Any]:
-    """Whether a window could be seen, and whether the libraries that draw it load."""
+    """Whether this machine has a display, and whether the window's libraries load."""
     from evprof.cli.terminal.display import LIBRARIES, find_display, install_command
 
     display = find_display()
     libraries = f"install the libraries that Qt needs ({install_command(LIBRARIES[''])})"
     fix = how_to_mend("PySide6") if is_bundle() else libraries
     facts = examinations.facts("window", problems, fix)
-    if display.problem:
+    if display.problem and "window" in examinations:
         problems.append(Problem(f"No window can open: {display.problem}", display.fix))
     return {"display": not display.problem, "libraries": facts}
 
 
 def decoder_facts(examinations: Examinations, problems: list[Problem]) -> dict[str, Any] | None:
-    """Which video codecs can be read."""
+    """Which video codecs can be read, and whether the bundled sample can."""
     facts = examinations.facts("decoders", problems, how_to_mend("av"))
     missing = [name for name, is_there in (facts or {}).get("codecs", {}).items() if not is_there]
     if missing:

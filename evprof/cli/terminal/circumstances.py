@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from evprof.core.installation import missing_package
+
 _OF_THE_MACHINE = {
     errno.EACCES: "choose a place that may be written to and files that may be read",
     errno.EPERM: "choose a place that may be written to and files that may be read",
@@ -32,7 +34,7 @@ def sentence_of(error: BaseException) -> str | None:
     """What a person can act on, where the machine or the installation is to blame; None for a defect of evprof."""
     match error:
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] not in _OURS:
-            return f"The Python package '{name}' is missing: this installation is incomplete; install evprof again."
+            return missing_package(name)
         case MemoryError():
             return "Memory ran out; close other programs, or choose smaller models or inputs."
         case OSError(errno=int(number)) if number in _OF_THE_MACHINE and not _is_ours(error.filename):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
 from evprof.core.installation import how_to_add
@@ -127,8 +127,10 @@ class VideoTrack:
         }
         if not self._is_thorough:
             options["skip_frame"] = "all"
+        # PyAV 19 accepts metadata that is not UTF-8. Earlier versions refuse the file without this argument.
+        older: dict[str, Any] = {} if int(av.__version__.split(".")[0]) >= 19 else {"metadata_errors": "replace"}
         with self.sentences():
-            opened = av.open(f"file:{self._file.resolve()}", options=options, metadata_errors="replace")
+            opened = av.open(f"file:{self._file.resolve()}", options=options, **older)
         if not isinstance(opened, InputContainer):
             raise UserError(f"{self.name}: cannot be opened for reading.")
         return opened
