@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -135,32 +136,50 @@ OUTSIDE = {
 """What can be imported while tests run, and is not there when evprof is installed."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_each_file_keeps_to_its_floor(path: Path) -> None:
-    parts = path.relative_to(ROOT).parts
+def slips(path: Path, root_folder: Path = ROOT) -> Iterator[str]:
+    """Imports of a file that its package may not have."""
+    parts = path.relative_to(root_folder).parts
     for name, is_top in _imports(path):
         root = name.split(".")[0]
-        assert root not in OUTSIDE, f"{name}: is not installed with evprof"
-        if parts[0] != "engines":
-            assert root not in ("torch", "transformers"), f"{name}: only engines computes"
-        if parts[0] != "ui":
-            assert root not in ("PySide6", "pyqtgraph"), f"{name}: only ui draws"
-        if parts[0] in ("ui", "engines"):
-            assert root != {"ui": "engines", "engines": "ui"}[parts[0]], f"{name}: ui and engines are siblings"
-        if parts[:2] == ("evprof", "cli"):
-            assert root not in ("ui", "engines") or not is_top, f"{name}: only inside functions"
-        elif parts[0] == "evprof":
-            assert root not in ("ui", "engines"), f"{name}: only evprof.cli puts the parts together"
+        if root in OUTSIDE:
+            yield f"{name}: is not installed with evprof"
+        if parts[0] != "engines" and root in ("torch", "transformers"):
+            yield f"{name}: only engines computes"
+        if parts[0] != "ui" and root in ("PySide6", "pyqtgraph"):
+            yield f"{name}: only ui draws"
+        if root == {"ui": "engines", "engines": "ui"}.get(parts[0]):
+            yield f"{name}: ui and engines are siblings"
+        if parts[0] == "evprof" and root in ("ui", "engines") and (is_top or parts[1] != "cli"):
+            yield f"{name}: only evprof.cli puts the parts together, inside functions"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_each_file_says_what_it_is_for(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    docstring = ast.get_docstring(tree)
-    assert docstring, "a module docstring is missing"
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"{node.name} has no docstring"
+def test_every_file_keeps_to_its_floor() -> None:
+    assert [f"{path.relative_to(ROOT)}: {slip}" for path in SOURCES for slip in slips(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        *(("ui/a.py", "import torch"), ("evprof/run/a.py", "def f():\n    from ui.window import app")),
+        *(("evprof/cli/a.py", "import engines.engine"), ("engines/a.py", "from PySide6 import QtCore")),
+        *(("engines/a.py", "import ui"), ("evprof/a.py", "from scripted_engine import ScriptedEngine")),
+    ],
+)
+def test_an_import_off_its_floor_is_seen(tmp_path: Path, place: str, line: str) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text(line)
+    assert len(list(slips(path, tmp_path))) == 1
+
+
+def test_every_file_says_what_it_is_for() -> None:
+    silent = []
+    for path in SOURCES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+        silent += [f"{path.relative_to(ROOT)}: module"] * (not ast.get_docstring(tree))
+        silent += [f"{path.relative_to(ROOT)}: {node.name}" for node in classes if not ast.get_docstring(node)]
+    assert silent == []
 
 
 def test_no_file_has_a_name_that_says_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What the window shows is worked out in modules that need no Qt, and tested here where there may be none."""
+"""Modules that need neither Qt nor a model library, directly or through others."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 QT = re.compile(r"^\s*(from|import) (PySide6|pyqtgraph)\b", re.MULTILINE)
 
-SOURCES = [path for path in sorted((ROOT / "ui").rglob("*.py")) if path.name != "__init__.py"]
+ABSENT = (
+    *("PySide6", "pyqtgraph"),
+    *("torch", "transformers", "safetensors", "sentencepiece", "bitsandbytes", "hqq", "triton"),
+)
+
 FREE = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in SOURCES
-    if not QT.search(path.read_text(encoding="utf-8"))
+    for package in ("evprof", "ui")
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if path.stem not in ("__init__", "__main__") and not QT.search(path.read_text(encoding="utf-8"))
 ]
-"""Modules of `ui` that import no Qt themselves."""
+"""All modules of `evprof`, and those of `ui` that import no Qt themselves."""
 
-PROBE = """
+PROBE = f"""
 import importlib, sys
-sys.modules.update(dict.fromkeys(("PySide6", "pyqtgraph", "torch")))
+sys.modules.update(dict.fromkeys({ABSENT}))
 for name in sys.argv[1:]:
     try:
         importlib.import_module(name)
@@ -30,7 +35,14 @@ for name in sys.argv[1:]:
 
 
 def test_a_module_that_imports_no_qt_needs_none_through_others() -> None:
-    assert len(FREE) > 20
+    assert sum(name.startswith("ui.") for name in FREE) > 20
+    assert sum(name.startswith("evprof.") for name in FREE) > 400
     words = [sys.executable, "-c", PROBE, *FREE]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout == ""
+
+
+def test_a_module_that_needs_qt_is_seen() -> None:
+    words = [sys.executable, "-c", PROBE, "ui.window.main_window"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    assert "PySide6" in done.stdout
