@@ -9,7 +9,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,10 +19,16 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+import recorded_seconds
+
 # No example is timed: a busy machine takes as long as it takes.
-settings.register_profile(
-    "evprof", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+for name, examples in (("evprof", 25), ("thorough", 200)):  # `make test-all` takes the second
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
 settings.load_profile("evprof")
 
 LIMIT_S = 300.0
@@ -34,30 +40,81 @@ _OF_LIBRARIES = ("resource_tracker", "torch/_inductor/compile_worker")
 """In the command lines of child processes that libraries keep for their process's life."""
 
 
+_COMPUTING = ("engine", "cli", "interpreted")
+"""Folders of tests that may import torch."""
+
+_WITHOUT_QT = ("core", "loaders", "session", "run", "metrics", "export", "view", "models")
+"""Folders of tests that import neither torch nor Qt."""
+
+_record = pytest.StashKey[Path]()
 _end = pytest.StashKey[float]()
+_seconds = pytest.StashKey[dict[str, float]]()
+_ran = pytest.StashKey[set[str]]()
+_left = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How `make quick` ends."""
-    parser.addoption("--for-seconds", type=float, help="begin no test after so long; what is left is skipped")
+    """Adds the time limit of `make quick`."""
+    parser.addoption("--for-seconds", type=float, help="begin no test after so long; at least one test has to run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The time given begins."""
-    seconds = config.getoption("--for-seconds")
-    config.stash[_end] = math.inf if seconds is None else time.monotonic() + seconds
+    """Finds the record of durations before a test replaces the user's folders."""
+    config.stash[_record] = recorded_seconds.folder()
+    config.stash[_seconds] = dict[str, float]()
+    config.stash[_ran], config.stash[_left] = set[str](), set[str]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Starts the time limit, and exempts collected objects from garbage collection.
+
+    Tests of the window collect garbage after every test.
+    """
+    if "torch" in sys.modules and not any(_folder(item.path) in _COMPUTING for item in session.items):
+        raise pytest.UsageError(f"torch was imported while tests were collected of which only {_COMPUTING} may")
+    gc.collect()
+    gc.freeze()
+    limit = session.config.getoption("--for-seconds")
+    session.config.stash[_end] = math.inf if limit is None else time.monotonic() + limit
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """No test begins after the time given."""
+    """Skips tests after the time limit."""
     if time.monotonic() > item.config.stash[_end]:
+        item.config.stash[_left].add(item.nodeid)
         pytest.skip("left to make test")
 
 
-def pytest_collection_finish() -> None:
-    """What collecting made stays: no garbage collection looks at it, of which every test of the window makes one."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds up the seconds of a test, with those of its fixtures."""
+    report = yield
+    stash = item.config.stash
+    if report.when == "call" and not report.skipped:
+        stash[_ran].add(item.nodeid)
+    if item.nodeid not in stash[_left]:
+        stash[_seconds][item.nodeid] = stash[_seconds].get(item.nodeid, 0.0) + report.duration
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Records the durations; under a time limit, fails if no test has run."""
+    stash = session.config.stash
+    with contextlib.suppress(OSError):  # a home that cannot be written
+        recorded_seconds.write(stash[_record], stash[_seconds])
+    if session.config.getoption("--for-seconds") is not None and not stash[_ran]:
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Prints under a time limit how many tests have run."""
+    if config.getoption("--for-seconds") is not None:
+        ran, collected = len(config.stash[_ran]), terminalreporter._numcollected
+        terminalreporter.write_line(f"ran {ran:,} of {collected:,}")
+
+
+def _folder(path: Path) -> str:
+    return path.relative_to(Path(__file__).parent).parts[0]
 
 
 class _Collector(logging.Handler):
@@ -87,6 +144,19 @@ def ordinary_priority() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("evprof.run.processes.giving_way.WINDOW.begin", lambda: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def imports_no_more_than_its_folder_may(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test whose folder does without torch, or without Qt, and which imports it first in its process."""
+    folder = _folder(request.path)
+    excluded = {"torch"} if folder not in _COMPUTING else set()
+    if folder in _WITHOUT_QT:
+        excluded.add("PySide6")
+    excluded -= sys.modules.keys()
+    yield
+    if imported := excluded & sys.modules.keys():
+        pytest.fail(f"imported {', '.join(imported)}; tests/{folder} does without it")
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
@@ -44,7 +44,6 @@ def best(rate: float, draft_ms: float, verify_ms: Any, most: int = 16) -> tuple[
 
 
 @given(st.sampled_from(choices_of("length")), st.integers(1, 40), ROUNDS)
-@settings(max_examples=200)
 def test_any_policy_asks_for_a_possible_number(kind: str, gamma: int, rounds: list[tuple[int, ...]]) -> None:
     """Whatever rounds were like: fewer drafted than asked, nothing drafted, no time measurable."""
     length = draft_length(kind, gamma)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
@@ -77,7 +77,6 @@ def test_lookup_follows_a_repetition_past_the_end_and_stops_at_the_end_of_sequen
     st.integers(1, 6),
     st.lists(st.integers(1, 4), max_size=10),
 )
-@settings(max_examples=200)
 def test_lookup_finds_what_a_search_finds(prompt: list[int], answer: list[int], count: int, strides: list[int]) -> None:
     """Also when it was asked along the way, at whatever lengths of the answer."""
     drafter = LookupDrafter(CPU)
@@ -130,7 +129,6 @@ def saved(folder: Path, counts: NgramCounts | None = None) -> AdapterInfo:
 
 
 @given(st.lists(st.lists(st.integers(0, 256), min_size=1, max_size=9), max_size=6), st.integers(1, 5))
-@settings(max_examples=25)
 def test_counts_survive_their_folder(
     tmp_path_factory: pytest.TempPathFactory, answers: list[list[int]], order: int
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from transformers import LlamaForCausalLM
@@ -89,7 +89,6 @@ def paths_of(proposal: Proposal) -> list[Path_]:
     nodes=st.integers(1, 30),
     depth=st.integers(1, 3),
 )
-@settings(deadline=None, max_examples=150)
 def test_the_nodes_are_the_likeliest_of_all_paths(seed: int, rows: int, spread: int, nodes: int, depth: int) -> None:
     """Wider than it has nodes, nothing better is missed: the tree is the best there is."""
     drawn = Drawn(seed, rows, spread)
@@ -122,7 +121,6 @@ def by_hand(drawn: Drawn, limits: DynamicTree, wide: int) -> list[float]:
 
 
 @given(seed=st.integers(0, 10_000), rows=st.integers(4, 40), nodes=st.integers(1, 60), depth=st.integers(1, 5))
-@settings(deadline=None, max_examples=60)
 def test_a_narrow_tree_is_what_the_paper_says(seed: int, rows: int, nodes: int, depth: int) -> None:
     drawn, limits = Drawn(seed, rows, 1 << 20), DynamicTree(nodes, depth)
     drawn.logits = lambda path: Drawn.logits(drawn, path) / (1 << 18)  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import CachedModel
@@ -42,7 +42,6 @@ def _fed(decoder: LlamaDecoder, prompt: int, blocks: Sequence[Sequence[int]], st
         return torch.cat(told)
 
 
-@settings(max_examples=30)
 @given(
     prompt=st.integers(1, 2 * STRETCH + 3),
     sizes=st.lists(st.integers(1, 2 * POSITIONS + 1), min_size=1, max_size=6),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers.cache_utils
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig
 
@@ -94,7 +94,6 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @given(steps=STEPS)
-@settings(max_examples=25)
 def test_any_sequence_of_bringing_and_forgetting(kind: str, steps: list[tuple[str, int]]) -> None:
     """Contents stay near what came in, and the walker agrees with arithmetic after every step."""
     reference = Reference(made(kind))

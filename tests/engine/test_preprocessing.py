@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
@@ -78,7 +78,6 @@ def test_of_a_very_long_picture_only_what_is_kept_is_made(
     assert max(made) <= 16_384 * 336
 
 
-@settings(max_examples=40)
 @given(height=st.integers(1, 300), width=st.integers(1, 300), edge=st.sampled_from([14, 33, 56]))
 def test_equal_to_transformers_on_any_size(height: int, width: int, edge: int) -> None:
     frames = [picture(height, width, 1), picture(width, height, 2)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
@@ -85,7 +85,6 @@ def test_parents_are_those_of_a_full_tree(widths: list[int]) -> None:
         max_size=6,
     )
 )
-@settings(max_examples=60)
 def test_the_table_is_what_the_target_thought_last(rounds: list[tuple[list[int], int, int]]) -> None:
     """Held against a dictionary that is filled place by place."""
     drafter, known = RecyclingDrafter(CPU, ROWS, widths=(KEPT,)), dict[int, list[int]]()

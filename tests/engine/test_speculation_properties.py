@@ -24,6 +24,7 @@ from engines.speculation.verification import Verifier
 from evprof.core.records import RoundRecord
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.settings import choices_of
+from example_counts import examples
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -53,7 +54,6 @@ def assert_rounds_add_up(rounds: Sequence[RoundRecord], ids: Sequence[int], limi
 
 
 @given(data=st.data())
-@settings(max_examples=60)
 def test_the_answer_does_not_depend_on_the_drafter(
     make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, data: st.DataObject
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_block_that_stands_as_a_whole_is_caught_up_with(
 
 @pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
 @given(parents=shapes(12), data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(0.6))
 def test_behind_a_tree_the_cache_holds_one_branch(
     make_llama: Any,
     sink: Any,

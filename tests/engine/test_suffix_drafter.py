@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
@@ -59,13 +59,11 @@ def likeliest(sequences: Sequence[Sequence[int]], text: list[int]) -> Follower |
 
 
 @given(SEQUENCES, st.integers(1, 6))
-@settings(max_examples=400)
 def test_it_finds_what_a_search_finds(sequences: list[list[int]], count: int) -> None:
     assert SuffixAutomaton(sequences).chain(count) == searched(sequences, count)
 
 
 @given(SEQUENCES, st.lists(st.integers(0, 3), min_size=1, max_size=14), st.integers(1, 4))
-@settings(max_examples=150)
 def test_so_it_does_at_every_length_of_the_text(earlier: list[list[int]], text: list[int], count: int) -> None:
     automaton = SuffixAutomaton(earlier)
     automaton.begin()

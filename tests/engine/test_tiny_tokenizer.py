@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
@@ -28,7 +28,6 @@ def fast(tiny_vocabulary: bytes) -> Tokenizer:
     return tiny.fast(tiny_vocabulary)
 
 
-@settings(max_examples=300)
 @given(TEXT)
 def test_any_text_survives_encoding_and_never_needs_the_unknown_token(slow: SentencePieceProcessor, text: str) -> None:
     ids = slow.encode(text)
@@ -36,7 +35,6 @@ def test_any_text_survives_encoding_and_never_needs_the_unknown_token(slow: Sent
     assert slow.decode(ids) == text
 
 
-@settings(max_examples=300)
 @given(TEXT.filter(bool))
 def test_both_forms_of_the_tokenizer_give_the_same_ids(
     slow: SentencePieceProcessor, fast: Tokenizer, text: str

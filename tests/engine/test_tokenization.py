@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import sentencepiece
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
@@ -187,7 +187,6 @@ def test_a_file_that_is_no_vocabulary_is_refused(kind: type[SentencePieceVocabul
 SYNTHETIC = SyntheticVocabulary()
 
 
-@settings(max_examples=50)
 @given(st.text(max_size=40))
 def test_synthetic_words_and_bytes_spell_any_prompt(text: str) -> None:
     ids = SYNTHETIC.encode(text)

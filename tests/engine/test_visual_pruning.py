@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
@@ -77,7 +77,6 @@ def test_the_share_is_rounded_up(tokens: int, hundredths: int) -> None:
     assert 1 <= kept <= tokens
 
 
-@settings(max_examples=30)
 @given(
     data=st.data(), tokens=st.integers(1, 12), frames=st.integers(1, 3), by=st.sampled_from(["attention", "similarity"])
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.decoder.decoding import Limits
@@ -108,7 +108,6 @@ def test_too_few_equal_pieces_are_not_mapped() -> None:
 
 
 @given(st.permutations(range(30)), st.integers(0, 8), st.integers(0, 8))
-@settings(max_examples=60)
 def test_maps_are_inverse_where_ids_meet(order: list[int], fewer: int, more: int) -> None:
     mine = Words([f"p{index}" for index in range(30 - fewer)], 0, (1,))
     theirs = Words([*(f"p{index}" for index in order), *(f"q{index}" for index in range(more))], 3, (4,))

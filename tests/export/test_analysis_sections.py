@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.speculation import SpeculationFacts
@@ -540,7 +540,6 @@ _FACTS = st.sampled_from(
 
 
 @given(st.lists(_odd_cells(), min_size=1, max_size=3), _FACTS)
-@settings(max_examples=60)
 def test_no_data_breaks_a_section(cell_runs: ModuleType, cells: list[dict[str, Any]], facts: dict[str, Any]) -> None:
     runs = [run for place, values in enumerate(cells) for run in cell_runs.Cell(**values).runs(1 + 100 * place)]
     data = gather([Source(Path("s.evprof"), runs, {}, facts)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.records import (
@@ -125,7 +125,6 @@ def expected(sources: list[Source]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("as_steps", [False, True])
-@settings(max_examples=150)
 @given(data=st.data())
 def test_any_runs_give_a_sound_trace(as_steps: bool, data: st.DataObject) -> None:
     sources = data.draw(sessions())
@@ -153,7 +152,6 @@ def test_any_runs_give_a_sound_trace(as_steps: bool, data: st.DataObject) -> Non
         assert before["ts"] + before["dur"] < after["ts"]
 
 
-@settings(max_examples=100)
 @given(data=st.data())
 def test_perfettos_own_trace_holds_the_same(data: st.DataObject) -> None:
     sources = data.draw(sessions())
@@ -169,7 +167,6 @@ def test_perfettos_own_trace_holds_the_same(data: st.DataObject) -> None:
 
 
 @pytest.mark.leaves_threads
-@settings(max_examples=60)
 @given(data=st.data())
 def test_the_other_formats_take_any_runs(data: st.DataObject) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")

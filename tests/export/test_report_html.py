@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.export.report.html import html
@@ -90,7 +90,6 @@ def test_no_text_becomes_markup() -> None:
     assert "⟨U+0000⟩⟨U+001B⟩" in hostile.text
 
 
-@settings(max_examples=30)
 @given(st.text(max_size=80))
 def test_every_text_leaves_the_same_tags(text: str) -> None:
     page = Page(html(report_of(text)))

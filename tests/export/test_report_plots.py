@@ -7,7 +7,7 @@ import math
 from xml.etree.ElementTree import Element
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.export.report.parts import GROUPED, POINTS, STACKED, Badge, PlotSeries, ReportPlot
@@ -150,7 +150,6 @@ def test_nothing_to_draw_is_no_error(kind: str, width: float) -> None:
         assert plot_svg(plot, width, "k").get("viewBox")
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.text(max_size=40), st.lists(st.floats(0, 1e6), min_size=4, max_size=4)), min_size=1, max_size=5
@@ -168,7 +167,6 @@ def test_words_of_bars_never_overlap(rows: list[tuple[str, list[float]]], kind: 
     )
 
 
-@settings(max_examples=100)
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.booleans())
 def test_ticks_are_round_few_and_within(low: float, span: float, is_log: bool) -> None:
     if is_log:

@@ -69,7 +69,7 @@ def test_clear_keeps_columns_and_zoom(selection: Selection) -> None:
     assert (selection.runs, selection.view_range) == ((1, None), (1, 2))
 
 
-@pytest.mark.soak
+@pytest.mark.whole
 def test_two_thousand_emits_with_receivers_that_come_and_go(selection: Selection) -> None:
     """A soak: signals with Python values, connected and disconnected again and again."""
     seen: list[object] = []

@@ -487,7 +487,7 @@ def test_a_failed_run_keeps_its_lanes_and_says_where_it_stopped(
     assert picture.pixelColor(round(left), round(BAR_TOP) + 6) == theme.panel
 
 
-@pytest.mark.soak
+@pytest.mark.whole
 def test_hundreds_of_redraws(view: TimelineView, themes: ThemeHolder) -> None:
     """A soak: zooming, panning, other runs, the other theme; every step paints. All but the pointer comes again every
     60 steps."""

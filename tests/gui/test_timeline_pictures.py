@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from example_counts import examples
 from ui.bench.crowd import crowded_recording
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -67,7 +68,7 @@ def view(
     made.deleteLater()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(0.6))
 @given(moves=MOVES)
 def test_where_the_view_was_before_is_not_seen(view: TimelineView, themes: ThemeHolder, moves: list[Move]) -> None:
     view.fit()
@@ -96,7 +97,6 @@ def test_a_name_that_becomes_known_is_seen_after_the_view_moved(
     assert _picture(view) == _painted_anew(view, themes)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     text=st.text("abcdefghijxyzÄß µ·0123456789.%", min_size=1, max_size=14).filter(str.strip),
     place=st.tuples(st.floats(0, 20), st.floats(0, 14), st.floats(17, 24)),

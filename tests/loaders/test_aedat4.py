@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -272,7 +272,6 @@ def lz4_bomb() -> bytes:
     return packed
 
 
-@settings(max_examples=60)
 @given(content=st.binary(max_size=3_000), repeat=st.integers(1, 400), options=st.data())
 def test_no_frame_holds_more_than_told(content: bytes, repeat: int, options: st.DataObject) -> None:
     import lz4.frame

@@ -95,14 +95,11 @@ def survives(read: Callable[[], object]) -> None:
     assert peak < MEMORY_BYTES
 
 
-fuzz = settings(
-    max_examples=80,
-    derandomize=True,
-)
+fuzz = settings(derandomize=True)
 
 
 @pytest.mark.parametrize("name", ["dict.npy", "rows.npy", "plain.npz", "packed.npz"])
-@settings(fuzz, max_examples=200)
+@fuzz
 @given(data=st.data())
 def test_damaged_recordings(originals: dict[str, bytes], tmp_path: Path, name: str, data: st.DataObject) -> None:
     file = tmp_path / name
@@ -118,7 +115,7 @@ def test_damaged_pictures(originals: dict[str, bytes], tmp_path: Path, data: st.
 
 
 @pytest.mark.parametrize("name", ["gop12.mp4", "plain.mkv", "mpeg4.avi", "stream.ts", "altref.webm"])
-@settings(fuzz, max_examples=25)
+@fuzz
 @given(data=st.data())
 def test_damaged_videos(originals: dict[str, bytes], tmp_path: Path, name: str, data: st.DataObject) -> None:
     file = tmp_path / name
@@ -127,7 +124,7 @@ def test_damaged_videos(originals: dict[str, bytes], tmp_path: Path, name: str, 
     survives(lambda: info_of(file))
 
 
-@settings(fuzz, max_examples=150)
+@fuzz
 @given(
     content=st.binary(min_size=0, max_size=400), start=st.sampled_from([b"", b"\x93NUMPY", b"PK\x03\x04", b"\x1f\x8b"])
 )
@@ -156,7 +153,7 @@ STEPS = [
 ]
 
 
-@settings(fuzz, max_examples=150)
+@fuzz
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=40))
 def test_any_sequence_of_pickle_steps(originals: dict[str, bytes], tmp_path: Path, steps: list[bytes]) -> None:
     head = originals["dict.npy"][:128]

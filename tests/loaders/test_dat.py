@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -17,8 +17,6 @@ from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.events.prophesee import dat, word_recording
 
 HEADER = b"% Data file containing CD events.\n% Version 2\n% Height 480\n% Width 640\n"
-MANY = settings(max_examples=120)
-
 Record = tuple[int, int, int, int]
 
 
@@ -49,7 +47,6 @@ RECORDS = st.lists(
 )
 
 
-@MANY
 @given(
     records=RECORDS,
     block=st.sampled_from([1, 2, 5, 1000]),

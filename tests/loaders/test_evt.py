@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -18,8 +18,6 @@ from evprof.loaders.events.prophesee import raw, word_recording
 from evprof.loaders.events.recording import EventRecording
 
 Event = tuple[int, int, int, int]
-MANY = settings(max_examples=120)
-
 HEADERS = {
     "evt2": b"% evt 2.0\n% format EVT2;height=480;width=640\n% geometry 640x480\n% end\n",
     "evt2.1": b"% format EVT21;endianness=little;height=480;width=640\n% end\n",
@@ -155,7 +153,6 @@ def expected(kind: str, words: list[int]) -> list[Event]:
     return slow_evt3(words) if kind == "evt3" else slow_evt2(words)
 
 
-@MANY
 @given(stream=STREAMS, block=st.sampled_from([1, 2, 3, 7, 1 << 17]))
 def test_any_block_size_gives_what_the_specification_says(
     tmp_path: Path, stream: tuple[str, list[int]], block: int
@@ -167,7 +164,6 @@ def test_any_block_size_gives_what_the_specification_says(
         assert rows_of(recording) == expected(kind, words)
 
 
-@MANY
 @given(
     stream=STREAMS,
     block=st.sampled_from([1, 3, 16]),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -142,7 +142,6 @@ def test_the_bound_holds_and_the_one_used_longest_ago_goes(tmp_path: Path) -> No
     assert small.get("a") is None
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_a_damaged_entry_is_a_miss(cache: FrameCache, data: st.DataObject) -> None:
     fresh = some_frames()

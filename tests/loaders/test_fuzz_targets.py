@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
+from example_counts import examples
 from fuzz.run import fuzz
 from fuzz.targets import TARGETS, Target, read_video
 from fuzz.worker import mutated
@@ -43,7 +44,7 @@ def test_good_files_are_read(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 @pytest.mark.parametrize("name", HERE)
-@settings(max_examples=12, derandomize=True)
+@settings(max_examples=examples(0.5), derandomize=True)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_files_are_read_or_refused_in_a_sentence(tmp_path: Path, name: str, seed: int) -> None:
     target = target_of(name)

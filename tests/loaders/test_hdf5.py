@@ -10,7 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -105,7 +105,6 @@ def test_dsec_whole_and_in_windows(tmp_path: Path, title: str, chunk: int) -> No
     assert info.problems == ()
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_any_window_of_any_times(tmp_path: Path, small_blocks: None, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 20_000))

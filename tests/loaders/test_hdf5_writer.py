@@ -9,7 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -69,7 +69,6 @@ def test_every_compression(tmp_path: Path, compression: str) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["events.h5"]
 
 
-@settings(max_examples=60)
 @given(
     steps=st.lists(st.sampled_from([0, 0, 1, 999, 1000, 1001, 77_777]), min_size=1, max_size=300),
     first=st.sampled_from([0, 1, 5_500, 10**15, -(10**6)]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.events import EventArray
@@ -54,7 +54,6 @@ def events_of(times: list[int]) -> EventArray:
     )
 
 
-@settings(max_examples=200)
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=40), st.integers(1, 12), st.booleans())
 def test_chunks_add_up_to_the_whole(times: list[int], length: int, in_order: bool) -> None:
     events = events_of(sorted(times) if in_order else times)

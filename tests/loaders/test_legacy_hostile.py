@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -59,7 +59,6 @@ def test_numbers_that_are_none_are_null_and_counted(legacy_shapes: ModuleType, t
     piece=st.integers(1, 40),
     numbers=st.lists(st.sampled_from([math.nan, math.inf, -math.inf, 1.5, 3]), min_size=1, max_size=20),
 )
-@settings(max_examples=60)
 def test_wherever_pieces_end_texts_stay_and_no_number_is_lost(
     texts: list[str], piece: int, numbers: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

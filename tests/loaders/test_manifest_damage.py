@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -286,7 +286,6 @@ ENTRIES = st.dictionaries(
 )
 
 
-@settings(max_examples=150)
 @given(rows=st.lists(ENTRIES | VALUES, max_size=6), questions=st.sampled_from(["first", "all"]))
 def test_any_values_give_samples_or_a_sentence(data: Path, rows: list[Any], questions: Any) -> None:
     path = written(data, rows)

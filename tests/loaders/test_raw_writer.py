@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -17,7 +17,6 @@ from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
 
 Writer = Callable[..., int]
 WRITERS: dict[str, Writer] = {"evt2.raw": write_evt2, "evt3.raw": write_evt3, "a.dat": write_dat}
-MANY = settings(max_examples=150)
 
 
 def made(rows: list[tuple[int, int, int, int]]) -> EventArray:
@@ -78,7 +77,6 @@ EVENTS = st.lists(
 )
 
 
-@MANY
 @given(
     rows=EVENTS, name=st.sampled_from(sorted(WRITERS)), piece=st.integers(1, 40), width=st.sampled_from([None, 2048])
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -42,7 +42,6 @@ crowded = st.lists(
 )
 
 
-@settings(max_examples=200)
 @given(crowded, st.integers(1, 5))
 def test_frames_equal_the_loop(rows: Rows, count: int) -> None:
     frames = render_event_frames(events_of(rows), count)
@@ -54,7 +53,6 @@ def test_frames_equal_the_loop(rows: Rows, count: int) -> None:
         assert (frame == expected).all()
 
 
-@settings(max_examples=100)
 @given(crowded, st.integers(1, 6), st.integers(1, 6))
 def test_a_fixed_canvas_leaves_out_what_lies_outside(rows: Rows, width: int, height: int) -> None:
     assert (render_events(events_of(rows), width=width, height=height) == loop(rows, width, height)).all()
@@ -74,7 +72,6 @@ def test_a_large_crowd_equals_the_loop() -> None:
     assert (render_events(EventArray.from_columns(*rows)) == loop(listed)).all()
 
 
-@settings(max_examples=100)
 @given(crowded, st.integers(-5, 105), st.integers(-5, 105))
 def test_the_players_pictures_equal_the_loop_over_the_window(rows: Rows, start: int, stop: int) -> None:
     picture = Painter(5, 4).paint(events_of(rows).slice_time(start, stop), start, stop)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -50,7 +50,6 @@ def draw(events: EventArray, rendering: str, palette: Palette = EVENTGPT_PALETTE
     return painter.paint(events.slice_time(start_us, stop_us), start_us, stop_us)
 
 
-@settings(max_examples=100)
 @given(rows_of_events, st.integers(1, 9))
 def test_a_voxel_grid_equals_a_loop_and_adds_up(rows: Rows, bins: int) -> None:
     first, last = min(t for _, _, t, _ in rows), max(t for _, _, t, _ in rows)
@@ -106,7 +105,6 @@ def test_senseless_numbers_are_refused() -> None:
 # --- windows ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
 @given(rows_of_events, st.integers(1, 300), st.booleans())
 def test_every_event_is_in_exactly_one_time_window(rows: Rows, window_us: int, is_sorted: bool) -> None:
     if is_sorted:
@@ -123,7 +121,6 @@ def test_every_event_is_in_exactly_one_time_window(rows: Rows, window_us: int, i
         assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
 
 
-@settings(max_examples=60)
 @given(rows_of_events, st.integers(1, 90))
 def test_windows_of_a_number_of_events(rows: Rows, count: int) -> None:
     parts = list(windows_by_count(events_of(rows), count))
@@ -141,7 +138,6 @@ class InChunks(EventsInMemory):
             yield whole.slice_count(start, start + 7)
 
 
-@settings(max_examples=100)
 @given(rows_of_events, st.integers(1, 400), st.integers(1, 20))
 def test_windows_of_an_open_recording_are_those_of_its_events(rows: Rows, window_us: int, count: int) -> None:
     events = events_of(sorted(rows, key=lambda row: row[2]))
@@ -238,7 +234,6 @@ def test_colours_mean_what_the_renderings_say() -> None:
     assert np.abs(shown["voxel"][0, [0, 4]].astype(int) - ramp).max() <= 6
 
 
-@settings(max_examples=60)
 @given(rows_of_events)
 def test_counts_and_fading_sums_are_drawn_as_their_formulas_say(rows: Rows) -> None:
     counts, sums = np.zeros((HEIGHT, WIDTH)), np.zeros((HEIGHT, WIDTH))
@@ -257,7 +252,6 @@ def test_counts_and_fading_sums_are_drawn_as_their_formulas_say(rows: Rows) -> N
             assert picture[y, x].tolist() in near, (rendering, x, y)
 
 
-@settings(max_examples=60)
 @given(rows_of_events)
 def test_a_time_surface_shows_the_latest_event_even_of_unsorted_ones(rows: Rows) -> None:
     last: dict[tuple[int, int], tuple[int, int]] = {}

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -334,7 +334,6 @@ def test_large_lists_do_not_fill_the_memory(
     ),
     documents=st.integers(1, 3),
 )
-@settings(max_examples=60)
 def test_lists_side_by_side_come_out_as_they_went_in(
     lists: list[list[Any]], documents: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -73,7 +73,6 @@ def one_by_one(greys: list[list[int]], refractory_us: int, threshold: float, ste
     return sorted(found)
 
 
-@settings(max_examples=80)
 @given(pictures, st.sampled_from([0, 1, 30, 400, 1500, 10_000]), st.sampled_from([0.15, 0.4]))
 def test_events_equal_a_loop_over_pixels_and_crossings(
     greys: list[list[int]], refractory_us: int, threshold: float
@@ -84,7 +83,6 @@ def test_events_equal_a_loop_over_pixels_and_crossings(
     assert [t for t, *_ in found] == sorted(t for t, *_ in found)
 
 
-@settings(max_examples=80)
 @given(pictures, st.integers(1, 5000))
 def test_a_pixel_is_silent_for_its_refractory_time(greys: list[list[int]], refractory_us: int) -> None:
     simulator = ContrastSimulator(3, 2, spread=0.05, refractory_us=refractory_us, seed=4)
@@ -94,7 +92,6 @@ def test_a_pixel_is_silent_for_its_refractory_time(greys: list[list[int]], refra
         last[x, y] = t
 
 
-@settings(max_examples=80)
 @given(pictures, st.sampled_from([(0.2, 0.2), (0.1, 0.35)]))
 def test_events_add_up_to_the_change_within_one_threshold(
     greys: list[list[int]], thresholds: tuple[float, float]

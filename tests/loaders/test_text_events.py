@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.budget import Budget
@@ -232,7 +232,6 @@ PATTERNS = [
 ]
 
 
-@settings(max_examples=100)
 @given(number_of_events, st.sampled_from(PATTERNS))
 def test_all_at_once_equals_one_by_one(rows: Rows, writer: tuple[str, str]) -> None:
     """The quick way reads all of these; the other two agree."""
@@ -272,7 +271,6 @@ DAMAGE = [
 ]
 
 
-@settings(max_examples=200)
 @given(
     number_of_events,
     st.sampled_from(PATTERNS),

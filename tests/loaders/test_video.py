@@ -19,6 +19,7 @@ from evprof.loaders.videos.frame_table import FrameTable, PacketRow
 from evprof.loaders.videos.opening import open_video
 from evprof.loaders.videos.player import SeekableVideo
 from evprof.loaders.videos.source import VideoFrames, VideoInfo
+from example_counts import examples
 from painted_videos import number_of
 
 CLIPS = ["gop12", "gop250", "open_gop", "mkv", "vfr", "avi", "ts", "raw", "vp8", "one"]
@@ -57,7 +58,7 @@ def test_more_frames_than_there_are_repeat(videos: Videos) -> None:
 
 
 @pytest.mark.parametrize("name", ["gop12", "open_gop", "vfr", "mkv", "raw", "vp8"])
-@settings(max_examples=12)
+@settings(max_examples=examples(0.5))
 @given(data=st.data())
 def test_any_order_of_frames(videos: Videos, name: str, data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, FRAMES[name] - 1), min_size=1, max_size=8))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -65,7 +65,6 @@ def test_our_reader_gives_the_same_events(name: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [name]
 
 
-@settings(max_examples=40)
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 16_383), st.integers(0, 16_383), st.integers(-(2**60), 2**60), st.integers(0, 1)),
@@ -330,7 +329,6 @@ def test_odd_sizes_are_extended_and_sizes_must_agree(tmp_path: Path) -> None:
 # Lists
 
 
-@settings(max_examples=60)
 @given(
     prompt=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30),
     reference=st.none() | st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30),

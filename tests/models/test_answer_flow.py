@@ -7,7 +7,7 @@ import threading
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.records import TokenRecord
@@ -212,7 +212,6 @@ sessions = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(records=sessions, sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12), proposals=st.booleans())
 def test_a_live_text_is_the_reopened_one(records: list[TokenRecord], sizes: list[int], proposals: bool) -> None:
     run = empty_run()
@@ -233,7 +232,6 @@ def test_a_live_text_is_the_reopened_one(records: list[TokenRecord], sizes: list
     assert shown_tokens == [one for one in run.tokens if not proposals or one.origin == "accepted"]
 
 
-@settings(deadline=None, max_examples=60)
 @given(records=sessions, most=st.integers(1, 9), proposals=st.booleans())
 def test_a_text_taken_in_by_parts_is_the_whole_one(records: list[TokenRecord], most: int, proposals: bool) -> None:
     run, apart = empty_run(), empty_run()

@@ -42,6 +42,7 @@ from evprof.run.legacy_import import ImportSummary, import_files
 from evprof.session.reading import StoredSession, load_session
 from evprof.view.columns import ShownModel, pair_for
 from evprof.view.lanes import Track
+from example_counts import examples
 from saved_runs import saved_runs
 
 LOAD = "without-load"
@@ -263,7 +264,6 @@ def exported(runs: list[RunLog], folder: Path) -> tuple[list[dict[str, Any]], di
 
 
 @given(made=RUNS, is_speculative=st.booleans())
-@settings(max_examples=40)
 def test_an_export_comes_back_with_equal_figures(
     made: list[Any], is_speculative: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -292,7 +292,7 @@ def test_an_export_comes_back_with_equal_figures(
 
 
 @given(made=RUNS, is_speculative=st.booleans())
-@settings(max_examples=15)
+@settings(max_examples=examples(0.6))
 def test_our_statistics_are_told_as_aiperfs(
     made: list[Any], is_speculative: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -64,7 +64,6 @@ plans = st.builds(
 
 
 @given(plans)
-@settings(max_examples=30)
 def test_every_run_is_planned_exactly_once(plan: SuitePlan) -> None:
     found = Counter(key for row in plan.rows for key in row.keys if key.cell != REFERENCE)
     wanted = {
@@ -79,7 +78,6 @@ def test_every_run_is_planned_exactly_once(plan: SuitePlan) -> None:
 
 
 @given(plans)
-@settings(max_examples=30)
 def test_the_first_row_of_every_cell_and_no_other_keeps_pictures(plan: SuitePlan) -> None:
     seen: set[tuple[str, tuple[str, ...]]] = set()
     for row in plan.rows:
@@ -88,7 +86,6 @@ def test_the_first_row_of_every_cell_and_no_other_keeps_pictures(plan: SuitePlan
 
 
 @given(plans)
-@settings(max_examples=30)
 def test_every_cell_is_warmed_up_once_for_each_time_it_is_loaded(plan: SuitePlan) -> None:
     warm_ups = WarmUps(2, stays_loaded=plan.order == INTERLEAVED)
     counts = [(row, warm_ups.before(row)) for row in plan.rows]
@@ -189,7 +186,6 @@ ENDINGS = (
 
 
 @given(plans, st.data())
-@settings(max_examples=40)
 def test_what_is_left_after_any_end_is_what_did_not_end_by_itself(plan: SuitePlan, data: st.DataObject) -> None:
     """Any rows of a plan may have been begun, and ended however: exactly those not done are left."""
     infos: list[RunInfo] = []

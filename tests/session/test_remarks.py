@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.messages import RunDescribed, RunStarted
@@ -75,7 +75,6 @@ def test_a_run_that_comes_back_stands_where_it_stood() -> None:
     assert not book.deleted
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.text(), st.text(), st.booleans(), st.lists(st.integers(1, 1 << 40), max_size=5))
 def test_remarks_come_back_as_they_were(name: str, note: str, is_deleted: bool, chosen: list[int]) -> None:
     info = RunInfo(1, 1, 0, "draft", "draft", name=name, note=note, is_deleted=is_deleted, chosen_baseline=chosen)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -108,7 +108,6 @@ ROWS = st.fixed_dictionaries(
 
 
 @given(ROWS)
-@settings(max_examples=25)
 def test_arbitrary_rows_come_back(tmp_path_factory, rows):
     recording = RecordLog()
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "draft")))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.view.decimate import (
@@ -37,7 +37,6 @@ def test_only_rows_that_reach_into_the_view_are_taken() -> None:
     assert visible_rows(np.array([]), np.array([]), Timescale(0, 1, 100.0)) == slice(0, 0)
 
 
-@settings(max_examples=60)
 @given(count=st.integers(1, 3000), seed=st.integers(0, 99), low=st.floats(0, 0.9), share=st.floats(0.001, 1.0))
 def test_bars_stand_for_every_visible_row_once(count: int, seed: int, low: float, share: float) -> None:
     starts, ends = _spans(count, seed)
@@ -60,7 +59,6 @@ def test_a_merged_bar_shows_its_longest_row() -> None:
     assert bars.counts.tolist() == [3, 1]
 
 
-@settings(max_examples=60)
 @given(count=st.integers(1, 5000), seed=st.integers(0, 99))
 def test_the_tallest_stem_of_each_pixel_survives(count: int, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -102,7 +100,6 @@ def test_a_column_holds_the_levels_from_that_before_it_to_its_last() -> None:
     np.testing.assert_array_equal(highest, [nan, 5, 5, 5, 9, 2, 2, 2, 2, 7])
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_columns_of_levels_are_those_found_row_by_row(data: st.DataObject) -> None:
     times = np.cumsum(data.draw(st.lists(st.sampled_from([0, 1, 30, 5_000]), max_size=40)) or [])
@@ -166,7 +163,6 @@ def view_of(data: st.DataObject, first: int, last: int) -> Timescale:
     return Timescale(start, start + max(1, int(data.draw(st.floats(0.5, 1.4)) * length)), width)
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_stems_and_lines_out_of_peaks_are_those_of_all_rows(data: st.DataObject) -> None:
     times, _ = data.draw(rows_in_order())
@@ -196,7 +192,6 @@ def two_per_pixel(times: np.ndarray, values: np.ndarray, scale: Timescale) -> tu
     return [place for place in by_pixel for _ in range(2)], [level for pair in pairs for level in pair]
 
 
-@settings(max_examples=200)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=600), st.lists(st.integers(0, 200), max_size=6), st.data())
 def test_peaks_are_right_however_the_column_grew(values: list[int], steps: list[int], data: st.DataObject) -> None:
     column, peaks, known = np.array(values, dtype=np.float64), Peaks(), 0

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.messages import RunStarted
@@ -239,7 +239,6 @@ def _colors(words: list[str], names: np.ndarray, stages: np.ndarray) -> np.ndarr
     return np.array(told, dtype=np.uint8).reshape(-1, 4)
 
 
-@settings(max_examples=200, deadline=None)
 @given(span_records(), st.lists(st.integers(0, 200)), st.data())
 def test_spans_taken_in_by_any_pieces_are_those_taken_in_at_once(
     records: list[SpanRecord], cuts: list[int], data: st.DataObject
@@ -263,7 +262,6 @@ def test_spans_taken_in_by_any_pieces_are_those_taken_in_at_once(
     assert _looks(track, 2, 450, scale) == _looks(at_once, 2, 450, scale)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(-1, 5)), max_size=60), st.lists(st.integers(0, 60)))
 def test_levels_and_latencies_taken_in_by_any_pieces_are_those_taken_in_at_once(
     rows: list[tuple[int, int]], cuts: list[int]
