@@ -17,34 +17,54 @@ setup:
 run: ready  # set up once, then open the window with a demo running in it (without a display: headless, with a picture)
 	@$(PYTHON) -m evprof demo
 
-lint: setup
-	@.venv/bin/ruff check .
-	@.venv/bin/ruff format --check .
-	@.venv/bin/mypy
-	@.venv/bin/lint-imports --no-cache
-
 format: setup  # let ruff format
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-# The ground floor, in an environment that has neither Qt nor torch; test-main runs all other tests.
-LIGHT := tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models
+style: setup
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
 
-test-light: setup
-	@packaging/test_light.sh $(LIGHT)
+# Keyed by the pins: clones and worktrees share what mypy knows about the same packages.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/evprof
+types: setup
+	@MYPY_CACHE_DIR=$(CACHE)/mypy/$(word 1,$(shell cksum constraints.txt)) .venv/bin/mypy
 
-test-main: setup
-	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal $(LIGHT:%=--ignore=%)
+layers: setup
+	@.venv/bin/lint-imports --no-cache
 
-# All three, whatever comes of them; each is told in a line at the end. The first two run beside the third.
-test: setup  # check everything: lint, the tests that need neither Qt nor torch, all others
-	@$(PYTHON) packaging/check.py lint test-light test-main
+lint: setup  # check style, types and layers, without tests
+	@$(PYTHON) packaging/check.py style types layers
+
+# Each list of folders is one pytest process. Only the first two import torch, and only the first three Qt.
+PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -q -p no:benchmark --durations=30 \
+	$(if $(ALL),--hypothesis-profile=thorough,-m "not whole")
+
+test-engine: setup
+	@$(PYTEST) tests/engine
+
+test-commands: setup
+	@$(PYTEST) tests/cli
+
+test-window: setup
+	@$(PYTEST) tests/gui tests/architecture tests/frozen
+
+test-ground: setup
+	@$(PYTEST) tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models
+
+CHECKS := style test-engine test-window test-commands test-ground types layers
+
+test: setup  # check what every change has to pass: style, types, layers, and all tests but those of whole programs
+	@$(PYTHON) packaging/check.py $(CHECKS)
+
+test-all: setup  # the same with the tests of whole programs and eight times as many examples
+	@ALL=1 $(PYTHON) packaging/check.py $(CHECKS)
 
 test-near: setup
 	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) packaging/nearest_tests.py
 
 quick: setup  # while you edit: lint, and for a minute the tests nearest to what you changed
-	@$(PYTHON) packaging/check.py lint test-near
+	@$(PYTHON) packaging/check.py style test-near types layers
 
 bench-check: setup  # measure the ratios that are promised
 	@OMP_NUM_THREADS=1 $(PYTHON) packaging/bench_check.py

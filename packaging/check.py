@@ -1,39 +1,73 @@
-"""Makes targets of the Makefile, the last beside the others; says in the end which passed, and fails when one did not.
+"""Runs targets of the Makefile, as many at once as there are cores, and prints which of them passed.
 
 Usage: python packaging/check.py TARGET ...
+
+Exits with 1 if a target fails. The targets start in the given order, so the longest ones come first. The output of a
+target is printed when the target ends, so that outputs don't mix; before that, a line for each tenth of its tests.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from threading import Thread
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+
+PROGRESS = re.compile(r"^[.sxFEX]+ +\[ *(\d+)%\]$")
+"""A line of pytest about its progress, in percent."""
+
+PRINTING = Lock()
 
 
-def make(target: str, output: int | None = None) -> subprocess.CompletedProcess[bytes]:
-    """One target of the Makefile; without an `output` it prints as it goes."""
-    words = [os.environ.get("MAKE", "make"), "--no-print-directory", target]
-    return subprocess.run(words, stdout=output, stderr=None if output is None else subprocess.STDOUT, check=False)
+@dataclass(frozen=True)
+class Outcome:
+    """How a target ended."""
+
+    target: str
+    code: int
+    seconds: float
+    last_line: str
+
+    def __str__(self) -> str:
+        status = "FAILED" if self.code else "passed"
+        return f"{status}  {self.target:<16} {self.seconds:>5.0f} s  {self.last_line}"
+
+
+def make(target: str) -> Outcome:
+    """Runs one target of the Makefile."""
+    began, lines, shown = time.monotonic(), list[str](), 0
+    command = [os.environ.get("MAKE", "make"), "--no-print-directory", target]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as done:
+        assert done.stdout is not None
+        for line in map(str.rstrip, done.stdout):
+            if not (progress := PROGRESS.match(line)):
+                lines.append(line)
+            elif (tenth := int(progress[1]) // 10) > shown or "F" in line:
+                shown = tenth
+                show(f"{target} {progress[1]} %" + ", a test failed" * ("F" in line))
+    outcome = Outcome(target, done.returncode, time.monotonic() - began, next(filter(None, reversed(lines)), ""))
+    show("\n".join([f"--- {target}", *lines]))
+    return outcome
+
+
+def show(text: str) -> None:
+    """Prints lines that no other target interrupts."""
+    with PRINTING:
+        print(text, flush=True)
 
 
 def main(targets: list[str]) -> int:
-    """The last target prints as it goes, the others one after the other, each when it is over."""
-    codes: dict[str, int] = {}
-
-    def make_others() -> None:
-        for target in targets[:-1]:
-            done = make(target, subprocess.PIPE)
-            print(f"\n{done.stdout.decode(errors='replace')}", end="", flush=True)
-            codes[target] = done.returncode
-
-    others = Thread(target=make_others)
-    others.start()
-    codes[targets[-1]] = make(targets[-1]).returncode
-    others.join()
-    for target in targets:
-        print("FAILED " if codes[target] else "passed ", target)
-    return int(any(codes.values()))
+    """Returns 1 if a target failed, otherwise 0."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        outcomes = list(pool.map(make, targets))
+    print("---", *outcomes, sep="\n")
+    return int(any(outcome.code for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -17,24 +17,41 @@ ENGINE = ROOT / "tests" / "scripted_engine.py"
 CLOCK = re.compile(r"(monotonic|perf_counter|process_time|thread_time)(_ns)?\(\) - ")
 
 
+MAKE = """#!/bin/sh
+test "$2" = engine && echo ".......... [ 12%]
+.....F.... [100%]"
+echo "ran $2"
+echo "1 passed in 2 s"
+test "$2" != {failing}
+"""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
-@pytest.mark.parametrize(("failing", "code"), [("none", 0), ("lint", 1), ("light", 1), ("main", 1)])
+@pytest.mark.parametrize(("failing", "code"), [("none", 0), ("style", 1), ("engine", 1), ("ground", 1)])
 def test_every_part_runs_and_one_that_failed_fails_the_whole(tmp_path: Path, failing: str, code: int) -> None:
     make = tmp_path / "make"
-    make.write_text(f'#!/bin/sh\necho "ran $2"\ntest "$2" != {failing}\n')
+    make.write_text(MAKE.format(failing=failing))
     make.chmod(0o755)
+    parts = ("style", "engine", "ground")
     done = subprocess.run(
-        [sys.executable, ROOT / "packaging" / "check.py", "lint", "light", "main"],
+        [sys.executable, ROOT / "packaging" / "check.py", *parts],
         capture_output=True,
         text=True,
         timeout=300,
         env={**os.environ, "MAKE": str(make)},
         check=False,
     )
-    lines = [line for line in done.stdout.splitlines() if line]
+    lines = done.stdout.splitlines()
     assert done.returncode == code
-    assert sorted(lines[:3]) == ["ran light", "ran lint", "ran main"]
-    assert lines[3:] == [f"{'FAILED' if part == failing else 'passed'}  {part}" for part in ("lint", "light", "main")]
+    for part in parts:
+        began = lines.index(f"--- {part}")
+        assert lines[began + 1 : began + 3] == [f"ran {part}", "1 passed in 2 s"]
+    assert lines.index("engine 12 %") < lines.index("engine 100 %, a test failed") < lines.index("--- engine")
+    summary = [line.split(maxsplit=2) for line in lines[-3:]]
+    assert [(status, part) for status, part, _ in summary] == [
+        ("FAILED" if part == failing else "passed", part) for part in parts
+    ]
+    assert all(rest.endswith("s  1 passed in 2 s") for *_, rest in summary)
 
 
 def test_no_test_asserts_how_long_something_took() -> None:

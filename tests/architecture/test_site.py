@@ -69,6 +69,7 @@ def page(path: Path) -> PageReader:
     return PageReader(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.whole
 def test_every_page_is_in_it(site: Path) -> None:
     named = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
     made = [Path(name) for name, make in GENERATED.items() if make() is not None]
@@ -76,6 +77,7 @@ def test_every_page_is_in_it(site: Path) -> None:
     assert all((ROOT / file).is_file() for page, file in ROOT_PAGES.items() if page != "security.md")
 
 
+@pytest.mark.whole
 def test_every_link_leads_to_a_page_and_a_place_in_it(site: Path) -> None:
     lost, count = [], 0
     for path in site.rglob("*.html"):
@@ -94,6 +96,7 @@ def test_every_link_leads_to_a_page_and_a_place_in_it(site: Path) -> None:
     assert count > 1000
 
 
+@pytest.mark.whole
 def test_nothing_is_fetched_from_anywhere(site: Path) -> None:
     fetched = {source for path in site.rglob("*.html") for source in page(path).fetched}
     assert [
@@ -103,6 +106,7 @@ def test_nothing_is_fetched_from_anywhere(site: Path) -> None:
     assert re.findall(r"url\(\s*[\"']?(?:https?:)?//", sheets) == []
 
 
+@pytest.mark.whole
 def test_the_search_works_from_a_file(site: Path) -> None:
     """A page of a disk may not fetch JSON: the index has to be a script."""
     assert (site / "search" / "search_index.js").is_file()

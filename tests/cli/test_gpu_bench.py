@@ -46,6 +46,7 @@ def rows_of(document: dict[str, Any], figure: str) -> list[dict[str, Any]]:
     return [row for row in document["rows"] if row["figure"] == figure]
 
 
+@pytest.mark.whole
 def test_every_section_is_done_without_what_is_not_needed(document, folder) -> None:
     assert [section["name"] for section in document["sections"]] == [section.name for section in SECTIONS]
     assert {section["name"]: section["status"] for section in document["sections"]} == dict.fromkeys(
@@ -57,12 +58,14 @@ def test_every_section_is_done_without_what_is_not_needed(document, folder) -> N
     assert sorted(path.name for path in (folder / "logs").iterdir()) == sorted(f"{name}.txt" for name in SECTION_WORK)
 
 
+@pytest.mark.whole
 def test_a_cpu_promises_nothing(document) -> None:
     assert [document["summary"][key] for key in ("decode_mbu_640", "decode_mbu_4643", "ours_vs_hf_eager")] == [None] * 3
     assert {target["verdict"] for target in document["targets"]} == {"not measured"}
     assert document["settings"] == {"device": "cpu", "device_type": "cpu", "dtype": "float32", "size": "tiny"}
 
 
+@pytest.mark.whole
 def test_each_section_left_what_it_measures(document) -> None:
     assert {row["section"] for row in document["rows"]} == set(SECTION_WORK)
     assert rows_of(document, "tests")[0]["skipped"] > 50
@@ -87,6 +90,7 @@ def test_each_section_left_what_it_measures(document) -> None:
     assert trace["kernels"] is None
 
 
+@pytest.mark.whole
 def test_what_needs_a_gpu_says_so(document) -> None:
     for row in rows_of(document, "memory"):
         assert row["peak_allocated_bytes"] is None
@@ -94,6 +98,7 @@ def test_what_needs_a_gpu_says_so(document) -> None:
     assert all(row["kernels_per_token"] is None for row in rows_of(document, "step") if "kernels_per_token" in row)
 
 
+@pytest.mark.whole
 def test_the_page_tells_the_document(document, folder) -> None:
     page = (folder / "gpu.md").read_text(encoding="utf-8")
     assert page == gpu_page(document)
@@ -144,6 +149,7 @@ def keys_of(value: Any) -> set[str]:
     return set().union(*(keys_of(each) for each in value)) if isinstance(value, list) else set()
 
 
+@pytest.mark.whole
 def test_the_json_page_names_every_key_of_ours(document) -> None:
     page = (ROOT / "docs/json.md").read_text(encoding="utf-8")
     own = page[page.index("## `evprof bench gpu`") :].partition("\n## `evprof bench repeatability`")[0]
@@ -184,6 +190,7 @@ def test_what_was_not_measured_on_a_gpu_is_said_once() -> None:
     assert said == ({"benchmarks.md": 1} if "Not measured on a GPU yet." in place else {})
 
 
+@pytest.mark.whole
 def test_measured_tables_take_the_place(document) -> None:
     page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
     measured = document | {"settings": {"device_type": "cuda", "size": "7b", "dtype": "bfloat16", "device": "cuda:0"}}

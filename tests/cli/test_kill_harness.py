@@ -16,6 +16,7 @@ from faults.kill import main
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks and asks for SIGKILL")
 
 
+@pytest.mark.whole
 def test_a_few_kills_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No time is held against this machine: what may be lost is as large as a run is long."""
     words = ["--kills", "3", "--at-once", "1", "--programs", "run", "--most-ms", "600000", "--out", str(tmp_path)]

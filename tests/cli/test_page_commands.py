@@ -46,7 +46,12 @@ LEFT_OUT = {
 }
 """How many commands are shown and not tried, by reason. One more should be thought about."""
 
-SHOWING = [page for page in PAGES if shown_in(page)]
+FIRST = ("README.md", "docs/first-ten-minutes.md")
+"""Pages that everybody begins with: `make test` runs their commands, `make test-all` those of the others."""
+
+SHOWING = [
+    pytest.param(page, marks=() if page in FIRST else pytest.mark.whole, id=page) for page in PAGES if shown_in(page)
+]
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("page", SHOWING)
 def test_the_python_of_a_page_works(page: str, folder: Path) -> None:
     for needed in ("torch", "pandas", "polars", "pyarrow"):

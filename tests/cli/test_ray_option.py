@@ -43,6 +43,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.npz")}
 
 
+@pytest.mark.whole
 def test_a_list_is_converted_by_a_cluster_of_this_machine(
     evprof: Evprof, listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_list_is_converted_by_a_cluster_of_this_machine(
     assert len(files(tmp_path / "alone")) == 4
 
 
+@pytest.mark.whole
 def test_examples_are_collected_by_a_cluster_of_this_machine(evprof: Evprof, tmp_path: Path) -> None:
     write_manifest(tmp_path / "two.csv", bundled_samples()[:2])
     words = ["adapter", "collect", str(tmp_path / "two.csv"), "--max-new-tokens", "4", "--frames", "1"]
@@ -85,6 +87,7 @@ def test_one_recording_needs_no_cluster(evprof: Evprof, listed: Path, tmp_path: 
     assert (found.code, "--ray-threads belongs to --ray" in found.errors) == (2, True)
 
 
+@pytest.mark.whole
 def test_a_suite_is_measured_by_a_cluster_of_this_machine(
     evprof: Evprof, anything_goes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

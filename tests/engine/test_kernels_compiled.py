@@ -43,6 +43,7 @@ def asked_at_once(launch: Launch, resident: int) -> int:
     return on_one * (launch.options["num_stages"] - 1) * tile
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("tokens", "capability", "shape"),
     [

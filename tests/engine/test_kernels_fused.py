@@ -7,6 +7,7 @@ import pytest
 import interpreter
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["attention_kernel", "fused_step"])
 def test_in_the_interpreter(name: str) -> None:
     pytest.importorskip("triton")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import interpreter
@@ -12,6 +12,7 @@ from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.tilings import FULL, GROUP, INT4, INT8, Product, default_tiling
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["projections", "tuning", "packed_step"])
 def test_in_the_interpreter(name: str) -> None:
     pytest.importorskip("triton")
@@ -19,7 +20,6 @@ def test_in_the_interpreter(name: str) -> None:
     print("\n".join(line for line in told.splitlines() if line.startswith("largest difference")))
 
 
-@settings(max_examples=60)
 @given(st.integers(1, 9), st.integers(1, 300), st.sampled_from([INT8, INT4]), st.integers(0, 1000))
 def test_packing(rows: int, columns: int, bits: int, seed: int) -> None:
     """Nothing is further off than half a step; in four bits what is cut to 7 steps, by one."""

@@ -171,6 +171,7 @@ def once(count: int, act: Callable[[], None]) -> Callable[[int], None]:
     return call
 
 
+@pytest.mark.whole
 def test_two_places_leave_the_rows_of_one_process(cluster, tmp_path):
     plan = plan_of()
     alone, together = tmp_path / "alone.evprof", tmp_path / "together.evprof"
@@ -190,6 +191,7 @@ def test_two_places_leave_the_rows_of_one_process(cluster, tmp_path):
     assert all(len(engines) == 1 for engines in turns.values()), "pairs are of one engine process"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("victim", ["engine", "actor"])
 def test_a_row_whose_worker_is_killed_is_measured_elsewhere(cluster, tmp_path, victim):
     """kill -9 in the middle of a row, of the engine or of the actor that owns it: no row is lost, and none is twice."""
@@ -216,6 +218,7 @@ def test_a_row_whose_worker_is_killed_is_measured_elsewhere(cluster, tmp_path, v
     assert sorted(map(str, measured)) == sorted(str(key) for row in plan.rows for key in row.keys)
 
 
+@pytest.mark.whole
 def test_a_row_that_ends_every_worker_has_failed(cluster, tmp_path):
     """It is tried a few times, and the others are measured; engines that only start to die say why."""
     plan, path = plan_of(repeat=1, count=1, grid={"cells": [{"mode": "draft"}]}), tmp_path / "fatal.evprof"
@@ -228,6 +231,7 @@ def test_a_row_that_ends_every_worker_has_failed(cluster, tmp_path):
     assert run.info.row == plan.rows[0].keys[0]
 
 
+@pytest.mark.whole
 def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest(cluster, tmp_path):
     plan, path = plan_of(repeat=1, count=2), tmp_path / "stopped.evprof"
     watcher = Watching(on_look=once(2, lambda: signal.raise_signal(signal.SIGINT)))
@@ -246,6 +250,7 @@ def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest
     assert rows_of(path).keys() == rows_of(tmp_path / "alone.evprof").keys()
 
 
+@pytest.mark.whole
 def test_the_second_ctrl_c_ends_it(cluster, tmp_path):
     plan, path = plan_of(repeat=1), tmp_path / "ended.evprof"
     pressed: list[float] = []
@@ -265,6 +270,7 @@ def test_the_second_ctrl_c_ends_it(cluster, tmp_path):
     assert processes_named("scripted_process.py") == []
 
 
+@pytest.mark.whole
 def test_sessions_are_fresh_engine_processes_at_every_place(cluster, tmp_path):
     plan, path = plan_of(repeat=1, count=2, sessions=2), tmp_path / "sessions.evprof"
     watcher = Watching()
@@ -279,6 +285,7 @@ def test_sessions_are_fresh_engine_processes_at_every_place(cluster, tmp_path):
     assert all(len(sessions) == 1 for sessions in by_engine.values()), "no engine is of two sessions"
 
 
+@pytest.mark.whole
 def test_nothing_listens_beyond_the_loopback_address(cluster):
     slots = cluster.slots(1, on_gpus=False)
     assert len(slots) == 2
@@ -308,6 +315,7 @@ def _is_loopback(place: str) -> bool:
     return (mapped or address).is_loopback
 
 
+@pytest.mark.whole
 def test_a_machine_is_asked_in_a_process_of_its_own(cluster):
     [slot, _] = cluster.slots(1, on_gpus=False)
     assert cluster.ask(slot, os.getpid) != os.getpid()
@@ -316,6 +324,7 @@ def test_a_machine_is_asked_in_a_process_of_its_own(cluster):
     assert refused.value.exit_code == 1
 
 
+@pytest.mark.whole
 def test_more_threads_than_a_machine_has_are_refused(cluster):
     with pytest.raises(UserError, match="has 64 CPU threads to give; ask for fewer with --ray-threads"):
         cluster.slots(64, on_gpus=True)
@@ -328,6 +337,7 @@ def test_an_address_that_is_none_is_refused(word):
     assert refused.value.exit_code == 2
 
 
+@pytest.mark.whole
 def test_a_cluster_that_does_not_answer_is_told():
     with pytest.raises(UserError, match=r"^--ray 127\.0\.0\.1:1: no Ray answers there .*--ray local") as refused:
         RayCluster("127.0.0.1:1", pytest.fail)
