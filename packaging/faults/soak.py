@@ -84,7 +84,7 @@ def _rows(count: int) -> Samples:
     from engines.start import make_engine
     from evprof.loaders.bundled import bundled_sample
     from evprof.run.suites.plan import INTERLEAVED, plan_suite
-    from evprof.run.suites.record import suite_fact
+    from evprof.run.suites.record import fingerprint, suite_fact
     from evprof.run.suites.spec import parse_suite
     from evprof.run.suites.suite import SuiteDriver
 
@@ -95,7 +95,9 @@ def _rows(count: int) -> Samples:
     plan = plan_suite(parse_suite(grid, "soak", repeat=-(-count // 2)), [bundled_sample()], INTERLEAVED)
     watcher = _Watcher()
     path = Path(tempfile.mkdtemp()) / "s.evprof"
-    SuiteDriver(plan, path, make_engine, watcher, rows_in_memory=20).run(suite_fact(plan))
+    SuiteDriver(plan, path, make_engine, watcher, rows_in_memory=20).run(
+        suite_fact(plan, fingerprint(plan.spec, plan.samples))
+    )
     return {"suite rows": watcher.found}
 
 

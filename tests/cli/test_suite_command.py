@@ -7,6 +7,7 @@ import json
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -240,13 +241,91 @@ def test_stopped_and_resumed(
     refused = evprof("suite", grid, "-o", tmp_path / "out")
     assert refused.code == 1
     assert "--resume" in refused.errors
-    other = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--repeat", 3)
+    other = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--warmup", 3)
     assert other.code == 1
-    assert "repeat 2 then and 3 now" in other.errors
+    assert "warmup 1 then and 3 now" in other.errors
     second = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--json")
     assert second.code == 0, second.errors
     assert second.document["counts"] == {"planned": 18, "finished": 18, "failed": 0, "missing": 0}
     assert len(rows) == 12
+
+
+@dataclass
+class RowsMeasured:
+    """Cell, sample and repeat of every row that was measured."""
+
+    rows: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> RowsMeasured:
+    found, ended = RowsMeasured(), SuiteProgress.end
+
+    def noting(self: SuiteProgress, row: Any, *rest: Any) -> None:
+        found.rows.append((row.cell.label, row.sample.name, row.repeat))
+        ended(self, row, *rest)
+
+    monkeypatch.setattr(SuiteProgress, "end", noting)
+    return found
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_suite_goes_on_with_what_is_missing(
+    evprof: Evprof, room: FakeRoom, measured: RowsMeasured, grid: Path, tmp_path: Path, *, fits: bool
+) -> None:
+    room.is_large = fits
+    resumed = ("suite", grid, "-o", tmp_path / "out", "--json", "--resume")
+    first = evprof(*resumed[:-1], "--limit", 1, "--repeat", 1)
+    assert first.code == 0, first.errors
+    begun = set(measured.rows)
+    for words, samples, repeat in (
+        (("--limit", 2, "--repeat", 1), 2, 1),
+        (("--repeat", 1), 3, 1),
+        (("--repeat", 3), 3, 3),
+    ):
+        grown = evprof(*resumed, *words)
+        assert grown.code == 0, grown.errors
+        assert (grown.document["suite"]["samples"], grown.document["suite"]["repeat"]) == (samples, repeat)
+        assert grown.document["counts"]["missing"] == grown.document["counts"]["failed"] == 0
+    # Every row once, and those of the beginning not again.
+    whole = evprof("suite", grid, "-o", tmp_path / "whole", "--json", "--repeat", 3).document
+    assert grown.document["counts"] == whole["counts"]
+    halves = len(measured.rows) // 2
+    assert sorted(measured.rows[:halves]) == sorted(measured.rows[halves:])
+    assert begun <= set(measured.rows)
+    runs = load_session(tmp_path / "out/suite.evprof").recording
+    assert len(runs.messages()) > 0
+    planned = grown.document["suite"]["planned_runs"]
+    assert planned == whole["suite"]["planned_runs"] == whole["counts"]["planned"]
+    assert f"{planned} of {planned} planned" in (tmp_path / "out/report.md").read_text()
+
+
+def test_a_suite_goes_on_with_less(
+    evprof: Evprof, room: FakeRoom, measured: RowsMeasured, grid: Path, tmp_path: Path
+) -> None:
+    evprof("suite", grid, "-o", tmp_path / "out", "--limit", 2)
+    count = len(measured.rows)
+    found = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--limit", 1, "--repeat", 1, "--json")
+    assert found.code == 0, found.errors
+    assert len(measured.rows) == count
+    assert found.document["counts"] == {"planned": 3, "finished": 3, "failed": 0, "missing": 0}
+    # What was measured stays, in the session and in the report.
+    suite = found.document["suite"]
+    assert (suite["samples"], suite["repeat"], suite["planned_runs"]) == (2, 2, 12)
+    assert "12 of 12 planned" in (tmp_path / "out/report.md").read_text()
+
+
+def test_another_suite_is_refused_before_an_engine_starts(
+    evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evprof("suite", grid, "-o", tmp_path / "out", "--limit", 1)
+    monkeypatch.setattr(command, "make_room", lambda: pytest.fail("the models were looked at"))
+    found = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--limit", 2, "--max-new-tokens", 9)
+    assert found.code == 1
+    assert found.errors.splitlines() == [
+        "evprof: --resume: this is not the suite that was begun there (cell 'draft' has other settings; cell "
+        "'side-by-side' has other settings); ask for the same cells and warm-ups, or take another folder."
+    ]
 
 
 def test_a_suite_keeps_its_order_when_it_is_resumed(evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path) -> None:

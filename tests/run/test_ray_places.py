@@ -29,7 +29,7 @@ from evprof.metrics.configurations.attempts import last_attempts
 from evprof.run.places.engine_seat import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
 from evprof.run.suites.plan import SuitePlan, SuiteRow, plan_suite
-from evprof.run.suites.record import RowOutcomes, suite_fact
+from evprof.run.suites.record import RowOutcomes, fingerprint, suite_fact
 from evprof.run.suites.spec import parse_suite
 from evprof.run.suites.suite import MOST_LOSSES, SuiteDriver, SuiteEnd
 from evprof.session.reading import load_session
@@ -118,7 +118,7 @@ def drive(
         terms = SeatTerms(partial(list, argv), threads=1)
         keywords = {"places": cluster.places(cluster.slots(1, on_gpus=False), terms, plan.samples, watcher.say)}
     driver = SuiteDriver(plan, path, pytest.fail, watcher, progress=progress, **keywords)
-    return driver.run(suite_fact(plan))
+    return driver.run(suite_fact(plan, fingerprint(plan.spec, plan.samples)))
 
 
 def runs_of(path: Path) -> list[RunLog]:

@@ -33,7 +33,7 @@ from evprof.run.session_writer import SessionWriter
 from evprof.run.suites import suite as suite_module
 from evprof.run.suites.folder import made_folder
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, plan_suite
-from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, suite_fact
+from evprof.run.suites.record import PATIENCE, SUITE, RowOutcomes, fingerprint, suite_fact
 from evprof.run.suites.spec import parse_suite
 from evprof.run.suites.suite import SuiteDriver, SuiteEnd
 from evprof.session.reading import load_session
@@ -139,7 +139,7 @@ def drive(
     progress = RowOutcomes(infos_of(path)) if path.exists() else None
     made = engine or InstantEngine()
     driver = SuiteDriver(plan, path, lambda: made, watcher or Listening(), progress=progress, **keywords)
-    return driver.run(suite_fact(plan))
+    return driver.run(suite_fact(plan, fingerprint(plan.spec, plan.samples)))
 
 
 class NotedTrials:
@@ -486,8 +486,9 @@ def test_every_row_but_the_first_comes_after_a_rest(tmp_path: Path, monkeypatch:
     plan = plan_of(repeat=1, grid={**GRID, "cooldown": 30})
     assert drive(plan, tmp_path / "s.evprof", watcher=heard).measured == len(plan.rows)
     assert rests == list(range(1, len(plan.rows)))
-    assert suite_fact(plan)["cooldown"] == "30 s"
-    assert suite_fact(plan_of())["cooldown"] is None
+    assert suite_fact(plan, fingerprint(plan.spec, plan.samples))["cooldown"] == "30 s"
+    plain = plan_of()
+    assert suite_fact(plain, fingerprint(plain.spec, plain.samples))["cooldown"] is None
 
 
 def test_a_stop_while_resting_measures_no_further_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from evprof.core.errors import UserError
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, REFERENCE, RUNNING, RowKey, RunInfo
 from evprof.core.sample import Sample
 from evprof.run.suites.plan import BLOCKS, INTERLEAVED, SuitePlan, SuiteRow, WarmUps, plan_suite
-from evprof.run.suites.record import PATIENCE, RowOutcomes, check_same, suite_fact
+from evprof.run.suites.record import PATIENCE, RowOutcomes, check_same, fingerprint, suite_fact
 from evprof.run.suites.samples import chosen, told_apart
 from evprof.run.suites.spec import SuiteSpec, parse_suite
 from evprof.session.store import WRITER_GONE
@@ -249,29 +249,70 @@ def test_a_row_of_two_models_has_failed_when_both_have() -> None:
     assert both.given_up(rows[0]) == "Same."
 
 
+def begun_as(raw: dict[str, Any], samples: list[Sample], repeat: int = 2, **changes: Any) -> dict[str, Any]:
+    """The fact of a suite that is begun."""
+    spec = replace(spec_of(raw, repeat), **changes)
+    return suite_fact(plan_suite(spec, samples), fingerprint(spec, samples))
+
+
+def check_goes_on(fact: Any, raw: dict[str, Any], samples: list[Sample], **changes: Any) -> None:
+    check_same(fact, fingerprint(replace(spec_of(raw), **changes), samples))
+
+
 def test_another_suite_is_told_from_the_one_begun() -> None:
+    fact = begun_as(MIXED, samples_of(2))
+    check_goes_on(fact, MIXED, samples_of(2))
+    assert (fact["samples"], len(fact["cells"])) == (2, 5)
     plan = plan_suite(spec_of(MIXED), samples_of(2))
-    fact = suite_fact(plan)
-    check_same(fact, plan)
-    assert (fact["planned_rows"], fact["samples"], len(fact["cells"])) == (20, 2, 5)
     assert fact["planned_runs"] == sum(len(row.roles) for row in plan.rows) > 20
-    for other, difference in (
-        (plan_suite(spec_of(MIXED, 3), samples_of(2)), "repeat 2 then and 3 now"),
-        (plan_suite(spec_of(MIXED), samples_of(3)), "samples 2 then and 3 now"),
-        (plan_suite(spec_of(MIXED), [*samples_of(1), Sample("b.npy", "b.mp4", name="b")]), "other samples"),
-        (plan_suite(spec_of({"cells": MIXED["cells"][:4]}), samples_of(2)), "is gone"),
-        (
-            plan_suite(
-                parse_suite({**MIXED, "settings": {"max_new_tokens": 3}}, "grid", repeat=2),
-                samples_of(2),
-            ),
-            "has other settings",
-        ),
-    ):
-        with pytest.raises(UserError, match=difference):
-            check_same(fact, other)
+    fewer, longer = {"cells": MIXED["cells"][:4]}, {**MIXED, "settings": {"max_new_tokens": 3}}
+    other = [*samples_of(1), Sample("b.npy", "b.mp4", name="sample 1")]
+    with pytest.raises(UserError, match="sample 'sample 1' is another one"):
+        check_goes_on(fact, MIXED, other)
+    with pytest.raises(UserError, match="is gone"):
+        check_goes_on(fact, fewer, samples_of(2))
+    with pytest.raises(UserError, match="is new"):
+        check_goes_on(begun_as(fewer, samples_of(2)), MIXED, samples_of(2))
+    with pytest.raises(UserError, match="has other settings"):
+        check_goes_on(fact, longer, samples_of(2))
+    with pytest.raises(UserError, match="warmup 1 then and 3 now"):
+        check_goes_on(fact, MIXED, samples_of(2), warmup=3)
+    with pytest.raises(UserError, match="sessions 1 then and 2 now"):
+        check_goes_on(fact, MIXED, samples_of(2), sessions=2)
     with pytest.raises(UserError, match="not of a suite"):
-        check_same(None, plan)
+        check_goes_on(None, MIXED, samples_of(2))
+
+
+def test_a_suite_goes_on_with_more_samples_fewer_and_other_repeats() -> None:
+    fact = begun_as(MIXED, samples_of(2))
+    check_goes_on(fact, MIXED, samples_of(5))
+    check_goes_on(fact, MIXED, samples_of(1))
+    check_goes_on(fact, MIXED, list(reversed(samples_of(3))))
+    check_goes_on(fact, MIXED, samples_of(2), repeat=7)
+
+
+@given(
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    st.integers(1, 3),
+    st.sampled_from((INTERLEAVED, BLOCKS)),
+)
+@settings(max_examples=25)
+def test_rows_keep_their_keys_when_a_suite_grows(
+    begun: tuple[int, int], more: tuple[int, int], sessions: int, order: str
+) -> None:
+    def keys(repeat: int, count: int) -> set[RowKey]:
+        rows = plan_suite(replace(spec_of(MIXED, repeat), sessions=sessions), samples_of(count), order).rows
+        return {key for row in rows for key in row.keys}
+
+    assert keys(*begun) <= keys(begun[0] + more[0], begun[1] + more[1])
+
+
+def test_more_repeats_are_shared_among_the_engine_processes() -> None:
+    spec = replace(spec_of({"settings": {"mode": "draft"}}), sessions=3)
+    done = {key for row in plan_suite(spec, samples_of(1)).rows for key in row.keys}
+    more = [row for row in plan_suite(replace(spec, repeat=4), samples_of(1)).rows if not done & {*row.keys}]
+    assert Counter(row.session for row in more) == {0: 2, 1: 2, 2: 2}
 
 
 def test_every_session_measures_all_rows_anew() -> None:

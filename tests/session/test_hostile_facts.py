@@ -60,7 +60,7 @@ VALUES: dict[str, Any] = {
 FACTS = ("suite", "ceilings", "models", "imports", "views", "marks")
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "suite": lambda value: _filled(
-        "name title command manifest repeat warmup order cells samples problems planned_rows planned_runs fingerprint",
+        "name title command manifest repeat warmup order cells samples problems planned_runs fingerprint",
         value,
     ),
     "ceilings": lambda value: [

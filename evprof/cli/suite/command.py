@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +40,8 @@ class SuiteCommand(Command):
     recording and its video (such as DSEC's), which --clip-ms cuts into clips.
     Without --data the bundled samples are taken, without --draft and --target the bundled pair.
 
-    Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on.
+    Every row is saved as soon as it is measured: after Ctrl-C, or worse, the same command with --resume goes on. With
+    more samples, another --limit or another --repeat it measures the rows that are missing.
     """
 
     name = "suite"
@@ -50,7 +51,7 @@ class SuiteCommand(Command):
             "evprof suite one-vs-eight --data dataset.csv --limit 200 -o results",
             "measure a ready-made suite on samples of your own",
         ),
-        CommandExample("evprof suite grid.toml -o results --resume", "go on where a suite was stopped"),
+        CommandExample("evprof suite grid.toml -o results --resume", "measure what a suite lacks that was stopped"),
         CommandExample(
             "evprof suite zurich_city_00_a --clip-ms 50 --clip-step-ms 1000 -o results",
             "measure a clip of every second of a folder with a recording and its video",
@@ -96,36 +97,45 @@ class _Measurement:
         from evprof.cli.preflight import request as preflight
         from evprof.cli.suite.options import question_of, samples_of, spec_of
         from evprof.run.suites.folder import check_folder, made_folder
-        from evprof.run.suites.record import SUITE, RowOutcomes, check_same, suite_fact
-        from evprof.session.presence import reserved
+        from evprof.run.suites.record import SUITE, RowOutcomes, fingerprint, suite_fact
 
         if self._options.retry_failed and not self._options.resume:
             raise UserError("--retry-failed belongs to --resume; add it.", exit_code=2)
         check_least(self._options, limit=1, repeat=1, warmup=0)
+        # What needs no engine is checked before the seconds that its import takes: also the cells, as they are asked.
         question = question_of(self._options)
+        spec = spec_of(question, self._options, lambda _: None)
+        samples, problems = samples_of(question, spec)
+        asked = fingerprint(spec, samples)
+        check_folder(self._folder, resumes=self._options.resume)
+        facts, infos = self._before(asked) if self._options.resume else ({}, [])
+        preflight.check_samples(samples, self._console.warn)
         room = make_room()
         spec = spec_of(question, self._options, room.family_of)
-        samples, problems = samples_of(question, spec)
-        if self._options.ray is not None:
-            check_folder(self._folder, resumes=self._options.resume)  # before seconds go into starting Ray
         machines = self._machines(spec.cells, room)
         machines.check(spec.cells)
         spec, left_out = within_context(spec, room.past_context)
         session = made_folder(self._folder, resumes=self._options.resume)
-        preflight.check_samples(samples, self._console.warn)
-        # Of this process alone until the reports are written, though several writers follow one another.
-        self._held.enter_context(reserved(session))
-        facts, infos = self._before(session)
-        order = facts.get(SUITE, {}).get("order")
-        plan, drawn = self._plan(spec, samples, order or ("interleaved" if machines.fits(spec.cells) else "blocks"))
-        if infos or SUITE in facts:  # else it was killed before its first row: there is nothing to differ from
-            check_same(facts.get(SUITE), plan)
+        if not self._options.resume:
+            self._reserve(session)
+        before = facts.get(SUITE, {})
+        order = before.get("order") or ("interleaved" if machines.fits(spec.cells) else "blocks")
+        plan, drawn = self._plan(spec, samples, order)
         place = None if question.manifest is None else str(Path(question.manifest).resolve())
         told = [f"Cell '{entry['cell']}' was left out: {entry['reason']}." for entry in left_out]
-        fact = suite_fact(plan, command=self._command, manifest=place, problems=[*problems, *told, *drawn])
+        outcomes = RowOutcomes(infos)
+        fact = suite_fact(
+            plan,
+            asked,
+            before=before,
+            measured=outcomes.keys,
+            command=self._command,
+            manifest=place,
+            problems=[*problems, *told, *drawn],
+        )
         fact["left_out"] = left_out
         fact["machines"] = machines.told()
-        measuring = _Rows(plan, fact, RowOutcomes(infos), has_facts={"ceilings", "models"} <= facts.keys())
+        measuring = _Rows(plan, fact, outcomes, has_facts={"ceilings", "models"} <= facts.keys())
         return self._report(session, plan, self._measure(measuring, session, machines))
 
     def _machines(self, cells: Sequence[SuiteConfiguration], room: Any) -> Machines:
@@ -133,14 +143,28 @@ class _Measurement:
         cluster = self._held.enter_context(open_cluster(self._options, self._console))
         return HereOnly(room) if cluster is None else ClusterPlaces(cluster, self._options, cells)
 
-    def _before(self, session: Path) -> tuple[dict[str, Any], list[Any]]:
-        """Facts and runs of a suite that is continued; nothing of a new one."""
-        if not session.exists():
-            return {}, []
+    def _reserve(self, session: Path) -> None:
+        """Keeps the session for this process until the reports are written, though several writers follow one
+        another."""
+        from evprof.session.presence import reserved
+
+        self._held.enter_context(reserved(session))
+
+    def _before(self, asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        """Facts and runs of the suite that is continued. Raises UserError unless it can go on as `asked`."""
+        from evprof.run.suites.folder import made_folder
+        from evprof.run.suites.record import SUITE, check_same
         from evprof.session.summaries.opened import open_session
 
+        session = made_folder(self._folder, resumes=True)
+        self._reserve(session)
+        if not session.exists():
+            return {}, []
         found = open_session(session)
-        return found.facts, [run.info for run in found.runs.values()]
+        infos = [run.info for run in found.runs.values()]
+        if infos or SUITE in found.facts:  # else it was killed before its first row: there is nothing to differ from
+            check_same(found.facts.get(SUITE), asked)
+        return found.facts, infos
 
     def _plan(self, spec: SuiteSpec, samples: Sequence[Sample], order: str) -> tuple[SuitePlan, list[str]]:
         from evprof.run.suites.folder import FRAMES_FOLDER

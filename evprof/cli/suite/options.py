@@ -43,7 +43,7 @@ def add_suite_options(parser: argparse.ArgumentParser) -> None:
         "--cooldown", metavar="SECONDS|TEMPERATURE", help="rest before every row: seconds (30), or until a GPU has 60C"
     )
     group.add_argument("-o", "--output", metavar="DIR", type=Path, required=True, help="folder of session and reports")
-    group.add_argument("--resume", action="store_true", help="continue the suite in DIR after its last finished row")
+    group.add_argument("--resume", action="store_true", help="measure the rows that the suite in DIR lacks")
     group.add_argument("--retry-failed", action="store_true", help="with --resume: measure failed rows again, too")
 
 

@@ -51,8 +51,9 @@ class CellRow:
 
 
 def cell_rows(source: Source, plan: SuitePlan) -> list[CellRow]:
-    """Every cell's rows in the plan's order; warm-up runs are in none of its figures."""
+    """Every cell's rows in the plan's order; runs outside of the plan, such as warm-ups, are in none of its figures."""
     planned: dict[tuple[str, str], int] = {}
+    keys = {key for row in plan.rows for key in row.keys}
     for cell in [*(cell.label for cell in plan.spec.cells), REFERENCE]:
         for row in plan.rows:
             if row.cell.label == cell:
@@ -60,7 +61,7 @@ def cell_rows(source: Source, plan: SuitePlan) -> list[CellRow]:
                     planned[cell, role] = planned.get((cell, role), 0) + 1
     runs: dict[tuple[str, str], list[RunLog]] = {}
     for run in last_attempts(source.runs):
-        if not run.info.warmup and not run.info.profiled:
+        if run.info.row in keys and not run.info.profiled:
             runs.setdefault((run.info.cell, run.info.role), []).append(run)
     return [_row(*key, count, runs.get(key, [])) for key, count in planned.items()]
 

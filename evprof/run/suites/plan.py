@@ -122,13 +122,13 @@ def plan_suite(
 
 
 def _in_sessions(rows: Sequence[SuiteRow], spec: SuiteSpec) -> Iterator[SuiteRow]:
-    """All rows for every engine process, every other time backwards; repetitions are numbered on."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row.cell.label] = max(counts.get(row.cell.label, 0), row.repeat + 1)
+    """All rows for every engine process, every other time backwards.
+
+    The processes take turns in the numbers of repeats, so that a row keeps its number when repeats are added.
+    """
     for session in range(spec.sessions):
         for row in rows if session % 2 == 0 else reversed(rows):
-            yield replace(row, repeat=row.repeat + session * counts[row.cell.label], session=session)
+            yield replace(row, repeat=row.repeat * spec.sessions + session, session=session)
 
 
 def _asked(cell: SuiteConfiguration, sample: Sample) -> Sample:

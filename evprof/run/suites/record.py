@@ -13,6 +13,7 @@ from evprof.core.run_info import FAILED, FINISHED, RowKey, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.suites.plan import SuitePlan, SuiteRow
+from evprof.run.suites.spec import SuiteSpec
 from evprof.session.store import WRITER_GONE
 
 SUITE = "suite"
@@ -23,16 +24,29 @@ PATIENCE = 5
 
 
 def suite_fact(
-    plan: SuitePlan, *, command: str = "", manifest: str | None = None, problems: Iterable[str] = ()
+    plan: SuitePlan,
+    asked: Mapping[str, Any],
+    *,
+    before: Mapping[str, Any] | None = None,
+    measured: Iterable[RowKey] = (),
+    command: str = "",
+    manifest: str | None = None,
+    problems: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The "suite" fact of a session: what was asked, in plain values, and by what another can be told from it."""
+    """The "suite" fact of a session: what was asked, in plain values.
+
+    `asked` is the plan's `fingerprint`. `before` is the fact of the suite that is continued, `measured` are the keys of
+    its runs: they stay and count as planned, although the plan may have fewer samples or repeats.
+    """
     spec = plan.spec
+    before = before or {}
+    samples = {**_table(_table(before, "fingerprint"), "samples"), **asked["samples"]}
     return {
         "name": spec.name,
         "title": spec.title,
         "command": command,
         "manifest": manifest,
-        "repeat": spec.repeat,
+        "repeat": max(spec.repeat, before.get("repeat", 0)),
         "sessions": spec.sessions,
         "warmup": spec.warmup,
         "cooldown": str(spec.cooldown) if spec.cooldown else None,
@@ -48,59 +62,51 @@ def suite_fact(
             }
             for cell in spec.cells
         ],
-        "samples": len(plan.samples),
+        "samples": len(samples),
         "problems": list(dict.fromkeys([*spec.notes, *plan.problems, *problems])),
-        "planned_rows": len(plan.rows),
-        "planned_runs": sum(len(row.roles) for row in plan.rows),
-        "fingerprint": fingerprint(plan),
+        "planned_runs": len({*measured, *(key for row in plan.rows for key in row.keys)}),
+        "fingerprint": {**asked, "samples": samples},
     }
 
 
-def fingerprint(plan: SuitePlan) -> dict[str, Any]:
-    """What two plans must have in common for one to go on with the other's session."""
+def fingerprint(spec: SuiteSpec, samples: Iterable[Sample]) -> dict[str, Any]:
+    """What a suite may not change when it is continued. Samples and repeats may be added and left out."""
     return {
-        "cells": {cell.label: _digest(cell.to_json()) for cell in plan.spec.cells},
-        "samples": _digest([_told(sample) for sample in plan.samples]),
-        "sample_count": len(plan.samples),
-        "repeat": plan.spec.repeat,
-        "sessions": plan.spec.sessions,
-        "warmup": plan.spec.warmup,
+        "cells": {cell.label: _digest(cell.to_json()) for cell in spec.cells},
+        "samples": {sample.name: _digest(sample.to_json()) for sample in samples},
+        "sessions": spec.sessions,
+        "warmup": spec.warmup,
     }
 
 
-def _told(sample: Sample) -> dict[str, Any]:
-    """A sample's fields, as suites from before there were expected answers told them where there are none."""
-    told = sample.to_json()
-    if told["expected"] is None:
-        del told["expected"]
-    return told
-
-
-def check_same(fact: Any, plan: SuitePlan) -> None:
-    """Raises UserError, saying what differs, unless the session's suite is this one."""
-    before = fact.get("fingerprint") if isinstance(fact, dict) else None
-    if not isinstance(before, dict):
+def check_same(fact: Any, asked: Mapping[str, Any]) -> None:
+    """Raises UserError, saying what differs, unless the session's suite can go on as `asked` (a `fingerprint`)."""
+    before = _table(fact, "fingerprint")
+    if not before:
         raise UserError("--resume: the session there is not of a suite, or of an older version; take another folder.")
-    now = fingerprint(plan)
     differences = [
-        f"{name} {then} then and {now[name]} now"
-        for name in ("repeat", "sessions", "warmup", "sample_count")
-        # Suites of older versions had one engine process.
-        if (then := before.get(name, 1 if name == "sessions" else None)) != now[name]
+        f"{name} {before.get(name)} then and {asked[name]} now"
+        for name in ("sessions", "warmup")
+        if before.get(name) != asked[name]
     ]
-    if before.get("sample_count") == now["sample_count"] and before.get("samples") != now["samples"]:
-        differences.append("other samples")
-    differences += _cell_differences(_cells(before), now["cells"])
+    samples = _table(before, "samples")
+    differences += [
+        f"sample '{name}' is another one"
+        for name, digest in asked["samples"].items()
+        if samples.get(name, digest) != digest
+    ]
+    differences += _cell_differences(_table(before, "cells"), asked["cells"])
     if differences:
         said = "; ".join(differences[:4]) + ("; …" if len(differences) > 4 else "")
         raise UserError(
-            f"--resume: this is not the suite that was begun there ({said.replace('sample_count', 'samples')}); "
-            "ask for the same, or take another folder."
+            f"--resume: this is not the suite that was begun there ({said}); ask for the same cells and warm-ups, or "
+            "take another folder."
         )
 
 
-def _cells(before: Mapping[str, Any]) -> dict[str, Any]:
-    found = before.get("cells")
+def _table(values: Any, key: str) -> dict[str, Any]:
+    """The dictionary of that name in `values`, which may be damaged: empty where there is none."""
+    found = values.get(key) if isinstance(values, dict) else None
     return found if isinstance(found, dict) else {}
 
 
@@ -167,6 +173,11 @@ class RowOutcomes:
         if len({attempt.group_id for attempt in known}) > 1:
             return False
         return not (retry_failed and any(attempt.status == FAILED for attempt in known))
+
+    @property
+    def keys(self) -> Iterable[RowKey]:
+        """Of the runs that were measured, however they ended."""
+        return self._last
 
     def group_of(self, row: SuiteRow) -> int | None:
         """The group that the other half of a row was recorded in."""

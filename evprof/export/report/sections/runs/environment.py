@@ -175,7 +175,7 @@ def _suites(data: ReportData) -> Iterator[Block]:
             f"{suite.get('samples')} samples",
             f"each {suite.get('repeat')} times after {suite.get('warmup')} for warming up",
             *([f"in each of {sessions} engine processes"] if sessions != 1 else []),
-            f"order {suite.get('order')}, {suite.get('planned_rows')} rows planned",
+            f"order {suite.get('order')}, {suite.get('planned_runs')} runs planned",
         ]
         yield Paragraph(f"{', '.join(said)}.")
         if problems:
