@@ -297,7 +297,6 @@ def test_a_suite_goes_on_with_more_samples_fewer_and_other_repeats() -> None:
     st.integers(1, 3),
     st.sampled_from((INTERLEAVED, BLOCKS)),
 )
-@settings(max_examples=25)
 def test_rows_keep_their_keys_when_a_suite_grows(
     begun: tuple[int, int], more: tuple[int, int], sessions: int, order: str
 ) -> None:
