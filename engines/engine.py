@@ -48,6 +48,7 @@ class LocalEngine:
         else happens to runs is their status."""
         request.validate()
         check_gpu(request)
+        self._tools.warm.import_libraries()
         failed: set[str] = set()
         for plan in plan_runs(request, lambda role: self._is_warm(request, role)):
             if plan.role in failed:

@@ -8,13 +8,11 @@ with its own guesses it drafts on. Positions count from the first one it was giv
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
-from transformers import LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engines.adapters.folder import Shapes, check_kind, check_target, load_tensors, size_of
 from engines.adapters.following import Entered, FollowingHead
@@ -22,6 +20,9 @@ from engines.decoder.llama import LlamaDecoder, LlamaLayer
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.drafters import EAGLE
 from evprof.loaders.adapters import AdapterInfo
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 _EPS = 1e-6
 _POSITIONS = 1024
@@ -94,6 +95,8 @@ class EagleShape:
 
     def llama(self) -> LlamaConfig:
         """The one layer as a Llama's."""
+        from transformers import LlamaConfig
+
         return LlamaConfig(
             vocab_size=1,
             hidden_size=self.hidden,
@@ -118,6 +121,8 @@ class EagleHead(FollowingHead):
     """
 
     def __init__(self, shape: EagleShape, *, device: torch.device | None = None, dtype: torch.dtype | None = None):
+        from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
         place = device or torch.device("cpu")
         kind = dtype or torch.float32
         config = shape.llama()

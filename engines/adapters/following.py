@@ -8,12 +8,15 @@ in whose norm and head choose; the cache and the passes over it (`head_pass`) ar
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers import LlamaConfig
 
 from engines.decoder.llama import Attend, LlamaDecoder, LlamaLayer, RotaryTable
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 Entered = tuple[torch.Tensor, torch.Tensor]
 """What the layer's projections take, [..., W], and what its outputs are added to, [..., H]."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
-from transformers import LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engines.adapters.eagle import EagleHead
 from engines.adapters.folder import check_kind, size_of
@@ -28,6 +27,9 @@ from evprof.core.vocabulary.drafters import EAGLE
 from evprof.loaders.adapters import AdapterInfo
 from evprof.loaders.heads import LAYERS
 
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
+
 _TABLE = 1024
 """Rotary rows made at first; more follow when a draft goes further."""
 
@@ -36,6 +38,8 @@ class BareLayer(LlamaLayer):
     """A layer with no norm before its projections: what enters is normed already, or never."""
 
     def __init__(self, config: LlamaConfig, entering: int) -> None:
+        from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
         super().__init__(LlamaDecoderLayer(config, 0), config)
         del self.input_norm
         self.qkv = nn.Linear(entering, self.qkv.out_features, bias=False)
@@ -250,6 +254,8 @@ def eagle3_form(info: AdapterInfo, layers: int, model: str = "its target") -> Ea
 
 def layer_config(info: AdapterInfo) -> LlamaConfig:
     """The head's one layer as a Llama's. Raises UserError for rotary positions that cannot be computed."""
+    from transformers import LlamaConfig
+
     said = info.config
     rope = said["rope"]
     try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from threading import Event
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers import LlamaForCausalLM
 
 from engines.decoder.llama import LlamaDecoder
 from engines.families.loaded_model import Network
@@ -18,6 +18,9 @@ from engines.loading.shapes import SEED, BenchShape, build_language_model, pixel
 from evprof.core.errors import UserError
 from evprof.core.units import bytes_text
 from evprof.metrics.limits.roofline import kv_bytes_per_position
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from transformers import CLIPVisionConfig, LlamaConfig
+from typing import TYPE_CHECKING, Any
 
 from evprof.core.vocabulary.families import FAMILIES
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig, LlamaConfig
 
 CLIP_L14: dict[str, Any] = {
     "hidden_size": 1024,
@@ -129,19 +130,23 @@ def number(value: object) -> int:
     return value
 
 
-def text_config(values: Mapping[str, Any], kind: type[LlamaConfig] = LlamaConfig) -> LlamaConfig:
-    """The language model of a file's values, as a configuration of this kind.
+def text_config(values: Mapping[str, Any]) -> LlamaConfig:
+    """The language model of a file's values.
 
-    Not its padding: nothing is padded here, and a padding outside the vocabulary makes torch refuse the embeddings.
+    Padding is left out: nothing is padded, and torch refuses a padding token outside the vocabulary.
     """
+    from transformers import LlamaConfig
+
     found = {key: values[key] for key in TEXT_KEYS if key in values}
     found["tie_word_embeddings"] = bool(found.get("tie_word_embeddings", False))
     for name in ("rope_theta", "rope_scaling", "rope_parameters"):
         if values.get(name) is not None:
             found[name] = values[name]
-    return kind(**found)
+    return LlamaConfig(**found)
 
 
 def vision_config(values: Mapping[str, Any]) -> CLIPVisionConfig:
     """The tower of a file's values; what is missing has CLIP's defaults."""
+    from transformers import CLIPVisionConfig
+
     return CLIPVisionConfig(**{key: values[key] for key in VISION_KEYS if key in values})

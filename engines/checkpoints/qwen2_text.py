@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from transformers import LlamaConfig, Qwen2Config
+from typing import TYPE_CHECKING, Any
 
 from engines.checkpoints.config import TEXT_KEYS, text_config
 from evprof.core.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 QWEN2 = "qwen2"
 """What config.json calls the language model."""
@@ -35,12 +36,6 @@ QWEN2_1_5B: dict[str, Any] = {
 _SLIDING = "sliding_attention"
 
 
-class Qwen2Text(LlamaConfig):
-    """The configuration; `attention_bias` is always set."""
-
-    model_type = QWEN2
-
-
 def is_qwen2(text: LlamaConfig) -> bool:
     """Whether the language model is a Qwen2."""
     return text.model_type == QWEN2
@@ -56,9 +51,13 @@ def qwen2_text(values: Mapping[str, Any], source: Path) -> LlamaConfig:
             f"{source}: the language model looks at a sliding window (use_sliding_window); evprof runs Qwen2 models "
             "whose layers look at all positions."
         )
+    from transformers import Qwen2Config
+
     usual = Qwen2Config()
     filled = {key: getattr(usual, key) for key in TEXT_KEYS if hasattr(usual, key)}
-    return text_config({**filled, **values, "attention_bias": True}, Qwen2Text)
+    text = text_config({**filled, **values, "attention_bias": True})
+    text.model_type = QWEN2
+    return text
 
 
 def _slides(values: Mapping[str, Any]) -> bool:

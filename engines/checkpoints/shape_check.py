@@ -7,10 +7,10 @@ would fail somewhere inside a module, in words nobody could act on.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from transformers import CLIPVisionConfig, LlamaConfig
-from transformers.activations import ACT2FN
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig, LlamaConfig
 
 _MOST_LAYERS, _MOST_WIDTH, _MOST_ROWS = 1_000, 1_000_000, 10_000_000
 """Far above any model there is, far below what could not be laid out."""
@@ -55,6 +55,8 @@ def check_shape(vision: CLIPVisionConfig, text: LlamaConfig) -> None:
 
 def check_rotary(text: LlamaConfig) -> None:
     """Raises ValueError unless transformers can compute the rotary frequencies that are described."""
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
     try:
         LlamaRotaryEmbedding(config=text)
     except Exception as error:  # noqa: BLE001 - every scaling fails in its own way, down to division by zero
@@ -82,6 +84,8 @@ def check_pooling(pooling: str | None, stride: object, vision: CLIPVisionConfig)
 
 def check_activation(part: str, name: object) -> None:
     """Raises ValueError unless transformers knows the activation function."""
+    from transformers.activations import ACT2FN
+
     if name not in ACT2FN:
         raise ValueError(f"{part} activation '{name}' is unknown")
 

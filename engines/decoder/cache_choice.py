@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
-from transformers import LlamaConfig
 
 from engines.decoder.kv_cache import DYNAMIC, STATIC, DynamicKv, KvCache, StaticKv
 from engines.decoder.quantized_kv import FP8, QUANTIZED, Fp8Kv, HqqKv
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 
 def make_cache(

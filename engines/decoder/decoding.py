@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
-from transformers import LlamaConfig
 
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import STATIC, KvCache
@@ -22,6 +21,9 @@ from engines.measuring.timing import StageClock
 from engines.tokens.answer import Answer
 from evprof.core.errors import Cancelled
 from evprof.core.protocols import StopFlag
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 
 class Decoder(Protocol):

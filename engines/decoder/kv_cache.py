@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from transformers import LlamaConfig
 
 from engines.tokens.uploads import upload
 from evprof.core.run_info import KvFacts, KvLayout, ModelFacts
 from evprof.metrics.limits.packed_sizes import cached_bytes
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 DYNAMIC, STATIC = "dynamic", "static"
 

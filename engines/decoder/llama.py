@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM
-from transformers.activations import ACT2FN
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from engines.decoder.attention import added, attend, causal_mask, choosing_kernel
 from engines.tokens.uploads import upload
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.protocols import StopFlag
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Layer index, queries [B, H, S, D], new keys and values [B, kv_heads, S, D] -> attended [B, H, S, D]."""
@@ -89,6 +90,8 @@ class LlamaLayer(nn.Module):
     """One decoder layer with fused projections; its weights are those of a transformers layer."""
 
     def __init__(self, source: LlamaDecoderLayer, config: LlamaConfig) -> None:
+        from transformers.activations import ACT2FN
+
         super().__init__()
         attention, mlp = source.self_attn, source.mlp
         self.heads = config.num_attention_heads
@@ -153,6 +156,8 @@ class RotaryTable(nn.Module):
             self._fill(2 * positions, self.cos.device)
 
     def _fill(self, positions: int, device: torch.device) -> None:
+        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
         rotary = LlamaRotaryEmbedding(config=self._config).to(device)
         with torch.inference_mode(False), torch.no_grad():
             like = torch.empty(0, device=device, dtype=self._dtype)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import LlamaConfig
 
 from engines.decoder.kv_cache import head_shape
 from engines.libraries.optional import LIBRARIES, optional_module
 from engines.tokens.uploads import upload
 from evprof.core.errors import USAGE, UserError
 from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 FP8, HQQ8, HQQ4 = "fp8", "hqq8", "hqq4"
 QUANTIZED = (FP8, HQQ8, HQQ4)

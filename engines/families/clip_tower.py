@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
-from transformers import CLIPVisionModel
-from transformers.models.clip.modeling_clip import CLIPAttention, CLIPEncoderLayer
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionModel
+    from transformers.models.clip.modeling_clip import CLIPAttention, CLIPEncoderLayer
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ def run_tower(tower: CLIPVisionModel, pixel_values: torch.Tensor, feature_layer:
 
     0 is the embeddings, -1 the last layer's output; no layer norm follows, as in LLaVA and EventGPT.
     """
-    layers = cast(Sequence[CLIPEncoderLayer], tower.encoder.layers)
+    layers = cast("Sequence[CLIPEncoderLayer]", tower.encoder.layers)
     reads = feature_layer if feature_layer >= 0 else len(layers) + 1 + feature_layer
     state: torch.Tensor = tower.pre_layrnorm(tower.embeddings(pixel_values))
     before = state

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from transformers import CLIPVisionConfig, LlamaConfig
+from typing import TYPE_CHECKING, Any
 
 from engines.checkpoints.config import ModelConfig, text_config
 from engines.checkpoints.naming import Naming
@@ -20,6 +18,9 @@ from engines.families.lent_tower import LentTowerFamily
 from engines.stages.visual_tokens import VisualCounts, pooled_counts
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import GenerationSettings
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class EventGptFamily(LentTowerFamily):
 
     def random(self, vision: CLIPVisionConfig, text: Mapping[str, Any]) -> ModelConfig:
         """As published, with an adaptor."""
-        return EventGptConfig(vision, LlamaConfig(**text))
+        return EventGptConfig(vision, text_config(text))
 
     def visual_counts(self, config: ModelConfig, pictures: int, settings: GenerationSettings) -> VisualCounts:
         """Pooled over frames, unless a single one is shown whole."""

@@ -11,7 +11,6 @@ from functools import cached_property
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import CLIPVisionModel
 
 from engines.checkpoints.config import ModelConfig
 from engines.families.clip_tower import TowerStates, run_tower
@@ -23,6 +22,8 @@ class EventGptModel(Network):
     """The whole network. `feature_adaptor` is None in a model built without one."""
 
     def __init__(self, config: ModelConfig) -> None:
+        from transformers import CLIPVisionModel
+
         super().__init__()
         self.config = config
         hidden = config.text.hidden_size

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from transformers import CLIPVisionConfig
+from typing import TYPE_CHECKING, Any
 
 from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.naming import Naming
@@ -23,6 +21,9 @@ from engines.families.eventgpt_plus_network import EventGptPlusConfig, EventGptP
 from engines.families.lent_tower import LentTowerFamily
 from engines.families.llava_network import LlavaConfig
 from evprof.core.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig
 
 
 class EventGptPlusFamily(LentTowerFamily):

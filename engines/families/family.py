@@ -11,9 +11,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-from transformers import CLIPVisionConfig
+from typing import TYPE_CHECKING, Any
 
 from engines.checkpoints.config import ModelConfig
 from engines.checkpoints.naming import Naming
@@ -23,6 +21,9 @@ from engines.stages.visual_tokens import VisualCounts, framewise_counts
 from engines.tokens.prompts import PromptTemplate
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig
 
 
 class ModelFamily(ABC):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
-
-from transformers import CLIPVisionConfig
+from typing import TYPE_CHECKING, Any
 
 from engines.checkpoints.clip_folder import PUBLISHED, fetched_folder, given_folder, named_folder, tower_tensors
 from engines.checkpoints.config import CLIP_L14, ModelConfig, vision_config
@@ -18,6 +16,9 @@ from engines.checkpoints.json_file import read_json
 from engines.checkpoints.shards import StoredTensor, has_weights
 from engines.families.family import ModelFamily
 from evprof.core.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig
 
 _INSIDE = "vision_model."
 
@@ -45,7 +46,7 @@ class LentTowerFamily(ModelFamily):
                 f"{self.tower_key} '{tower}' is not on this machine; the tower is taken to be CLIP ViT-L/14 at "
                 f"{self.record.image_size} pixels.",
             )
-            vision = CLIPVisionConfig(**CLIP_L14, image_size=self.record.image_size)
+            vision = vision_config({**CLIP_L14, "image_size": self.record.image_size})
         else:
             tower_values = read_json(tower_folder / "config.json")
             vision = vision_config(tower_values.get("vision_config") or tower_values)

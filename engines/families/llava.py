@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from transformers import CLIPVisionConfig, LlamaConfig
+from typing import TYPE_CHECKING, Any
 
 from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig, text_config, vision_config
 from engines.checkpoints.naming import Naming
@@ -18,6 +16,9 @@ from engines.families.video_model import VideoLanguageModel
 from engines.tokens.prompts import PromptTemplate, chatml
 from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig, LlamaConfig
 
 _LATER_TOWER = re.compile(r"^(?P<tower>(?:image|video|vision)_tower\.)(?!vision_model\.)")
 _HEAD = "lm_head."
@@ -75,7 +76,7 @@ class LlavaFamily(ModelFamily):
         """As published, with the family's own tokens above the shared vocabulary."""
         return LlavaConfig(
             vision,
-            LlamaConfig(**{**text, "vocab_size": _PUBLISHED_ROWS}),
+            text_config({**text, "vocab_size": _PUBLISHED_ROWS}),
             family=self.key,
             slot_id=self.token_id(self.template.slot, {}),
             image_token_id=self.token_id("<image>", {}),

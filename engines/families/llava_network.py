@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import CLIPVisionModel
-from transformers.activations import ACT2FN
 
 from engines.checkpoints.config import ModelConfig, edge, number, patches
 from engines.families.clip_tower import TowerStates, run_tower
 from engines.families.language_model import make_language_model
 from engines.families.loaded_model import Network
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionModel
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Projector(nn.Module):
     """Two linear layers with an activation between: the tower's width to the language model's."""
 
     def __init__(self, config: LlavaConfig) -> None:
+        from transformers.activations import ACT2FN
+
         super().__init__()
         hidden = config.text.hidden_size
         self.linear_1 = nn.Linear(config.vision.hidden_size, hidden, bias=config.projector_bias)
@@ -79,6 +83,8 @@ class LlavaModel(Network):
         self.language_model = make_language_model(config.text)
 
     def _build_towers(self) -> None:
+        from transformers import CLIPVisionModel
+
         self.vision_tower = CLIPVisionModel(self.config.vision)
 
     @property

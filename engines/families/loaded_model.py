@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers import LlamaForCausalLM
 
 from engines.checkpoints.config import ModelConfig, edge
 from engines.decoder.llama import LlamaDecoder
@@ -22,6 +22,9 @@ from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 
 class Network(nn.Module):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import nn
-from transformers import CLIPVisionModel, LlamaForCausalLM
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from engines.checkpoints.config import ModelConfig
 from engines.families.family import build_network
 from engines.families.loaded_model import Network
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM
 
 
 def build_empty(config: ModelConfig) -> Network:
@@ -34,6 +37,9 @@ def put_parameter(network: nn.Module, name: str, tensor: torch.Tensor) -> None:
 
 def finish(network: Network, device: torch.device) -> None:
     """Computes the tables no checkpoint holds (positions, rotary frequencies, in float32) and ties what is tied."""
+    from transformers import CLIPVisionModel
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
     for module in network.modules():
         if isinstance(module, CLIPVisionModel):
             embeddings = module.embeddings

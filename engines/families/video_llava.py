@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from transformers import CLIPVisionModel
+from typing import TYPE_CHECKING, Any
 
 from engines.families.llava import LlavaFamily, names_of
 from engines.families.llava_network import LlavaModel
 from engines.tokens.prompts import PromptTemplate
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionModel
 
 
 class VideoLlavaModel(LlavaModel):
     """The network with both towers."""
 
     def _build_towers(self) -> None:
+        from transformers import CLIPVisionModel
+
         self.image_tower = CLIPVisionModel(self.config.vision)
         self.video_tower = CLIPVisionModel(self.config.vision)
 

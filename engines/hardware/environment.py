@@ -6,11 +6,11 @@ import os
 import platform
 import secrets
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from engines.decoder.attention import attention_backends
 from engines.hardware.card import NOTHING, card_facts, told
@@ -37,7 +37,7 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
         "driver": driver_version() if is_gpu else None,
         "cuda": torch.version.cuda,
         "torch": str(torch.__version__),  # its own is of a class of torch: whoever unpickles that loads torch
-        "transformers": transformers.__version__,
+        "transformers": version("transformers"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "threads": torch.get_num_threads(),

@@ -5,9 +5,7 @@ arithmetic. It knows no weights and no times.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
-
-from transformers import CLIPVisionConfig
+from typing import TYPE_CHECKING, Any
 
 from engines.checkpoints.config import ModelConfig, edge, number
 from engines.checkpoints.qwen2_text import is_qwen2
@@ -18,6 +16,9 @@ from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.model_shapes import TextShape
 from evprof.metrics.limits.roofline import decode_flops, mean_context, prefill_flops, vision_flops
 from evprof.metrics.limits.sizes import VICUNA_7B
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionConfig
 
 _TOWERS = {(768, 12): "B", (1024, 24): "L", (1280, 32): "H"}
 """Width and layers of the vision transformers that have a letter (Dosovitskiy et al., arXiv 2010.11929)."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import CLIPVisionConfig, LlamaConfig
 
 from engines import CATALOGUE
-from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig
+from engines.checkpoints.config import CLIP_L14, VICUNA_7B, ModelConfig, vision_config
 from engines.checkpoints.layer_drop import source_name
 from engines.checkpoints.qwen2_text import QWEN2_1_5B
 from engines.families.family import engine_family
@@ -23,6 +22,9 @@ from engines.tokens.tokenization import SyntheticVocabulary
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.core.vocabulary.families import FAMILIES
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig
 
 PREFIX = "random:"
 
@@ -62,7 +64,7 @@ def random_config(name: str) -> ModelConfig:
         known = ", ".join(entry.name for entry in CATALOGUE if entry.is_random)
         raise UserError(f"Unknown model '{name}'; the random ones are {known}.", exit_code=USAGE)
     tower, text = _SIZES[name.removeprefix(PREFIX).partition("-")[0]]
-    vision = CLIPVisionConfig(**{"image_size": FAMILIES[entry.family].image_size, **tower})
+    vision = vision_config({"image_size": FAMILIES[entry.family].image_size, **tower})
     return engine_family(entry.family).random(vision, text)
 
 

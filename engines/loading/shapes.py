@@ -6,12 +6,11 @@ It knows sizes, not time: what is measured on a shape is `engines.bench` and `en
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import CLIPVisionConfig, LlamaConfig, LlamaForCausalLM
 
-from engines.checkpoints.config import ModelConfig, edge, number, patches
+from engines.checkpoints.config import ModelConfig, edge, number, patches, text_config, vision_config
 from engines.families.family import engine_family
 from engines.families.language_model import make_language_model
 from engines.families.llava_network import LlavaConfig
@@ -20,6 +19,9 @@ from evprof.core.errors import USAGE, UserError
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.model_shapes import TextShape, VisionShape
+
+if TYPE_CHECKING:
+    from transformers import LlamaConfig, LlamaForCausalLM
 
 SEED = 20_240_601
 
@@ -90,11 +92,11 @@ def bench_shape(name: str) -> BenchShape:
         return BenchShape(name, language_config(LANGUAGE_SHAPES[name]), None, _SMALL_PROMPT)
     if name == TINY_NETWORK:
         text = language_config(LANGUAGE_SHAPES["tiny"])
-        network = LlavaConfig(CLIPVisionConfig(**_TINY_TOWER), text, family="video_llava", slot_id=500, keeps_cls=True)
+        network = LlavaConfig(vision_config(_TINY_TOWER), text, family="video_llava", slot_id=500, keeps_cls=True)
         return BenchShape(name, text, network, _SMALL_PROMPT)
     config = random_config(_NETWORKS[name])
     if name == "1b":
-        config = replace(config, text=LlamaConfig(**_LLAMA_1B))
+        config = replace(config, text=text_config(_LLAMA_1B))
     return BenchShape(name, config.text, config, visual_positions(config) + FAMILIES[config.family].text_positions)
 
 
@@ -106,6 +108,8 @@ def visual_positions(config: ModelConfig) -> int:
 
 def language_config(sizes: dict[str, Any]) -> LlamaConfig:
     """A small Llama of these sizes that never ends a text; its weights spread widely enough for varied ones."""
+    from transformers import LlamaConfig
+
     return LlamaConfig(
         vocab_size=512,
         max_position_embeddings=256,

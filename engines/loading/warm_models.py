@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -61,6 +62,18 @@ class WarmModels:
     def note_use(self, choice: ModelChoice, role: str, way: str) -> None:
         """It was run in that way."""
         self._used.setdefault((choice, role), set()).add(way)
+
+    def import_libraries(self) -> None:
+        """Import transformers' models, and count the time as part of the first model's `import_ms`.
+
+        An engine starts without them: they take longer than torch, and requests can be refused before they are needed.
+        """
+        if self._import_ms is None:
+            return
+        began_ns = monotonic_ns()
+        importlib.import_module("transformers.models.llama.modeling_llama")
+        importlib.import_module("transformers.models.clip.modeling_clip")
+        self._import_ms += ms_from_ns(monotonic_ns() - began_ns)
 
     def get(self, choice: ModelChoice, role: str, progress: Callable[[int, int], None], stop: StopFlag) -> Warm:
         """The model, loaded if need be. Raises what the loader raises, UserError and Cancelled among it."""
