@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engines.libraries.noise import mute_known_lines
-from engines.libraries.without_hqq import leave_hqq_out
 from evprof.core.vocabulary.families import FAMILIES
 
 # Here, because every file of this package may be the first in a process to import transformers.
 mute_known_lines()
-leave_hqq_out()
 
 
 @dataclass(frozen=True)

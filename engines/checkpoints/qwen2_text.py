@@ -56,7 +56,7 @@ def qwen2_text(values: Mapping[str, Any], source: Path) -> LlamaConfig:
     usual = Qwen2Config()
     filled = {key: getattr(usual, key) for key in TEXT_KEYS if hasattr(usual, key)}
     text = text_config({**filled, **values, "attention_bias": True})
-    text.model_type = QWEN2
+    text.model_type = QWEN2  # type: ignore[misc]  # a class variable to transformers, which only reads it
     return text
 
 

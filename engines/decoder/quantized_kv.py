@@ -1,4 +1,4 @@
-"""KV caches kept in fewer bits: fp8, and hqq's eight and four bits. They save memory and cost time.
+"""KV caches in fewer bits: fp8, and half-quadratic quantization to eight and four bits. They save memory and cost time.
 
 Every pass gets all keys and values back in the model's dtype, so a step unpacks the whole cache. The pass that brings
 positions in sees them as they came; what is kept is what later passes see.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from engines.decoder.kv_cache import head_shape
-from engines.libraries.optional import LIBRARIES, optional_module
 from engines.tokens.uploads import upload
 from evprof.core.errors import USAGE, UserError
 from evprof.metrics.limits.packed_sizes import GROUP, RESIDUAL
@@ -26,6 +25,12 @@ QUANTIZED = (FP8, HQQ8, HQQ4)
 
 _FP8 = torch.float8_e4m3fn
 _FP8_MAX = torch.finfo(_FP8).max
+
+_ITERATIONS, _NORM, _PENALTY = 20, 0.7, 10.0
+"""Of half-quadratic quantization: steps towards the zero point, p of the norm, weight of the split-off error."""
+
+_LEAST_SPREAD, _LARGEST_SCALE = 1e-4, 2e4
+"""A group with a smaller spread is constant; a larger scale is no number in float16."""
 
 _FRACTION_SHIFT = 23 - 3
 _BIAS_DIFFERENCE = 127 - 7
@@ -130,7 +135,7 @@ def floats_of(packed: torch.Tensor) -> torch.Tensor:
 
 
 class HqqKv:
-    """hqq's half-quadratic quantization in groups of GROUP: keys by channel, values by position (KIVI, 2402.02750).
+    """Half-quadratic quantization in groups of GROUP: keys by channel, values by position (KIVI, 2402.02750).
 
     Packed once and never again, in blocks of whole groups; up to RESIDUAL of the latest positions wait as they came.
     (transformers' QuantizedCache unpacks and packs everything anew every 128 tokens, which adds up errors.)
@@ -143,10 +148,10 @@ class HqqKv:
         self.kind = kind
         self.length = 0
         self.padding: torch.Tensor | None = None
-        make_packer = _HqqPacker(kind, dtype)
+        packer = _GroupPacker(8 if kind == HQQ8 else 4, dtype)
         layers = range(config.num_hidden_layers)
-        self._keys = [_Blocks(make_packer, by_channel=True) for _ in layers]
-        self._values = [_Blocks(make_packer, by_channel=False) for _ in layers]
+        self._keys = [_Blocks(packer, by_channel=True) for _ in layers]
+        self._values = [_Blocks(packer, by_channel=False) for _ in layers]
 
     @property
     def layer_count(self) -> int:
@@ -181,24 +186,25 @@ class HqqKv:
 
 @dataclass
 class _Block:
-    """Some packed positions, of which the first `used` count."""
+    """A packed tensor of this `shape`: `packed` [N, bytes of a group], `step` and `zero` [N, 1], one for each group."""
 
     packed: torch.Tensor
-    meta: dict[str, Any]
-    used: int
+    step: torch.Tensor
+    zero: torch.Tensor
+    shape: torch.Size
 
 
 class _Blocks:
     """One layer's keys or values: packed blocks, then the positions that wait, [B, kv_heads, waiting, D]."""
 
-    def __init__(self, packer: _HqqPacker, *, by_channel: bool) -> None:
+    def __init__(self, packer: _GroupPacker, *, by_channel: bool) -> None:
         self._packer = packer
         self._by_channel = by_channel
-        self._blocks: list[_Block] = []
+        self._blocks: list[tuple[_Block, int]] = []
         self._waiting: torch.Tensor | None = None
 
     def append(self, new: torch.Tensor) -> torch.Tensor:
-        parts = [self._unpacked(block) for block in self._blocks]
+        parts = [self._unpacked(block)[:, :, :used] for block, used in self._blocks]
         waiting = new if self._waiting is None else torch.cat([self._waiting, new], dim=2)
         everything = torch.cat([*parts, waiting], dim=2) if parts else waiting
         is_first = not parts and self._waiting is None
@@ -211,20 +217,17 @@ class _Blocks:
     def crop(self, length: int) -> None:
         """Keeps the first `length` positions."""
         left, kept = length, []
-        for block in self._blocks:
+        for block, used in self._blocks:
             if left > 0:
-                block.used = min(block.used, left)
-                kept.append(block)
-                left -= block.used
+                kept.append((block, min(used, left)))
+                left -= min(used, left)
         self._blocks = kept
         if self._waiting is not None:
             self._waiting = self._waiting[:, :, : max(left, 0)]
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        for block in self._blocks:
-            yield block.packed
-            yield block.meta["scale"]
-            yield block.meta["zero"]
+        for block, _ in self._blocks:
+            yield from (block.packed, block.step, block.zero)
         if self._waiting is not None:
             yield self._waiting
 
@@ -233,50 +236,68 @@ class _Blocks:
         count = waiting.shape[2] // GROUP * GROUP
         if count:
             chosen = waiting[:, :, :count]
-            packed, meta = self._packer.pack(chosen.transpose(2, 3) if self._by_channel else chosen)
-            self._blocks.append(_Block(packed, meta, count))
+            packed = self._packer.pack(chosen.transpose(2, 3) if self._by_channel else chosen)
+            self._blocks.append((packed, count))
         return waiting[:, :, count:]
 
     def _unpacked(self, block: _Block) -> torch.Tensor:
-        tensor = self._packer.unpack(block.packed, block.meta)
-        return (tensor.transpose(2, 3) if self._by_channel else tensor)[:, :, : block.used]
+        tensor = self._packer.unpack(block)
+        return tensor.transpose(2, 3) if self._by_channel else tensor
 
 
-class _HqqPacker:
-    """hqq's quantizer over the last dimension, scales and zero points in the model's dtype."""
+class _GroupPacker:
+    """Groups of GROUP numbers as whole numbers of `bits`, each group with a scale and a zero point in `dtype`."""
 
-    def __init__(self, kind: str, dtype: torch.dtype) -> None:
-        self._quantizer = optional_module(LIBRARIES["hqq"], f"A cache of kind {kind}").Quantizer
-        self._bits = 8 if kind == HQQ8 else 4
+    def __init__(self, bits: int, dtype: torch.dtype) -> None:
+        self._bits = bits
         self._dtype = dtype
 
-    def pack(self, tensor: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-        packed, meta = self._quantizer.quantize(
-            tensor.contiguous(),
-            nbits=self._bits,
-            group_size=GROUP,
-            axis=1,
-            compute_dtype=self._dtype,
-            device=tensor.device,
-        )
-        meta["compute_dtype"] = self._dtype
-        for name in ("scale", "zero"):
-            meta[name] = meta[name].to(device=tensor.device, dtype=self._dtype)
-        return packed.contiguous(), meta
+    def pack(self, tensor: torch.Tensor) -> _Block:
+        """A tensor whose elements fill whole groups."""
+        groups = tensor.reshape(-1, GROUP).float()
+        levels = 2**self._bits - 1
+        step, zero = (part.to(self._dtype) for part in _half_quadratic(groups, levels))
+        numbers = (groups / step + zero).round_().clamp_(0, levels).to(torch.uint8)
+        if self._bits == 4:
+            numbers = numbers[:, : GROUP // 2] | numbers[:, GROUP // 2 :] << 4
+        return _Block(numbers, step, zero, tensor.shape)
 
-    def unpack(self, packed: torch.Tensor, meta: dict[str, Any]) -> torch.Tensor:
-        tensor: torch.Tensor = self._quantizer.dequantize(packed, meta)
-        return tensor
+    def unpack(self, block: _Block) -> torch.Tensor:
+        """The tensor that was packed, in `dtype`."""
+        numbers = block.packed
+        if self._bits == 4:
+            numbers = torch.cat([numbers & 0xF, numbers >> 4], dim=1)
+        return ((numbers.to(self._dtype) - block.zero) * block.step).view(block.shape)
+
+
+def _half_quadratic(groups: torch.Tensor, levels: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Step and zero point [N, 1] that turn groups [N, GROUP] (float32) into whole numbers from 0 to `levels`.
+
+    Half-quadratic quantization (Badri and Shaji, 2023): the range of a group sets its step. The zero point minimizes
+    the p-norm of the error, with p below 1, so that outliers weigh less. It is the best of some iterations, each of
+    which splits off the error that p-norms tolerate. The host never waits for the device.
+    """
+    low, high = groups.aminmax(dim=1, keepdim=True)
+    spread = high - low
+    scale = torch.where(spread > _LEAST_SPREAD, levels / spread, 1.0).clamp(max=_LARGEST_SCALE)
+    zero = best = -low * scale
+    least = torch.full_like(zero, torch.inf)
+    for _ in range(_ITERATIONS):
+        numbers = (groups * scale + zero).round_().clamp_(0, levels)
+        error = groups - (numbers - zero) / scale
+        size = error.abs()
+        mean = size.mean(dim=1, keepdim=True)
+        best, least = torch.where(mean < least, zero, best), torch.minimum(mean, least)
+        tolerated = error.sign() * (size - size.pow(_NORM - 1) / _PENALTY).relu_()
+        zero = (numbers - (groups - tolerated) * scale).mean(dim=1, keepdim=True)
+    return 1 / scale, best
 
 
 def check_cache(kind: str, *, speculates: bool = False) -> None:
-    """Before anything loads: raises UserError when this kind cannot be made here, or not be speculated with."""
-    if kind not in (HQQ8, HQQ4):
-        return
-    if speculates:
+    """Before anything loads: raises UserError when this kind cannot be speculated with."""
+    if speculates and kind in (HQQ8, HQQ4):
         raise UserError(
             f"A cache of kind {kind} cannot take drafts back without changing the answer; choose --cache fp8, static "
             "or dynamic, or another --mode.",
             exit_code=USAGE,
         )
-    optional_module(LIBRARIES["hqq"], f"A cache of kind {kind}")

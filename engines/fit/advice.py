@@ -166,8 +166,7 @@ def _changes(plan: PlannedModels, machine: Machine) -> Iterator[OptionChange]:
         yield OptionChange(1, ("", "prefill_chunk"), _CHUNK)
     if switches.cache in ("auto", "static", "dynamic"):
         yield OptionChange(5, ("", "cache"), "fp8")
-        if machine.can_pack("hqq4"):
-            yield OptionChange(7, ("", "cache"), "hqq4")
+        yield OptionChange(7, ("", "cache"), "hqq4")
     for role, need in zip(plan.choices, plan.needs(machine), strict=True):
         yield from _changes_of(role, need, plan, machine)
 

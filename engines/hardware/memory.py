@@ -10,7 +10,7 @@ import torch
 
 from engines.hardware.device import TORCH_DTYPES, choose_device, choose_dtype
 
-_LIBRARIES = {"nf4": "bitsandbytes", "hqq8": "hqq", "hqq4": "hqq"}
+_LIBRARIES = {"nf4": "bitsandbytes"}
 
 
 class Machine(Protocol):
@@ -31,7 +31,7 @@ class Machine(Protocol):
         """Every device, GPUs first, as torch spells them."""
 
     def can_pack(self, kind: str) -> bool:
-        """Whether the library is there that keeps weights, or a cache, in a kind of QUANTIZATIONS or CACHES."""
+        """Whether the library for weights of a kind of QUANTIZATIONS is installed."""
 
 
 class ThisMachine:

@@ -10,7 +10,7 @@ from evprof.core.installation import how_to_add
 
 EXTRA = "evprof[quant]"
 
-LIBRARIES = {"bitsandbytes": "bitsandbytes", "hqq": "hqq.core.quantize"}
+LIBRARIES = {"bitsandbytes": "bitsandbytes"}
 """Library -> the module that is used of it."""
 
 

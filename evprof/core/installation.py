@@ -12,7 +12,7 @@ from pathlib import Path
 CONSOLE, WINDOW = "evprof", "evprof-window"
 
 EXTRAS = {
-    "quant": ("bitsandbytes", "hqq"),
+    "quant": ("bitsandbytes",),
     "rosbag": ("lz4",),
     "parquet": ("pyarrow",),
     "ray": ("ray", "opentelemetry-api"),

@@ -27,8 +27,8 @@ NOWHERE = (
     *("tkinter", "matplotlib", "IPython", "setuptools", "pip", "pygments"),
     *("torchvision", "tensorflow", "scipy", "faery", "rosbags", "tensorboard_data_server", "hf_xet"),
     "readline",  # GNU Readline is under the GPL
-    # The quantization libraries are left to installations by pip: transformers would load two of them at every start.
-    *("torchao", "bitsandbytes", "hqq", "triton", "accelerate", "einops", "termcolor"),
+    # The quantization libraries are left to installations by pip: transformers loads torchao at every start.
+    *("torchao", "bitsandbytes", "triton"),
 )
 """Packages that neither program holds, besides those that `strangers` finds."""
 

@@ -17,7 +17,7 @@ from evprof.core.installation import EXTRAS
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
     "window": {"qt": "6", "platform": "offscreen", "pyqtgraph": "0"},
-    "quantization": {"hqq": True},
+    "quantization": {"bitsandbytes": True},
     "decoders": {"pyav": "14", "codecs": {"h264": True, "av1": False}},
 }
 
@@ -132,7 +132,7 @@ def test_examining_for_real(evprof) -> None:
 
 
 def test_examining_the_optional_libraries_for_real(evprof) -> None:
-    pytest.importorskip("hqq")
+    pytest.importorskip("bitsandbytes")
     found = evprof("_examine", "quantization")
     assert found.code == 0
-    assert json.loads(found.output)["hqq"] is True
+    assert json.loads(found.output)["bitsandbytes"] is True

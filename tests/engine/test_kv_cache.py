@@ -29,13 +29,12 @@ CONFIG = LlamaConfig(
     num_key_value_heads=HEADS,
     hidden_size=2 * HEADS * HEAD_DIM,
 )
+WIDE_CONFIG = LlamaConfig(num_hidden_layers=1, num_attention_heads=HEADS, hidden_size=HEADS * GROUP)
 EVERY_KIND = [DYNAMIC, STATIC, FP8, HQQ8, HQQ4]
 LARGEST_ERROR = {DYNAMIC: 0.0, STATIC: 0.0, FP8: 0.05, HQQ8: 0.007, HQQ4: 0.1}
 
 
 def made(kind: str, *, capacity: int = 8, batch: int = 1, dtype: torch.dtype = torch.float32) -> KvCache:
-    if kind.startswith("hqq"):
-        pytest.importorskip("hqq")
     return make_cache(kind, CONFIG, capacity=capacity, batch=batch, device=CPU, dtype=dtype)
 
 
@@ -205,6 +204,38 @@ def test_hqq_packs_by_formula() -> None:
             elements = 2 * HEADS * HEAD_DIM * 5 * GROUP
             assert weigh(reference.cache).per_layer == [cached_bytes(kind, elements, dtype.itemsize)] * LAYERS
             assert weigh(reference.cache).stored == LAYERS * cached_bytes(kind, elements, dtype.itemsize)
+
+
+@pytest.mark.parametrize("kind", [HQQ8, HQQ4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_hqq_zero_points_fit_outliers_better_than_the_range_does(kind: str, dtype: torch.dtype) -> None:
+    """Quantizing to the range of each group, with no search for the zero point, is the baseline."""
+    torch.manual_seed(11)
+    tensor = torch.distributions.StudentT(2.0).sample((1, HEADS, GROUP, GROUP)).to(dtype)
+    cache = make_cache(kind, WIDE_CONFIG, capacity=GROUP, device=CPU, dtype=dtype)
+    cache.append(0, tensor, tensor)
+    cache.advance(GROUP)
+    _, kept = cache.append(0, tensor[:, :, :1], tensor[:, :, :1])
+    levels = 255 if kind == HQQ8 else 15
+    low, high = (part.float() for part in tensor.aminmax(dim=-1, keepdim=True))
+    step = (high - low) / levels
+    ranged = ((tensor.float() - low) / step).round() * step + low
+
+    def norm(values: torch.Tensor) -> float:
+        return float((values.float() - tensor.float()).abs().pow(0.7).mean())
+
+    assert norm(kept[:, :, :GROUP]) < norm(ranged)
+
+
+@pytest.mark.parametrize("kind", [HQQ8, HQQ4])
+def test_hqq_keeps_constant_groups(kind: str) -> None:
+    reference = Reference(made(kind))
+    part = torch.full((1, HEADS, GROUP, HEAD_DIM), 3.0)
+    reference.cache.append(0, part, 0 * part)
+    reference.cache.advance(GROUP)
+    keys, values = reference.cache.append(0, part[:, :, :1], part[:, :, :1])
+    assert torch.allclose(keys, part[:, :, :1], atol=1e-3)
+    assert torch.allclose(values[:, :, :GROUP], 0 * part, atol=1e-3)
 
 
 def test_hqq_never_packs_twice() -> None:

@@ -165,8 +165,8 @@ def test_a_broken_library_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(importlib, "import_module", broken)
-    with pytest.raises(UserError, match=r"does not load here \(hqq.core: cannot open shared object file\)"):
-        optional_module("hqq.core", "A hqq4 cache")
+    with pytest.raises(UserError, match=r"does not load here \(bitsandbytes: cannot open shared object file\)"):
+        optional_module("bitsandbytes", "Quantization nf4")
 
 
 def test_libraries_load_without_a_word(kind: str) -> None:

@@ -70,8 +70,6 @@ def test_a_whole_decoder(kind: str, make_llama: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("kind_of_cache", list(CACHE_ERROR))
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_caches(kind_of_cache: str, dtype: torch.dtype) -> None:
-    if kind_of_cache != "fp8":
-        pytest.importorskip("hqq")
     torch.manual_seed(2)
     config = LlamaConfig(num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=4, hidden_size=8 * 128)
     device = torch.device("cuda")

@@ -50,8 +50,6 @@ def agreement(one: RunLog, other: RunLog) -> float:
 
 @pytest.mark.parametrize(("cache", "share"), [("fp8", 0.25), ("hqq8", 0.6), ("hqq4", 0.5)])
 def test_a_run_with_a_quantized_cache(cache: str, share: float, sample: Any, plain: RunLog) -> None:
-    if cache in HQQ:
-        pytest.importorskip("hqq")
     done = run(sample, cache=cache)
     assert (done.info.status, done.info.error) == ("finished", None)
     assert done.info.models["target"].cache == cache
