@@ -16,7 +16,6 @@ from evprof.cli.models import ModelsCommand
 from evprof.cli.run.command import RunCommand
 from evprof.cli.sessions.compare import CompareCommand
 from evprof.cli.sessions.export import ExportCommand
-from evprof.cli.sessions.film import FilmCommand
 from evprof.cli.sessions.import_command import ImportCommand
 from evprof.cli.sessions.merge import MergeCommand
 from evprof.cli.sessions.prune import PruneCommand
@@ -38,7 +37,6 @@ COMMANDS: tuple[type[Command], ...] = (
     CompareCommand,
     ReportCommand,
     ExportCommand,
-    FilmCommand,
     MergeCommand,
     PruneCommand,
     TraceCommand,

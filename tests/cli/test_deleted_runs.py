@@ -26,8 +26,6 @@ def test_a_deleted_run_is_said_to_be_deleted(evprof: Any, session: Path, tmp_pat
     found = evprof("show", session, "--runs", "2")
     assert (found.code, found.errors) == (2, "evprof: --runs: run 2 was deleted.\n")
     assert evprof("show", session, "--runs", "2,3").output.startswith("run 3 ")
-    found = evprof("film", session, "--runs", "2", "-o", tmp_path / "a.gif")
-    assert (found.code, "there is no run 2 in this session" in found.errors) == (2, True)
 
 
 def test_merging_keeps_deleted_runs_and_says_so(evprof: Any, session: Path, tmp_path: Path) -> None:
@@ -39,12 +37,10 @@ def test_merging_keeps_deleted_runs_and_says_so(evprof: Any, session: Path, tmp_
 
 
 @pytest.mark.parametrize("what", [("--frames",), ("--logs", "--deleted")])
-def test_a_session_of_deleted_runs_can_be_pruned_and_not_filmed(
+def test_a_session_of_deleted_runs_can_be_pruned(
     evprof: Any, session: Path, tmp_path: Path, what: tuple[str, ...]
 ) -> None:
     delete(session, 1, 2, 3)
     assert evprof("prune", session, "--deleted", "-o", tmp_path / "empty.evprof").code == 0
     again = evprof("prune", tmp_path / "empty.evprof", *what, "-o", tmp_path / "emptier.evprof")
     assert again.code == 0, again.errors
-    found = evprof("film", session, "-o", tmp_path / "a.gif")
-    assert (found.code, found.errors) == (1, "evprof: The session holds no runs, so there is nothing to film.\n")

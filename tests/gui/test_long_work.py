@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, QRectF
-from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QPushButton, QWidget
 
 from evprof.core.recording import RecordLog
@@ -264,16 +263,10 @@ def test_what_a_command_says_of_an_option_is_said_of_its_field(said: str, told: 
     assert replace(FORM, fields=fields).in_its_words(said)[1] == told
 
 
-@pytest.mark.parametrize("opens_outside", [False, True])
-def test_what_was_made_is_opened_by_who_can(
-    application: object,
-    tmp_path: Path,
-    wait_until: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    opens_outside: bool,
+def test_what_was_made_is_opened_in_the_window(
+    application: object, tmp_path: Path, wait_until: Callable[..., Any]
 ) -> None:
-    opened: list[tuple[str, str]] = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(("outside", url.toLocalFile())) or True)
+    opened: list[str] = []
     controller, themes, window = RunController(RecordLog()), ThemeHolder(), QWidget()
     bar = MessageBar(themes, window)
     work = LongWork(
@@ -281,20 +274,18 @@ def test_what_was_made_is_opened_by_who_can(
         controller,
         themes,
         bar,
-        open_paths=lambda paths: opened.append(("here", paths[0])),
+        open_paths=lambda paths: opened.append(paths[0]),
         show=lambda *_: None,
     )
     work.offer(Works(lambda: [FORM], _argv, lambda _: ""))
     made = tmp_path / "made.txt"
     made.write_text("x")
-    work.begin(
-        replace(FORM, offer=replace(FORM.offer, opens_outside=opens_outside)), {"what": "a", "output": str(made)}
-    )
+    work.begin(FORM, {"what": "a", "output": str(made)})
     wait_until(lambda: work.queue.items[0].is_over)
     (queue,) = window.findChildren(QueueDialog)
     button = next(button for button in queue.findChildren(QPushButton) if button.text() == "Open")
     button.click()
-    assert opened == [("outside" if opens_outside else "here", str(made))]
+    assert opened == [str(made)]
     made.unlink()
     button.click()
     assert len(opened) == 1

@@ -153,7 +153,7 @@ def test_exports_are_told_by_key(toolbar: Toolbar) -> None:
     for action in toolbar.export.menu().actions():
         if not action.isSeparator():
             action.trigger()
-    assert told == ["session", *FORMATS, "film", "screenshot"]
+    assert told == ["session", *FORMATS, "screenshot"]
     assert opened == [True]
 
 

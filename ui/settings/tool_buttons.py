@@ -37,7 +37,6 @@ def _offered(entry: ExportFormat) -> tuple[str, str, str, str]:
 EXPORTS = {
     "session": ("Session (.evprof)…", "Save session as", "session.evprof", "Sessions (*.evprof)"),
     **{key: _offered(entry) for key, entry in FORMATS.items()},
-    "film": ("Film (.mp4, .gif)…", "Export a film", "film.mp4", "Films (*.mp4 *.gif)"),
     "screenshot": ("Picture of the window (.png)…", "Save a picture of the window", "window.png", "Pictures (*.png)"),
 }
 """What can be exported: what the menu and the dialog call it, the usual name, and the dialog's pattern."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evprof.run.works.offers import FILM, OFFERS, OVERHEAD
+from evprof.run.works.offers import OFFERS, OVERHEAD
 
 if TYPE_CHECKING:
     from ui.window.late_parts import LateParts
@@ -87,7 +87,6 @@ def _late(window: LateParts) -> Deeds:
         "queue": window.later("long_work.show_queue"),
         **{offer.name: partial(window.ask_long_work, offer.name) for offer in OFFERS},
         OVERHEAD: window.measure_overhead,
-        FILM: window.export_film,
         "larger": window.later("scale.larger"),
         "smaller": window.later("scale.smaller"),
         "usual_size": window.later("scale.usual"),

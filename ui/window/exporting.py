@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from evprof.core.errors import UserError
@@ -20,13 +20,7 @@ Post = Callable[..., None]
 
 
 class Exporting(QObject):
-    """Asks where to, then writes; `written` counts the files. A refusal is told by the session's `failed`.
-
-    Signals:
-        film_asked(): a film is wanted, which is long work of its own.
-    """
-
-    film_asked = Signal()
+    """Asks where to, then writes; `written` counts the files. A refusal is told by the session's `failed`."""
 
     def __init__(self, session: WindowSession, controller: RunController, window: QWidget, post: Post) -> None:
         super().__init__(window)
@@ -42,9 +36,6 @@ class Exporting(QObject):
 
     def ask(self, kind: str) -> None:
         """Lets the person choose a place for a key of EXPORTS, and writes it."""
-        if kind == "film":
-            self.film_asked.emit()
-            return
         _, title, name, pattern = EXPORTS[kind]
         stem = self._session.path.stem if self._session.path is not None else Path(name).stem
         start = str(Path.home() / f"{stem}{Path(name).suffix}")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMainWindow
 
-from evprof.core.errors import UserError
-from evprof.run.works.offers import FILM, OVERHEAD
+from evprof.run.works.offers import OVERHEAD
 
 if TYPE_CHECKING:
     from ui.columns.model_pair import ModelPair
@@ -124,16 +123,6 @@ class LateParts(QMainWindow):
         """Asks to measure what recording costs on the engine's device."""
         self.long_work.ask(OVERHEAD, {"device": self.machine.device})
 
-    def export_film(self) -> None:
-        """Asks for a film of the runs on show."""
-        try:
-            given = {"session": str(self.session.on_disk())} if self.controller.runs else {}
-        except UserError as error:
-            self.messages.post(error.sentence, "warn")
-            return
-        shown = dict.fromkeys(str(run_id) for run_id in self.selection.runs if run_id is not None)
-        self.long_work.ask(FILM, given | {"runs": ",".join(shown)})
-
     def _start_anew(self) -> None:
         """Closes the window; whoever waits for that starts the program again."""
         self.starts_anew = True
@@ -151,9 +140,7 @@ class LateParts(QMainWindow):
         """Asks for a file and writes it."""
         from ui.window.exporting import Exporting
 
-        exporting = Exporting(self.session, self.controller, self, self.messages.post)
-        exporting.film_asked.connect(self.export_film)
-        return exporting
+        return Exporting(self.session, self.controller, self, self.messages.post)
 
     @cached_property
     def help(self) -> HelpPages:

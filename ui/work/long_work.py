@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from PySide6.QtCore import QUrl
 from PySide6.QtWidgets import QWidget
 
 from evprof.run.works.work_form import WorkForm, Works
-from ui.state.outside import open_outside
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import FAILURE, INFO, WARNING, MessageBar
@@ -102,8 +100,6 @@ class LongWork:
     def _open(self, item: WorkItem) -> None:
         if item.made is None:
             self._messages.post(f"{item.form.made(item.values)} is not there any more.", WARNING, about=item.title)
-        elif item.form.offer.opens_outside:
-            open_outside(QUrl.fromLocalFile(str(item.made.absolute())))
         else:
             self._open_paths([str(item.made)])
 

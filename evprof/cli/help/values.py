@@ -55,7 +55,6 @@ VALUES: dict[str, ValueKind] = {
     "SESSION|FILE.json": ValueKind("a session, or a result file of another program", ("*.evprof", "*.json", "*.jsonl")),
     "FILE.json": ValueKind("a result file of another program", ("*.json", "*.jsonl")),
     "FILE.md|FILE.html": ValueKind("a report to write", ("*.md", "*.html")),
-    "FILE.mp4|FILE.gif": ValueKind("a film to write", ("*.mp4", "*.gif")),
     "FILE.csv|FILE.json": ValueKind("a table to write", ("*.csv", "*.json")),
     "auto|local|ADDRESS": ValueKind(
         "auto, local, or the address of a cluster's head, as 10.0.0.1:6379", ("auto", "local")

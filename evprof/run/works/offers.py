@@ -11,16 +11,13 @@ SUITE_SESSION = "suite.evprof"
 OVERHEAD = "measure_overhead"
 """The name of what measures the cost of recording."""
 
-FILM = "export_film"
-"""The name of what writes a film of the shown runs."""
-
 
 @dataclass(frozen=True)
 class WorkOffer:
     """A kind of work: its name in the code, what the menu calls it, the words that begin its command.
 
     `result` is what of the place it writes to, the value of `place`, can be opened, relative to that place; None:
-    nothing. `opens_outside`: another program opens it.
+    nothing.
     """
 
     name: str
@@ -28,13 +25,11 @@ class WorkOffer:
     words: tuple[str, ...]
     result: str | None = None
     place: str = "output"
-    opens_outside: bool = False
 
 
 OFFERS = (
     WorkOffer("measure_suite", "Measure a suite", ("suite",), SUITE_SESSION),
     WorkOffer("convert", "Convert recordings", ("convert",), ""),
-    WorkOffer(FILM, "Export a film", ("film",), "", opens_outside=True),
     WorkOffer("collect_examples", "Collect examples for an adapter", ("adapter", "collect")),
     WorkOffer("train_adapter", "Train an adapter", ("adapter", "train"), "", place="session"),
     WorkOffer("evaluate_adapter", "Evaluate an adapter", ("adapter", "evaluate")),
