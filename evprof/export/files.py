@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evprof.core.errors import USAGE, UserError
-from evprof.core.files.whole_file import refuse_session, whole_binary, whole_file
+from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.formats import FORMATS
 from evprof.version import __version__
@@ -85,18 +85,12 @@ def _written(  # noqa: PLR0911 - a format a line
             from evprof.export.rerun_recording import write_rerun
 
             return write_rerun(sources, path, many=many, tell=tell)
-        case "otlp":
-            from evprof.export.otlp import write_otlp
-
-            return write_otlp(sources, path, tell=tell)
         case "predictions":
             from evprof.export.predictions import write_predictions
 
             return write_predictions(sources, path, many=many, tell=tell)
         case "chrome":
             return [_write_trace(sources, path, many, tell)]
-        case "perfetto":
-            return [_write_perfetto(sources, path, many, tell)]
     return [_write_document(sources, path, many)]
 
 
@@ -106,17 +100,6 @@ def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell |
     trace = ChromeTrace(sources, as_steps=bool(STEPS_NAME.search(path.name)), names_sessions=many)
     with whole_file(path) as stream:
         _write_json(stream, trace.head, "traceEvents", trace.entries(), lambda: trace.tail)
-    _tell_left_out(trace, tell)
-    return path
-
-
-def _write_perfetto(sources: Iterable[Source], path: Path, many: bool, tell: Tell | None) -> Path:
-    from evprof.export.chrome_trace import ChromeTrace
-    from evprof.export.perfetto_trace import perfetto_packets
-
-    trace = ChromeTrace(sources, names_sessions=many)
-    with whole_binary(path) as stream:
-        stream.writelines(perfetto_packets(trace.entries()))
     _tell_left_out(trace, tell)
     return path
 

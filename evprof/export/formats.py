@@ -33,14 +33,6 @@ _ALL = (
         (".json", ".json.gz"),
     ),
     ExportFormat(
-        "perfetto",
-        "Perfetto trace",
-        "Perfetto traces",
-        "trace.pftrace",
-        "the same as Perfetto's own trace, smaller and with units (name it .pftrace).",
-        (".pftrace", ".perfetto-trace"),
-    ),
-    ExportFormat(
         "json",
         "JSON document",
         "JSON documents",
@@ -73,15 +65,6 @@ _ALL = (
         "aiperf",
         "a folder with AIPerf's profile_export.jsonl and profile_export_aiperf.json of each configuration.",
         is_folder=True,
-    ),
-    ExportFormat(
-        "otlp",
-        "OpenTelemetry metrics",
-        "OpenTelemetry metrics",
-        "metrics.jsonl",
-        "the figures as OpenTelemetry metrics, a line of OTLP's JSON for each session, as its collector reads files "
-        "(name it .jsonl or .json).",
-        (".jsonl", ".json"),
     ),
     ExportFormat(
         "predictions",

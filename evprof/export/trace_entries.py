@@ -28,9 +28,6 @@ _MEMORY_NAME = "[memory]"
 _CATEGORIES = {"tokens": "token", "rejected tokens": "token", "pictures": "picture", "outcome": "outcome"}
 """Tracks of instants, and what they hold."""
 
-COUNTER_UNITS = {"bytes": "bytes", "positions": "count", "resident": "bytes", "GPU": "bytes", "watts": "W"}
-"""The values that counters hold, and their units."""
-
 
 @dataclass(frozen=True)
 class TracePlace:

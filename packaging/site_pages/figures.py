@@ -11,8 +11,7 @@ _INTRODUCTION = """# Every figure
 
 What the comparison, reports and `evprof compare` tell, in their order. *Counted* figures are the same whenever the same
 is asked; all others are measured, and have an interval. *Depends on* names what must be alike in two runs before the
-figure can be compared ([why](../statistics.md#what-can-be-compared)). *OpenTelemetry* is what its conventions for
-generative AI call it, and `evprof export --format otlp` with them ([how](../exports.md#opentelemetry)).
+figure can be compared ([why](../statistics.md#what-can-be-compared)).
 How to read them is in [reading the figures](../reading-the-figures.md).
 """
 
@@ -29,7 +28,7 @@ def _sections() -> Iterator[str]:
         listed = [figure for figure in FIGURES.values() if figure.head == section]
         yield f"## {section}\n"
         yield table(
-            ("figure", "key", "unit", "what it is", "better", "depends on", "OpenTelemetry"),
+            ("figure", "key", "unit", "what it is", "better", "depends on"),
             (_row(figure) for figure in listed),
         )
 
@@ -37,6 +36,5 @@ def _sections() -> Iterator[str]:
 def _row(figure: Figure) -> tuple[str, ...]:
     tip = plain(figure.tip) + (" (counted)" if figure.is_counted else "")
     depends = ", ".join(figure.depends_on)
-    named = " ".join((code(figure.otel), *(value for _, value in figure.otel_attributes))) if figure.otel else ""
     better = _BETTER[figure.lower_is_better]
-    return plain(figure.title), code(figure.key), plain(figure.unit), tip, better, depends, named
+    return plain(figure.title), code(figure.key), plain(figure.unit), tip, better, depends

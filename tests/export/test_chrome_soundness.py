@@ -29,9 +29,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.export.chrome_trace import ChromeTrace
 from evprof.export.files import write_export
-from evprof.export.perfetto_trace import perfetto_packets
 from evprof.export.report.data import Source
-from perfetto_check import PerfettoTrace, chrome_slices
 from trace_check import TraceCheck, is_step
 
 ZERO = 77_000_000_123
@@ -150,20 +148,6 @@ def test_any_runs_give_a_sound_trace(as_steps: bool, data: st.DataObject) -> Non
     assert len(steps) == (len(begun) if as_steps else 0)
     for before, after in pairwise(steps):
         assert before["ts"] + before["dur"] < after["ts"]
-
-
-@given(data=st.data())
-def test_perfettos_own_trace_holds_the_same(data: st.DataObject) -> None:
-    sources = data.draw(sessions())
-    entries = list(ChromeTrace(sources).entries())
-    trace = PerfettoTrace(b"".join(perfetto_packets(entries)))
-    kinds = Counter(entry["ph"] for entry in entries)
-    assert Counter(trace.slices) == Counter(chrome_slices(entries))
-    assert len(trace.of("SLICE_BEGIN")) == len(trace.of("SLICE_END")) == kinds["X"]
-    assert len(trace.of("INSTANT")) == kinds["i"]
-    assert len(trace.of("COUNTER")) == sum(len(entry["args"]) for entry in entries if entry["ph"] == "C")
-    assert len(trace.flows) == kinds["s"]
-    assert all(sorted(ends) == ["f", "s"] for ends in trace.flows.values())
 
 
 @pytest.mark.leaves_threads

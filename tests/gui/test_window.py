@@ -348,7 +348,7 @@ def test_saving_elsewhere_keeps_recording_there(
 @pytest.mark.parametrize(
     "export",
     [
-        *(("chrome", "trace.json"), ("perfetto", "trace.pftrace"), ("json", "all.json")),
+        *(("chrome", "trace.json"), ("json", "all.json")),
         *(("csv", "tables"), ("parquet", "frames"), ("aiperf", "aiperf")),
     ],
 )

@@ -34,8 +34,6 @@ OF_ANSWER = (MODEL, ARITHMETIC, PROMPT, SAMPLE)
 
 _PER_TOKEN = (MACHINE, MODEL, ARITHMETIC)
 
-_TOKEN_USAGE = "gen_ai.client.token.usage"
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -46,8 +44,7 @@ class Figure:
     differ in it is not told by how much their times do. `place` orders the table of two runs beside each other (0: it
     is not in it); `begins_group`: a line may be drawn above it there. `beside` is what the report's table of two models
     calls it (None: its title, "": it is not in it). `depends_on`: two runs that differ in one of these cannot be
-    compared by it; `with_drafts`: what it depends on besides where tokens are drafted. `otel`: what OpenTelemetry's
-    semantic conventions call it, if they do; with `otel_attributes` where the name is not all.
+    compared by it; `with_drafts`: what it depends on besides where tokens are drafted.
     """
 
     key: str
@@ -64,8 +61,6 @@ class Figure:
     beside: str | None = None
     depends_on: tuple[str, ...] = EVERYTHING
     with_drafts: tuple[str, ...] = ()
-    otel: str = ""
-    otel_attributes: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_timed(self) -> bool:
@@ -152,7 +147,6 @@ _ALL = (
         place=13,
         begins_group=True,
         beside="",
-        otel="gen_ai.client.operation.duration",
     ),
     Figure(
         "time_to_first_token_ms",
@@ -162,7 +156,6 @@ _ALL = (
         place=9,
         begins_group=True,
         beside="",
-        otel="gen_ai.server.time_to_first_token",
     ),
     *(_of_stage(place, name) for place, name in enumerate(STAGES, start=4)),
     Figure("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", place=14, beside=""),
@@ -175,7 +168,6 @@ _ALL = (
         beside="",
         depends_on=_PER_TOKEN,
         with_drafts=OF_ANSWER,
-        otel="gen_ai.server.time_per_output_token",
     ),
     Figure(
         "decode_ms_per_token",
@@ -215,8 +207,6 @@ _ALL = (
         place=2,
         beside="prompt, positions",
         depends_on=(MODEL, PROMPT),
-        otel=_TOKEN_USAGE,
-        otel_attributes=(("gen_ai.token.type", "input"),),
     ),
     Figure(
         "visual_tokens",
@@ -239,8 +229,6 @@ _ALL = (
         place=3,
         beside="answer, tokens",
         depends_on=OF_ANSWER,
-        otel=_TOKEN_USAGE,
-        otel_attributes=(("gen_ai.token.type", "output"),),
     ),
     Figure(
         "kv_cache_bytes",
