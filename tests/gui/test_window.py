@@ -594,20 +594,6 @@ def test_a_panel_that_floats_can_be_moved_and_is_docked_again_by_a_reset(
     assert panel.titleBarWidget().height() == 0
 
 
-def test_a_linked_window_closes_without_a_word(
-    window: MainWindow, themes: ThemeHolder, application: QApplication, wait_until: Wait
-) -> None:
-    other = MainWindow(themes)
-    for one in (window, other):
-        one.actions_by_name["link"].trigger()
-    wait_until(lambda: all(one.linking.link is not None and one.linking.link.is_joined for one in (window, other)))
-    other.close()
-    assert other.linking.link is None
-    other.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    settle(application, window)
-
-
 def test_the_address_of_tensorboard_stays_until_it_is_dismissed(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:

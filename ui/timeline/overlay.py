@@ -46,12 +46,6 @@ class Overlay(QWidget):
                 if x is not None:
                     self.update(QRect(GUTTER_PX + int(x) - 1, 0, 3, self.height()))
 
-    def show_linked(self, t_ns: int | None) -> None:
-        """Moves the line of another window's pointer, or takes it away."""
-        if t_ns != self.scene.linked_ns:
-            self.scene.linked_ns = t_ns
-            self.update()
-
     def show_range(self) -> None:
         """Repaints the parts that the selected range covered or covers now."""
         for chosen in (self._strip, self.scene.marked_range):
@@ -80,10 +74,6 @@ class Overlay(QWidget):
         self._paint_levels(painter)
         if self.scene.pointer_px is not None:
             painter.fillRect(QRectF(int(self.scene.pointer_px), 0, 1, self.height()), theme.alpha(theme.text_dim, 0.55))
-        if self.scene.linked_ns is not None:
-            painter.setPen(QPen(theme.accent, 1, Qt.PenStyle.DashLine))
-            x = round(self.scene.scale.x(self.scene.linked_ns)) + 0.5
-            painter.drawLine(QPointF(x, 0), QPointF(x, self.height()))
         self._paint_ruler(painter)
         painter.end()
 

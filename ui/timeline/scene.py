@@ -45,9 +45,6 @@ class TimelineScene:
     marks: list[Mark] = field(default_factory=list)
     """Those of the shown runs."""
 
-    linked_ns: int | None = None
-    """Where the pointer is in another window that this one is linked with."""
-
     pointer_px: float | None = None
     """Where the pointer is over the lanes, from their left end; what time that is changes with the scale."""
 

@@ -247,12 +247,6 @@ class TimelineView(QWidget):
         self._rescale()
         self._paint_in_turns()
 
-    @property
-    def pointer_ns(self) -> int | None:
-        """The moment under the pointer; None where it is not over the lanes."""
-        at_px = self.scene.pointer_px
-        return None if at_px is None else round(self.scene.scale.t(at_px))
-
     def mark_partings(self, a_ns: int | None, b_ns: int | None) -> None:
         """Marks when each answer began to differ from the other, in ns from its run's zero."""
         if (a_ns, b_ns) != self.scene.partings:

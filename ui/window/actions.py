@@ -99,7 +99,6 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("align_by", "Type an offset…", "Alt+4", below="Runs A and B"),
     ActionEntry("queue", "Queue…", "Ctrl+J", below="Long work"),
     *(ActionEntry(offer.name, f"{offer.title}…", below="Long work") for offer in OFFERS),
-    ActionEntry("link", "Link windows", "Ctrl+Alt+L", below=WINDOW),
     ActionEntry("theme", "Light or dark", "Ctrl+Shift+L", below=WINDOW),
     ActionEntry("larger", "Everything larger", "Ctrl++", below=WINDOW),
     ActionEntry("smaller", "Everything smaller", "Ctrl+-", below=WINDOW),

@@ -83,7 +83,6 @@ def _late(window: LateParts) -> Deeds:
         "training": window.later("dialogs.show_training"),
         "compare": window.later("dialogs.show_comparison"),
         "torch_trace": window.later("trace_pages.show_newest"),
-        "link": window.later("linking.toggle"),
         "queue": window.later("long_work.show_queue"),
         **{offer.name: partial(window.ask_long_work, offer.name) for offer in OFFERS},
         OVERHEAD: window.measure_overhead,

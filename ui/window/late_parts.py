@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ui.status.status_bar import StatusBar
     from ui.style.theme import ThemeHolder
     from ui.style.ui_scale import UiScale
-    from ui.timeline.link.linking import Linking
     from ui.timeline.timeline_view import TimelineView
     from ui.traces.trace_pages import TracePages
     from ui.welcome.tour import Tour
@@ -255,13 +254,6 @@ class LateParts(QMainWindow):
         from ui.window.abandoned_sessions import AbandonedSessions
 
         return AbandonedSessions(self.session, self.messages, self)
-
-    @cached_property
-    def linking(self) -> Linking:
-        """Shares the timeline's pointer and zoom with other windows."""
-        from ui.timeline.link.linking import Linking
-
-        return Linking(self.timeline, self.actions_by_name["link"], self.messages.post)
 
 
 def _names() -> Iterator[str]:

@@ -384,7 +384,7 @@ class MainWindow(LateParts):
         self.housekeeping.stop()
         self.welcome.close()
         self.traces.close()
-        for name in ("trace_pages", "linking", "long_work", "machine"):
+        for name in ("trace_pages", "long_work", "machine"):
             if self.is_made(name):
                 getattr(self, name).close()
         for panel in self._following_panels:

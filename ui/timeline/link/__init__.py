@@ -1,1 +1,0 @@
-"""Windows whose pointers follow one another."""
