@@ -81,7 +81,6 @@ def test_help_is_a_menu_of_its_own(application) -> None:
     assert [action.text() for action in below.actions()] == [
         "Contents",
         "Keys and mouse",
-        "Tour",
         "Troubleshooting",
         "About evprof",
     ]

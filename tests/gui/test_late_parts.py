@@ -16,7 +16,7 @@ from ui.window.deeds import deeds
 from ui.window.late_parts import LateParts
 from ui.window.main_window import MainWindow
 
-PARTS = ("dialogs", "exporting", "finding", "long_work", "machine", "opener", "results", "tour", "trace_pages")
+PARTS = ("dialogs", "exporting", "finding", "long_work", "machine", "opener", "results", "trace_pages")
 
 
 @pytest.fixture

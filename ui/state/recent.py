@@ -27,11 +27,6 @@ class Recent:
         self.settings = GenerationSettings()
         self._read()
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether it outlives this window."""
-        return self._path is not None
-
     def note_sample(self, sample: Sample) -> None:
         """Remembers a sample by its paths."""
         key = (sample.events_path, sample.video_path)

@@ -1,1 +1,1 @@
-"""What the window shows to somebody who has nothing open yet: recent sessions, the demo, a tour."""
+"""What the window shows to somebody who has nothing open yet: recent sessions, the demo."""

@@ -1,4 +1,4 @@
-"""The sessions that were open lately: noted when one is opened, saved or closed, and looked up with their pictures."""
+"""The sessions that were open lately: noted when one is opened, saved or closed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtGui import QImage
-
 from evprof.session.autosave import autosave_folder
 from ui.state.recent import Recent
-from ui.welcome.thumbnails import thumbnail
 
 if TYPE_CHECKING:
     from evprof.session.summary import SessionSummary
@@ -22,13 +19,11 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class RecentSession:
-    """One that is still there: where, when it was changed, and how it looked; of one that no window has closed yet what
-    is inside instead."""
+    """A session file that exists: its path, when it was changed, and what it holds (None where it cannot be read)."""
 
     path: Path
     changed_s: float
-    picture: QImage | None
-    summary: SessionSummary | None = None
+    summary: SessionSummary | None
 
     @property
     def name(self) -> str:
@@ -49,9 +44,7 @@ def look_up(recent: Recent) -> list[RecentSession]:
     for path in [Path(text) for text in recent.sessions]:
         with contextlib.suppress(OSError, ValueError):
             if path.is_file():
-                picture = thumbnail(path)
-                summary = read_summary(path) if picture is None else None
-                found.append(RecentSession(path, path.stat().st_mtime, picture, summary))
+                found.append(RecentSession(path, path.stat().st_mtime, read_summary(path)))
         if len(found) == SHOWN:
             break
     return found

@@ -1,4 +1,4 @@
-"""A recent session on the start page: how it looked, its name and when it was changed."""
+"""A recent session on the start page: what it holds, its name and when it was changed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from evprof.core.vocabulary.modes import mode_of
 from ui.style.theme import GRID, RADIUS, SMALL_PX, ThemeHolder
 from ui.welcome.card_size import CARD_GRIDS
 from ui.welcome.recent_sessions import RecentSession
-from ui.welcome.thumbnails import SIZE
 from ui.widgets.elided import elided_text
 
 if TYPE_CHECKING:
     from evprof.session.summary import SessionSummary
 
-_PICTURE_PX = SIZE * (CARD_GRIDS * GRID / SIZE.width())
+_BOX_PX = QSize(CARD_GRIDS * GRID, CARD_GRIDS * GRID * 5 // 8)
 _WORDS_PX = 5 * GRID
 
 
@@ -27,9 +26,9 @@ _MOST_MODELS = 2
 
 
 def content_lines(summary: SessionSummary | None) -> tuple[str, *tuple[tuple[str, bool], ...]]:
-    """What a card says of a session without a picture: a head, then lines, each with whether it steps back."""
+    """What a card says of a session: a head, then lines, each with whether it is dim."""
     if summary is None:
-        return ("no picture yet",)
+        return ("content not read",)
     count = summary.run_count
     models = [one_line(name) for name in summary.models]
     more = f" and {len(models) - _MOST_MODELS} more" if len(models) > _MOST_MODELS else ""
@@ -42,7 +41,7 @@ def content_lines(summary: SessionSummary | None) -> tuple[str, *tuple[tuple[str
 
 
 class SessionCard(QAbstractButton):
-    """A button with a picture."""
+    """A button that opens the session."""
 
     def __init__(self, session: RecentSession, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -56,23 +55,18 @@ class SessionCard(QAbstractButton):
         self.setFixedSize(self.sizeHint())
 
     def sizeHint(self) -> QSize:
-        """A picture and two lines."""
-        return _PICTURE_PX + QSize(0, _WORDS_PX)
+        """A box and two lines."""
+        return _BOX_PX + QSize(0, _WORDS_PX)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         theme = self._themes.theme
         painter = QPainter(self)
-        painter.setRenderHints(QPainter.RenderHint.Antialiasing | QPainter.RenderHint.SmoothPixmapTransform)
-        box = QRectF(0, 0, self.width(), _PICTURE_PX.height()).adjusted(1, 1, -1, -1)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        box = QRectF(0, 0, self.width(), _BOX_PX.height()).adjusted(1, 1, -1, -1)
         shape = QPainterPath()
         shape.addRoundedRect(box, RADIUS, RADIUS)
         painter.fillPath(shape, theme.panel)
-        if self.session.picture is not None:
-            painter.setClipPath(shape)
-            painter.drawImage(box, self.session.picture)
-            painter.setClipping(False)
-        else:
-            self._paint_content(painter, box)
+        self._paint_content(painter, box)
         is_marked = self.hasFocus() or self.underMouse()
         painter.setPen(QPen(theme.accent if is_marked else theme.line, 1.5 if is_marked else 1))
         painter.drawPath(shape)
@@ -82,7 +76,7 @@ class SessionCard(QAbstractButton):
         painter.end()
 
     def _paint_content(self, painter: QPainter, box: QRectF) -> None:
-        """In place of a picture: how many runs, in which modes, of which models and samples."""
+        """How many runs, in which modes, of which models and samples."""
         head, *lines = content_lines(self.session.summary)
         line = QRectF(box.left() + 1.5 * GRID, box.top() + GRID, box.width() - 3 * GRID, 2 * GRID + 2)
         theme = self._themes.theme

@@ -1,4 +1,4 @@
-"""The start page: recent sessions with how they looked, the bundled demo, and what can be opened."""
+"""The start page: recent sessions with what they hold, the bundled demo, and what can be opened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ OPENINGS = (
     ("open_sequence", "Open a folder with events and video…", ""),
     ("open_events", "Open events…", ""),
     ("open_video", "Open a video…", ""),
-    ("tour", "Take the tour", "link"),
 )
 """Actions of the window by name, what a button calls them, and its role."""
 
@@ -61,7 +60,7 @@ class StartPage(QWidget):
         self._grid.setAlignment(Qt.AlignmentFlag.AlignLeft)
         self._grid.setSpacing(2 * GRID)
         self._none = sentence()
-        self._none.setText("Sessions that you save or close stand here, with a picture of how they looked.")
+        self._none.setText("Sessions that you save or close are listed here.")
         self._none.hide()
         self._lay_out()
         ground.installEventFilter(self)

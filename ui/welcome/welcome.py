@@ -1,14 +1,12 @@
-"""When the start page comes and goes, which sessions it knows, and the tour that it offers."""
+"""When the start page comes and goes, and which sessions it lists."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
 from ui.state.newest_errand import NewestErrand
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
 
 
 class Welcome(QObject):
-    """Owns the start page over `ground`, from which the keyboard goes to `home`; `picture` draws the window as it is,
-    for a session's thumbnail.
-    """
+    """Owns the start page over `ground`, from which the keyboard goes to `home`."""
 
     def __init__(
         self,
@@ -36,13 +32,11 @@ class Welcome(QObject):
         *,
         ground: QWidget,
         home: QWidget,
-        picture: Callable[[], QImage],
     ) -> None:
         super().__init__(ground)
         self._session = session
         self._controller = controller
         self._recent = recent
-        self._picture = picture
         self.page = StartPage(holder, ground, home)
         self._errand = NewestErrand("evprof-recent-sessions", self)
         self._errand.done.connect(lambda found: self.page.show_sessions(found or []))
@@ -68,17 +62,10 @@ class Welcome(QObject):
             self._recent.note_session(self._session.path)
 
     def note(self) -> None:
-        """Remembers the session that is open, with how the window looks; nothing of one without runs."""
+        """Adds the open session to the recent ones, unless it has no runs."""
         path = self._session.file
-        if path is None or not self._controller.runs or not self._recent.is_kept:
-            return
-        self._recent.note_session(path)
-        if not self.page.isHidden():
-            return  # it covers what the picture is to show
-        from ui.welcome.thumbnails import keep_thumbnail
-
-        picture = self._picture()
-        self._session.in_background(lambda: keep_thumbnail(path, picture), lambda _: None)
+        if path is not None and self._controller.runs:
+            self._recent.note_session(path)
 
     @property
     def is_busy(self) -> bool:

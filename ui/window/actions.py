@@ -108,7 +108,6 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     None,
     ActionEntry("contents", "Contents", "F1", below="Help"),
     ActionEntry("keys", "Keys and mouse", "?", below="Help"),
-    ActionEntry("tour", "Tour", below="Help"),
     ActionEntry("troubleshooting", "Troubleshooting", below="Help"),
     ActionEntry("about", "About evprof", below="Help"),
     ActionEntry("quit", "Quit", "Ctrl+Q"),

@@ -139,8 +139,6 @@ def _begin(window: MainWindow, paths: Sequence[str], engine_argv: Sequence[str],
         return host
 
     window.welcome.look_up()
-    if not paths and not demo and window.tour.is_new:
-        window.tour.begin()
     window.start_engine(make_host)
     window.abandoned.look()
     window.session.in_background(crashed_windows, partial(_tell_crashes, window))

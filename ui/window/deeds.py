@@ -31,7 +31,6 @@ def deeds(window: LateParts) -> Deeds:
         **{entry.name: partial(_show_panel, window, entry.name) for entry in PANELS},
         **{name: partial(_do_in_sight, window, work) for name, work in _below_the_start_page(window).items()},
         "theme": window.holder.toggle,
-        "tour": window.begin_tour,
         "quit": window.close,
         **_late(window),
     }

@@ -20,7 +20,7 @@ Post = Callable[..., None]
 
 
 class Exporting(QObject):
-    """Asks where to, then writes; `written` counts the files. A refusal is told by the session's `failed`."""
+    """Asks where to, then writes. A refusal is told by the session's `failed`."""
 
     def __init__(self, session: WindowSession, controller: RunController, window: QWidget, post: Post) -> None:
         super().__init__(window)
@@ -28,11 +28,6 @@ class Exporting(QObject):
         self._controller = controller
         self._window = window
         self._post = post
-        self.written = 0
-        session.saved.connect(self._count)
-
-    def _count(self, *_: object) -> None:
-        self.written += 1
 
     def ask(self, kind: str) -> None:
         """Lets the person choose a place for a key of EXPORTS, and writes it."""
@@ -73,7 +68,6 @@ class Exporting(QObject):
             self._post(f"The picture {path} cannot be written; check the folder and the free space.")
 
     def _say_written(self, path: object) -> None:
-        self._count()
         self._post(f"Written: {path}", "info")
 
 

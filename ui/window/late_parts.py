@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ui.style.ui_scale import UiScale
     from ui.timeline.timeline_view import TimelineView
     from ui.traces.trace_pages import TracePages
-    from ui.welcome.tour import Tour
     from ui.welcome.welcome import Welcome
     from ui.widgets.message_bar import MessageBar
     from ui.window.abandoned_sessions import AbandonedSessions
@@ -107,12 +106,6 @@ class LateParts(QMainWindow):
         `waits`: opens before returning and raises UserError instead (pictures).
         """
         (self.opener.open_now if waits else self.opener.open)(paths)
-
-    def begin_tour(self) -> None:
-        """Shows the first step, over the start page unless something is open already."""
-        if self.controller.runs:
-            self.welcome.page.leave()
-        self.tour.begin()
 
     def ask_long_work(self, name: str) -> None:
         """Asks what a kind of long work is to do."""
@@ -231,22 +224,6 @@ class LateParts(QMainWindow):
         from ui.style.ui_scale import UiScale
 
         return UiScale(self._memory.settings, self.messages.post, self.messages.withdraw, self._start_anew)
-
-    @cached_property
-    def tour(self) -> Tour:
-        """Shows how to begin."""
-        from ui.welcome.tour import Tour
-        from ui.welcome.tour_steps import tour_steps
-
-        steps = tour_steps(
-            self.welcome.page,
-            self.toolbar,
-            self.timeline,
-            self.comparison.more,
-            is_comparing=lambda: self.dialogs.is_comparing,
-            has_written=lambda: self.exporting.written > 0,
-        )
-        return Tour(steps, self.controller, self.holder, self, self._memory.settings)
 
     @cached_property
     def abandoned(self) -> AbandonedSessions:

@@ -36,7 +36,6 @@ from ui.state.window_session import WindowSession
 from ui.status.status_bar import OBSERVER, WAITING, StatusBar
 from ui.style.icons import icon
 from ui.style.theme import Theme, ThemeHolder
-from ui.timeline.lane_turns import grabbed
 from ui.timeline.timeline_view import TimelineView
 from ui.welcome.welcome import Welcome
 from ui.widgets.boxes import in_role, stacked
@@ -142,7 +141,6 @@ class MainWindow(LateParts):
             self.holder,
             ground=self.body,
             home=self.timeline,
-            picture=lambda: grabbed(self.body),
         )
         self._make_menu()
 

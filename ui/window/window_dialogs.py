@@ -115,13 +115,6 @@ class WindowDialogs:
 
         self._show(ComparisonDialog, make)
 
-    @property
-    def is_comparing(self) -> bool:
-        """Whether the comparison of configurations is open."""
-        from ui.comparison.window import ComparisonDialog
-
-        return any(shown.isVisible() for shown in self._window.findChildren(ComparisonDialog))
-
     def _show(self, kind: type[_Dialog], make: Callable[[], _Dialog]) -> None:
         dialog = next((shown for shown in self._window.findChildren(kind) if shown.isVisible()), None) or make()
         dialog.show()
