@@ -18,7 +18,6 @@ from evprof.cli.sessions.compare import CompareCommand
 from evprof.cli.sessions.export import ExportCommand
 from evprof.cli.sessions.import_command import ImportCommand
 from evprof.cli.sessions.merge import MergeCommand
-from evprof.cli.sessions.prune import PruneCommand
 from evprof.cli.sessions.report import ReportCommand
 from evprof.cli.sessions.show import ShowCommand
 from evprof.cli.suite.command import SuiteCommand
@@ -38,7 +37,6 @@ COMMANDS: tuple[type[Command], ...] = (
     ReportCommand,
     ExportCommand,
     MergeCommand,
-    PruneCommand,
     TraceCommand,
     AdapterCommand,
     BenchCommand,

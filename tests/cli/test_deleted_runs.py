@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from evprof.core.messages import RunDescribed
 from evprof.run.session_writer import SessionWriter
 from evprof.session.reading import load_session
@@ -34,13 +32,3 @@ def test_merging_keeps_deleted_runs_and_says_so(evprof: Any, session: Path, tmp_
     assert f"{session}: 3 runs (2 of them deleted), now 1 to 3" in merged.output
     told = evprof("merge", session, "-o", tmp_path / "again.evprof", "--json").document
     assert told["sources"][0]["deleted"] == 2
-
-
-@pytest.mark.parametrize("what", [("--frames",), ("--logs", "--deleted")])
-def test_a_session_of_deleted_runs_can_be_pruned(
-    evprof: Any, session: Path, tmp_path: Path, what: tuple[str, ...]
-) -> None:
-    delete(session, 1, 2, 3)
-    assert evprof("prune", session, "--deleted", "-o", tmp_path / "empty.evprof").code == 0
-    again = evprof("prune", tmp_path / "empty.evprof", *what, "-o", tmp_path / "emptier.evprof")
-    assert again.code == 0, again.errors

@@ -1,4 +1,4 @@
-"""Sessions joined and made smaller: what they say stays true, and what was dropped is told."""
+"""Sessions joined: what they say stays true."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import pytest
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.run_book import RunBook
-from evprof.core.run_log import RunLog
 from evprof.export.report.data import Source, gather
 from evprof.export.report.html import html
 from evprof.export.report.writing import build_report
 from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.configurations.baselines import engine_session
-from evprof.notebook.session import Session
 from evprof.run.benches.many_runs import ManyRuns, write_many_runs
 from evprof.run.rewriting.merging import merge_sessions
-from evprof.run.rewriting.pruning import PRUNED, PrunePlan, prune_session
 from evprof.session.facts import MERGED, add_facts, told_facts
 from evprof.session.reading import load_session
 from evprof.session.summaries.opened import open_session
@@ -105,22 +102,6 @@ def test_processes_without_a_name_are_known_apart(tmp_path: Path) -> None:
     assert {engine_session(run.info) for run in runs[:3]}.isdisjoint(engine_session(run.info) for run in runs[3:])
 
 
-def test_figures_outlive_the_logs(session: Path, tmp_path: Path) -> None:
-    small = tmp_path / "small.evprof"
-    done = prune_session(session, small, PrunePlan(logs=True), GO_ON, nothing)
-    assert (done.runs, done.without_logs) == (60, 60)
-    assert compared(small) == compared(session)
-    found = open_session(small)
-    run = found.runs[1]
-    assert run.tokens == []
-    assert run.info.warnings == ["Its log was dropped to save room (evprof prune): only its figures are left."]
-    assert found.facts[PRUNED][0]["logs"] == 60
-    assert load_session(small).recording.row_count == 0
-    with Session.read(small) as shown, Session.read(session) as whole:
-        assert shown.run(1).figures == whole.run(1).figures
-        assert shown.run(1).figures["decode_ms_per_token"]
-
-
 def test_a_report_is_the_same_with_and_without_summaries(session: Path) -> None:
     """Kept figures are those that the rows give: of every section, not a letter differs."""
     opened = open_session(session)
@@ -136,39 +117,9 @@ def test_a_report_is_the_same_with_and_without_summaries(session: Path) -> None:
     assert reports[0] == reports[1]
 
 
-def test_only_the_chosen_runs_lose_something(session: Path, tmp_path: Path) -> None:
-    small = tmp_path / "small.evprof"
-    prune_session(session, small, PrunePlan(logs=True, numbers={2, 3}), GO_ON, nothing)
-    found, before = open_session(small), open_session(session)
-    assert [run_id for run_id, run in found.runs.items() if not run.tokens] == [2, 3]
-    assert found.runs[4].tokens == before.runs[4].tokens
-
-
-def test_pictures_go_and_all_else_stays(tmp_path: Path) -> None:
-    small = tmp_path / "small.evprof"
-    prune_session(GOLDEN / "format_5.evprof", small, PrunePlan(frames=True), GO_ON, nothing)
-    before, found = open_session(GOLDEN / "format_5.evprof").runs, open_session(small).runs
-
-    def rows(run: RunLog) -> object:
-        return run.tokens, run.spans, run.rounds, run.memory
-
-    assert all(before[run_id].frames and not run.frames for run_id, run in found.items())
-    assert all(rows(before[run_id]) == rows(run) for run_id, run in found.items())
-
-
-def test_in_place_the_smaller_session_takes_its_place(session: Path) -> None:
-    before = compared(session)
-    size = session.stat().st_size
-    prune_session(session, session, PrunePlan(logs=True), GO_ON, nothing)
-    assert session.stat().st_size < size
-    assert compared(session) == before
-
-
 def test_who_stops_it_finds_everything_as_it_was(session: Path, tmp_path: Path) -> None:
     stop, before = threading.Event(), session.read_bytes()
     stop.set()
-    with pytest.raises(Cancelled):
-        prune_session(session, session, PrunePlan(logs=True), stop, nothing)
     with pytest.raises(Cancelled):
         merge_sessions([session], tmp_path / "joined.evprof", stop, nothing)
     assert session.read_bytes() == before

@@ -341,7 +341,7 @@ BENCHMARKS = {
             CommandExample("evprof bench sessions --runs 10000", "measure a session of 10,000 runs"),
             CommandExample("evprof bench sessions --only list compare", "measure opening, listing and comparing"),
         ),
-        (takes.runs, takes.only("list, window, show, inspect, compare, report, export, prune, merge"), takes.markdown),
+        (takes.runs, takes.only("list, window, show, inspect, compare, report, export, merge"), takes.markdown),
         _sessions,
         sessions_blocks,
     ),

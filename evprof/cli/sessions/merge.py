@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.parser import CommandExample
-from evprof.cli.sessions.rewriting import check_new, rewritten
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import CANCELLED
+from evprof.cli.terminal.progress import Progress
+from evprof.core.errors import CANCELLED, USAGE, Cancelled, UserError
 from evprof.core.units import count_text
+
+if TYPE_CHECKING:
+    from evprof.run.rewriting.merging import MergedSource
 
 
 class MergeCommand(Command):
@@ -40,11 +44,11 @@ class MergeCommand(Command):
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Joins, and says which numbers the runs have now."""
-        from evprof.run.rewriting.merging import merge_sessions
-
-        check_new(options.output)
-        sources = rewritten(console, lambda stop, watch: merge_sessions(options.sessions, options.output, stop, watch))
-        if sources is None:
+        _check_new(options.output)
+        try:
+            sources = _merged(options.sessions, options.output, console)
+        except Cancelled:
+            console.note("stopped; nothing was written")
             return CANCELLED
         if console.is_json:
             runs = sum(source.runs for source in sources)
@@ -58,3 +62,26 @@ class MergeCommand(Command):
             )
         console.note(f"session saved: {options.output}")
         return 0
+
+
+def _check_new(output: Path) -> None:
+    """Raises UserError unless a new session may be made at `output`."""
+    if output.suffix.lower() != ".evprof":
+        raise UserError(f"-o: a session's name ends in .evprof; name it '{output.stem}.evprof'.", exit_code=USAGE)
+    if output.exists():
+        raise UserError(f"-o: '{output}' exists already; name another file.", exit_code=USAGE)
+
+
+def _merged(paths: list[Path], output: Path, console: Console) -> list[MergedSource]:
+    """Merges with progress shown. Raises Cancelled on Ctrl-C; nothing is written then."""
+    from evprof.run.processes.interrupts import stop_flag
+    from evprof.run.rewriting.merging import merge_sessions
+
+    with stop_flag() as stop, Progress(console) as progress:
+
+        def show(what: str, done: int, total: int) -> None:
+            if console.is_terminal or console.is_followed:
+                progress.turn_to(what, "runs", total)
+                progress.reach(done)
+
+        return merge_sessions(paths, output, stop, show)

@@ -39,7 +39,6 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "compare": lambda session, _: ["compare", str(session), "--json"],
     "report": lambda session, folder: ["report", str(session), "-o", str(folder / "report.html")],
     "export": lambda session, folder: ["export", str(session), "--format", "csv", "-o", str(folder / "runs.csv")],
-    "prune": lambda session, folder: ["prune", str(session), "--logs", "-o", str(folder / "small.evprof")],
     "merge": lambda session, folder: [
         "merge",
         str(session),

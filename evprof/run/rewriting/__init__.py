@@ -1,1 +1,1 @@
-"""Sessions written anew from others: joined, or with less in them."""
+"""Sessions joined into a new one."""

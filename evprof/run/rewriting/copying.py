@@ -1,4 +1,4 @@
-"""Copies the runs of a session into another file, some of their rows left out, their numbers moved on.
+"""Copies the runs of a session into another file, their numbers moved on.
 
 Everything is read and written a few megabytes at a time; what the disk changed refuses the copy.
 """
@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,30 +40,8 @@ _AT_ONCE = 200
 _BYTES_AT_ONCE = 8 << 20
 _SPARE_BYTES = 16 << 20
 
-FRAMES = "frames"
-"""The stream of pictures."""
-
 Watch = Callable[[str, int, int], None]
 """Told what is done with how many of how many runs; raises `Cancelled` where somebody wants it to end."""
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """What is left out of a copy: `runs` whole, and of others their rows (`logs`) or only their pictures (`frames`)."""
-
-    runs: frozenset[int] = frozenset()
-    logs: frozenset[int] = frozenset()
-    frames: frozenset[int] = frozenset()
-
-    def leaves_out(self, stream: str) -> frozenset[int]:
-        """The runs whose rows of a stream are left out."""
-        return self.runs | self.logs | (self.frames if stream == FRAMES else frozenset())
-
-    def sentence(self, run_id: int) -> str | None:
-        """What a run says of it."""
-        if run_id in self.logs:
-            return "Its log was dropped to save room (evprof prune): only its figures are left."
-        return "Its pictures were dropped to save room (evprof prune)." if run_id in self.frames else None
 
 
 @dataclass
@@ -74,7 +52,6 @@ class SourceSession:
     session: OpenedSession
     runs_on: int = 0
     groups_on: int = 0
-    dropped: Dropped = field(default_factory=Dropped)
     change: Callable[[RunInfo], dict[str, Any]] = lambda _: {}
     """What else becomes of a run's facts: plain values by field."""
 
@@ -82,7 +59,7 @@ class SourceSession:
     def runs(self) -> dict[int, RunLog]:
         """All that are copied, deleted ones too."""
         every = {**self.session.runs, **self.session.deleted}
-        return {run_id: every[run_id] for run_id in sorted(every) if run_id not in self.dropped.runs}
+        return {run_id: every[run_id] for run_id in sorted(every)}
 
     @property
     def last_run(self) -> int:
@@ -116,9 +93,9 @@ def check_room(place: Path, needed: int) -> None:
 
 
 @contextmanager
-def whole_session(output: Path, *, replaces: bool = False) -> Iterator[SessionFile]:
-    """A new session that is in its place when all went well; else nothing is there, or what was there before."""
-    if output.exists() and not replaces:
+def whole_session(output: Path) -> Iterator[SessionFile]:
+    """A new session that is in its place when all went well; else nothing is there."""
+    if output.exists():
         raise UserError(f"'{output}' exists already; name another file.")
     part = output.with_name(hidden_name())
     try:
@@ -173,9 +150,9 @@ def _copy_rows(
             copies, size = Copies(), 0
             watch("rows", seen, len(ids))
     file.copy_rows(copies)
-    copies, left_out = Copies(), source.dropped.leaves_out("tensors")
+    copies = Copies()
     for values in _rows(reading, "tensors"):
-        if values[1] in runs and values[1] not in left_out:
+        if values[1] in runs:
             copies.tensors.append((values[1] + source.runs_on, *values[2:]))
         if len(copies.tensors) >= 20 * _AT_ONCE:
             file.copy_rows(copies)
@@ -202,10 +179,7 @@ def _chunk(
         of_rows = chunk.run_ids(row_count, content)
     except chunk.ChunkError as error:
         raise DamageError(f"a block of its {stream} cannot be unpacked ({error})") from error
-    left_out = source.dropped.leaves_out(stream)
     mask = np.isin(of_rows, ids)
-    if left_out:
-        mask &= ~np.isin(of_rows, np.fromiter(left_out, dtype=np.int64))
     if not mask.any():
         return None
     run_ids = [int(run_id) + source.runs_on for run_id in np.unique(of_rows[mask])]
@@ -258,14 +232,12 @@ def _copy_infos(
 
 
 def changes_of(source: SourceSession, info: RunInfo) -> dict[str, Any]:
-    """What is another of a run in the copy, as plain values by field: numbers, a warning, and `source.change`."""
-    sentence = source.dropped.sentence(info.run_id)
+    """What is another of a run in the copy, as plain values by field: numbers, and `source.change`."""
     return {
         "run_id": info.run_id + source.runs_on,
         "group_id": info.group_id + source.groups_on,
         "baseline": [number + source.runs_on for number in info.baseline],
         "chosen_baseline": [number + source.runs_on for number in info.chosen_baseline],
-        **({"warnings": [*info.warnings, sentence]} if sentence else {}),
         **source.change(info),
     }
 
