@@ -460,7 +460,6 @@ window.show()
 application.exec()
 before = "pyqtgraph" in sys.modules
 window.actions_by_name["clinic"].trigger()
-window.actions_by_name["training"].trigger()
 application.processEvents()
 print(before, "pyqtgraph" in sys.modules, "torch" in sys.modules)
 window.close()

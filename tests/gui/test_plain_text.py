@@ -168,7 +168,6 @@ def test_no_label_of_any_window_takes_markup(
     dialogs.show_keys([("Window", [("Ctrl+O", MARKUP)])])
     dialogs.show_distributions()
     dialogs.show_clinic()
-    dialogs.show_training()
     dialogs.show_comparison()
     for name in ("dark", "light", "dark"):
         themes.set_theme(theme_named(name))
@@ -176,7 +175,7 @@ def test_no_label_of_any_window_takes_markup(
     QTest.qWait(600)  # the following dialogs draw at most twice a second
     walk = Walk()
     walk.over(window)
-    assert len([dialog for dialog in window.findChildren(QDialog) if dialog.isVisible()]) == 6
+    assert len([dialog for dialog in window.findChildren(QDialog) if dialog.isVisible()]) == 5
     print(f"{walk.labels} labels, {walk.tips} tips, {walk.actions} actions, {walk.cells} cells, {walk.hostile} hostile")
     assert walk.rich == []
     assert walk.labels > 80

@@ -90,7 +90,6 @@ ENTRIES: tuple[ActionEntry | None, ...] = (
     ActionEntry("mark_differences", "Mark what the answers of A and B say otherwise", "Z", below="Text"),
     ActionEntry("distributions", "Distributions…", "Ctrl+D", below="Analysis"),
     ActionEntry("clinic", "Acceptance clinic…", "Ctrl+Shift+A", below="Analysis"),
-    ActionEntry("training", "Training curves…", "Ctrl+Shift+T", below="Analysis"),
     ActionEntry("compare", "Compare…", "Ctrl+K", below="Analysis"),
     ActionEntry("torch_trace", "Torch trace…", "Ctrl+Alt+T", below="Analysis"),
     ActionEntry("align_start", "Align at the start", "Alt+1", below="Runs A and B"),

@@ -79,7 +79,6 @@ def _late(window: LateParts) -> Deeds:
         "write_report": window.later("results.ask_report"),
         "distributions": window.later("dialogs.show_distributions"),
         "clinic": window.later("dialogs.show_clinic"),
-        "training": window.later("dialogs.show_training"),
         "compare": window.later("dialogs.show_comparison"),
         "torch_trace": window.later("trace_pages.show_newest"),
         "queue": window.later("long_work.show_queue"),

@@ -173,7 +173,6 @@ class MainWindow(LateParts):
         self.controller.marks.refused.connect(self.messages.post)
         self.session.leaving.connect(self.timeline.marking.finish_note)
         self.session.opened.connect(self._show_recording)
-        self.session.opened.connect(self.later("dialogs.offer_training"))
         self.session.saved.connect(self._note_saved)
         self.session.moved.connect(self._show_title)
         self.session.failed.connect(self.messages.post)

@@ -89,21 +89,6 @@ class WindowDialogs:
 
         self._show(ClinicDialog, make)
 
-    def show_training(self) -> None:
-        """Loss curves of trained adapters."""
-        from ui.training.window import TrainingDialog
-
-        self._show(TrainingDialog, lambda: TrainingDialog(self._session, self._holder, self._window))
-
-    def offer_training(self, *_: object) -> None:
-        """Says of a session that was opened that it holds loss curves."""
-        from ui.training.curves import training_curves
-
-        count = len(training_curves(self._session.facts))
-        if count:
-            what = "the training of an adapter" if count == 1 else f"{count} trainings of adapters"
-            self._messages.post(f"This session holds {what}.", "info", "Show curves", self.show_training)
-
     def show_comparison(self) -> None:
         """Configurations of any number of sessions."""
         from ui.comparison.window import ComparisonDialog
