@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSlider, QWidget
 
 from evprof.core.units import bytes_text, ms_text, number_text, percent_text
-from evprof.core.vocabulary.families import VIDEO
-from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.costs.cache_map import cache_map
-from evprof.metrics.costs.second_costs import SecondCosts, second_costs, second_sentences
+from evprof.metrics.costs.second_costs import second_costs, second_sentences
 from evprof.metrics.costs.sweeps import roof_of
-from evprof.metrics.costs.two_clocks import slices_of
 from evprof.metrics.costs.visual_costs import PrunedRuns, VisualCosts, pruned_runs, pruning, visual_costs
 from evprof.metrics.estimates.estimates import Estimate
 from evprof.metrics.limits.sizes import ModelSizes, read_ceilings, read_models, sizes_of
@@ -23,9 +19,7 @@ from evprof.view.columns import ShownModel
 from evprof.view.labels import model_title
 from ui.costs.frame_bars import CostBar, FrameBars, FrameGroup
 from ui.costs.roof_words import ROOF_TIPS
-from ui.costs.second_scatter import AMOUNTS, SecondDot, SecondGroup, SecondScatter
 from ui.costs.side_page import PictureAndSide, side_page
-from ui.state.newest_errand import NewestErrand
 from ui.state.selection import SpanRef
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
@@ -33,10 +27,9 @@ from ui.widgets.empty_state import EmptyState
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.following_panel import FollowingPanel
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import WordSwitch, say, section_head, sentence
+from ui.widgets.panel_parts import say, section_head, sentence
 
 _NOTHING = "–"
-_FRAMES, _SECONDS = "frames", "seconds"
 
 
 @dataclass(frozen=True)
@@ -65,16 +58,7 @@ class VisualPanel(FollowingPanel):
             "Run the bundled demo",
         )
         self.empty.activated.connect(self.demo_asked)
-        self.errand = NewestErrand("evprof-seconds", self)
-        self.errand.done.connect(self._show_seconds)
-        self._seconds: list[tuple[ShownCosts, SecondCosts]] = []
-        self.scatter = SecondScatter(themes)
-        self.scatter.picked.connect(self._pick_second)
         self.told = sentence()
-        self.amount = WordSwitch(AMOUNTS)
-        self.amount.chosen.connect(self._draw_seconds)
-        self.side = WordSwitch(((_FRAMES, "Each frame"), (_SECONDS, "A second of input")))
-        self.side.chosen.connect(self._show_side)
         self.bars = FrameBars(themes)
         self.bars.picked.connect(self._pick)
         self.why = sentence("small")
@@ -98,9 +82,7 @@ class VisualPanel(FollowingPanel):
         keep_name = in_role(Label("keep"), "dim")
         keep_name.setBuddy(self.keep)
         left = QWidget()
-        head = beside(self.side, None, self.amount, spacing=GRID)
-        stacked(head, (self.bars, 1), (self.scatter, 1), self.why, on=left)
-        self._show_side(_FRAMES)
+        stacked((self.bars, 1), self.why, on=left)
         side = side_page(
             self.told,
             self.sums,
@@ -138,56 +120,11 @@ class VisualPanel(FollowingPanel):
                 for one in self._found
             ]
         )
-        self.errand.ask(partial(_seconds_of, tuple(self._found)))
+        say(self.told, " ".join(_second_sentences(self._found)))
         say(self.why, " ".join(dict.fromkeys(why for one in self._found for why in one.costs.why)))
         self._show_sums()
         self._show_saved()
         self._show_measured()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether the motion in frames is being worked out."""
-        return self.errand.is_busy
-
-    def finish(self) -> None:
-        """Waits for the thread."""
-        self.errand.wait()
-
-    def _show_side(self, key: str) -> None:
-        for widget in (self.scatter, self.amount):
-            widget.setVisible(key == _SECONDS)
-        self.bars.setVisible(key == _FRAMES)
-        self._draw_seconds()
-
-    def _show_seconds(self, found: Sequence[tuple[ShownCosts, SecondCosts]] | None) -> None:
-        self._seconds = list(found or ())
-        self._draw_seconds()
-
-    def _draw_seconds(self, *_: object) -> None:
-        groups = [
-            SecondGroup(
-                one.letter,
-                f"{one.letter} · {model_title(*one.shown)} · {seconds.reads}",
-                one.shown.run.run_id,
-                one.shown.role,
-                seconds,
-            )
-            for one, seconds in self._seconds
-        ]
-        self.scatter.show_groups(groups, self.amount.key)
-        told = second_sentences([(one.letter, seconds) for one, seconds in self._seconds])
-        nothing = "How much sensor time these frames stand for is not known."
-        say(self.told, "" if self.side.key == _FRAMES else " ".join(told) or nothing)
-
-    def _pick_second(self, dot: SecondDot) -> None:
-        run = self._controller.run(dot.group.run_id)
-        span = None if run is None else run.stage("vision", dot.group.role)
-        if run is None or span is None:
-            return
-        self._selection.select(SpanRef(run.run_id, span.span_id))
-        slices = slices_of(run, dot.group.role)
-        if dot.frame.frame < len(slices):
-            self._selection.set_moment(slices[dot.frame.frame].start_us)
 
     def _show_sums(self) -> None:
         def cells(read: Callable[[VisualCosts], str]) -> tuple[str, ...]:
@@ -267,20 +204,10 @@ class VisualPanel(FollowingPanel):
             self._selection.select(SpanRef(run.run_id, span.span_id))
 
 
-def _seconds_of(found: Sequence[ShownCosts]) -> list[tuple[ShownCosts, SecondCosts]]:
-    """What a second costs each model; on a thread, for pictures are decoded."""
-    from evprof.loaders.pictures.motion import motion_of
-
-    every = []
-    for one in found:
-        run, role = one.shown
-        pictures = tuple(frame.png for frame in run.frames.get(role, ()))
-        # Only frames of a video are held against their motion.
-        motions = motion_of(pictures) if kind_read(run, role) == VIDEO else ()
-        seconds = second_costs(run, role, one.costs, motions)
-        if seconds is not None:
-            every.append((one, seconds))
-    return every
+def _second_sentences(costs: Sequence[ShownCosts]) -> list[str]:
+    """What a second of input costs each model, where its sensor time is known."""
+    seconds = [(one.letter, second_costs(*one.shown, one.costs)) for one in costs]
+    return second_sentences([(letter, cost) for letter, cost in seconds if cost is not None])
 
 
 _VISION = "Vision is not saved: the tower still reads every picture, and the tokens are chosen after it."

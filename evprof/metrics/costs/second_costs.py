@@ -14,7 +14,6 @@ from evprof.core.units import bytes_text, ms_text, number_text
 from evprof.core.vocabulary.families import EVENTS
 from evprof.metrics.configurations.settings_text import kind_read
 from evprof.metrics.costs.visual_costs import TokenCost, VisualCosts, is_of_moments
-from evprof.view.event_rates import rate_words
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,6 @@ class SecondCosts:
     def activity_key(self) -> str:
         """What frames are held against, as a key of JSON."""
         return "events_per_s" if self.reads == EVENTS else "motion_percent"
-
-    @property
-    def activity_name(self) -> str:
-        """What frames are held against, for people."""
-        return "events per second" if self.reads == EVENTS else "motion since the frame before"
-
-    def activity_text(self, value: float) -> str:
-        """`1.2 M/s`, `3.4 %`."""
-        return rate_words(value) if self.reads == EVENTS else f"{number_text(value, 3)} %"
 
 
 def second_costs(
