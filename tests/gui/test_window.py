@@ -595,7 +595,7 @@ def test_a_panel_that_floats_can_be_moved_and_is_docked_again_by_a_reset(
 
 
 def test_the_address_of_tensorboard_stays_until_it_is_dismissed(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
 ) -> None:
     class Board:
         url = "http://localhost:6006/"
@@ -612,8 +612,7 @@ def test_the_address_of_tensorboard_stays_until_it_is_dismissed(
     assert "http://localhost:6006/" in shown.sentence
     window.messages.dismiss()
     window.messages.post("Read and gone.", "info")
-    QTest.qWait(50)
-    assert window.messages.shown is None
+    wait_until(lambda: window.messages.shown is None)
 
 
 class _Busy:
