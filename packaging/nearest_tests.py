@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import recorded_seconds
@@ -60,6 +61,7 @@ def imports(path: Path, packages: Iterable[str]) -> Iterator[str]:
                 yield from (f"{folder}{inside}.py", f"{folder}{inside}/__init__.py")
 
 
+@cache
 def import_graph() -> dict[str, set[str]]:
     """Every Python file of the product, of tests and of packaging -> the files that import it."""
     files = [

@@ -100,8 +100,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Records the durations; under a time limit, fails if no test has run."""
     stash = session.config.stash
+    seconds = stash[_seconds]
     with contextlib.suppress(OSError):  # a home that cannot be written
-        recorded_seconds.write(stash[_record], stash[_seconds])
+        recorded_seconds.write(stash[_record], seconds)
     if session.config.getoption("--for-seconds") is not None and not stash[_ran]:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 

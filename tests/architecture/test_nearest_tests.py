@@ -53,6 +53,9 @@ def test_durations_are_recorded_test_by_test(tmp_path: Path) -> None:
     recorded_seconds.write(tmp_path, {"tests/a.py::test_b": 2.0, "tests/b.py::test_c": 0.001})
     seconds = recorded_seconds.read(tmp_path)
     assert seconds == {"tests/a.py": {"test_a[x::y]": 1.23, "test_b": 2.0}, "tests/b.py": {}}
+    recorded_seconds.write(tmp_path, {"tests/b.py::test_d": 10.0})
+    recorded_seconds.write(tmp_path, {"tests/b.py::test_d": 50.0})
+    assert recorded_seconds.read(tmp_path)["tests/b.py"] == {"test_d": 12.5}
     assert recorded_seconds.of_file(seconds, "tests/a.py", 2) == pytest.approx(3.25)
     assert recorded_seconds.of_file(seconds, "tests/c.py", 5) == pytest.approx(1.0)
     (tmp_path / "seconds.json").write_text("{")

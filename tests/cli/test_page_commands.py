@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from evprof.cli import main
-from evprof.cli.run import recorded_session
 from evprof.cli.suite import command as suite_command
 from evprof.loaders.videos.apart import decode_here
 from shown_commands import PAGES, REASONS, ShownCommand, commands_of, fill, shown_in
@@ -54,33 +53,14 @@ SHOWING = [
 ]
 
 
-@pytest.fixture(scope="module")
-def engine() -> Any:
-    """The engine of all commands of these tests."""
-    pytest.importorskip("torch")
-    from engines.start import make_engine
-
-    made = make_engine()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def folder(engine: Any, tmp_path: Path, legacy_shapes: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(computed: None, tmp_path: Path, legacy_shapes: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the reader of a page stands: scene.npy, scene.mp4 and the like lie there."""
-
-    class Warm:
-        describe, run = engine.describe, engine.run
-
-        def close(self) -> None:
-            """Stays for the next command."""
-
     made = tmp_path / "reader"
     (made / "old").mkdir(parents=True)
     fill(made)
     (made / "results.json").write_text(json.dumps(legacy_shapes.five_stages()))
     (made / "old" / "benchmark_1frame_vs_8frames.json").write_text(json.dumps(legacy_shapes.one_vs_eight(6)))
-    monkeypatch.setattr(recorded_session, "make_engine", Warm)
     monkeypatch.setattr(suite_command, "machine_facts", lambda *_: {})  # seconds of measuring the machine's ceilings
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(made)

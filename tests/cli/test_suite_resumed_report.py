@@ -115,6 +115,7 @@ def _report(source: Source) -> Report:
     return build_report(gather([source], command="evprof suite"))
 
 
+@pytest.mark.whole
 def test_what_was_cut_off_is_kept_and_counts_nowhere(pair: Pair) -> None:
     cut_off = [run for run in pair.resumed.runs if (run.info.error or "").startswith(WRITER_GONE[:-1])]
     assert len(cut_off) <= 1
@@ -128,6 +129,7 @@ def test_what_was_cut_off_is_kept_and_counts_nowhere(pair: Pair) -> None:
         assert "8 of 8 planned, 0 failed" in written
 
 
+@pytest.mark.whole
 def test_on_one_clock_both_reports_are_equal_to_the_letter(pair: Pair) -> None:
     # Read anew: their runs are changed.
     sources = [_read(pair.folder / name) for name in ("whole", "resumed")]
@@ -141,6 +143,7 @@ def test_on_one_clock_both_reports_are_equal_to_the_letter(pair: Pair) -> None:
         assert len(whole) == len(resumed)
 
 
+@pytest.mark.whole
 def test_on_their_own_clocks_both_reports_have_the_same_parts(pair: Pair) -> None:
     whole, resumed = (_report(source) for source in (pair.whole, _of_machine(pair.resumed, pair.whole)))
     assert list(_parts(whole)) == list(_parts(resumed))
@@ -149,12 +152,14 @@ def test_on_their_own_clocks_both_reports_have_the_same_parts(pair: Pair) -> Non
     ]
 
 
+@pytest.mark.whole
 def test_on_their_own_clocks_figures_from_shapes_are_equal(pair: Pair) -> None:
     whole, resumed = (list(_theory(_report(source))) for source in (pair.whole, _of_machine(pair.resumed, pair.whole)))
     assert len(whole) > 20
     assert whole == resumed
 
 
+@pytest.mark.whole
 def test_what_was_generated_is_equal(pair: Pair) -> None:
     def answers(source: Source) -> list[Any]:
         return sorted(

@@ -46,7 +46,10 @@ def answered(decoder: LlamaDecoder, prompt: torch.Tensor, sink: Any, step: Any =
     return answer.ids
 
 
-@pytest.mark.parametrize(("way", "is_tied"), [("eager", False), ("eager", True), ("compiled", True)])
+@pytest.mark.parametrize(
+    ("way", "is_tied"),
+    [("eager", False), ("eager", True), pytest.param("compiled", True, marks=pytest.mark.whole)],
+)
 def test_text_is_that_of_generate(way: str, is_tied: bool, sink: Any) -> None:
     theirs, decoder = both(is_tied=is_tied)
     prompt = torch.randint(0, ROWS, (1, 23), generator=torch.Generator().manual_seed(2))

@@ -102,6 +102,7 @@ def compiled_pair() -> tuple[LlamaForCausalLM, LlamaDecoder, CompiledStep]:
     return model, decoder, step
 
 
+@pytest.mark.whole
 def test_one_compilation_serves_all_lengths_capacities_and_runs(compiled_pair: Any, sink: Any) -> None:
     model, decoder, step = compiled_pair
     before = graphs_made()
@@ -114,6 +115,7 @@ def test_one_compilation_serves_all_lengths_capacities_and_runs(compiled_pair: A
     assert step.problem is None
 
 
+@pytest.mark.whole
 def test_verified_blocks_of_every_size_share_the_second_one(compiled_pair: Any, sink: Any, played_rounds: Any) -> None:
     _, decoder, step = compiled_pair
     before = graphs_made()
@@ -255,6 +257,7 @@ print(chosen.step, chosen.kind, chosen.sentence)
 """
 
 
+@pytest.mark.whole
 def test_without_a_compiler_the_run_goes_on(tmp_path: Any) -> None:
     """In a process of its own, because what a compiler search found stays found."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
@@ -468,6 +471,7 @@ def test_a_step_that_is_not_taken_gives_its_cache_back(sink: Any, monkeypatch: A
     assert len(step.made) == 2
 
 
+@pytest.mark.whole
 def test_the_body_of_a_graph_compiles_once_for_all_layers_and_buckets(sink: Any) -> None:
     """What CUDA takes for --step compiled: a layer and the head compiled, and then captured."""
     decoder, before = LlamaDecoder.take_over(llama(10, layers=3)), graphs_made()
@@ -484,7 +488,7 @@ def test_the_body_of_a_graph_compiles_once_for_all_layers_and_buckets(sink: Any)
     assert step.problem is None
 
 
-@pytest.mark.parametrize("kind", ["captured", "compiled", "captured and full"])
+@pytest.mark.parametrize("kind", ["captured", pytest.param("compiled", marks=pytest.mark.whole), "captured and full"])
 def test_steps_give_the_hidden_states_that_heads_draft_from(kind: str, sink: Any) -> None:
     """Also where a block is filled up for its graph, and where the decoder's own pass stands in."""
     decoder = LlamaDecoder.take_over(llama(9))
@@ -545,6 +549,7 @@ def test_nothing_in_a_pass_reads_the_device(monkeypatch: Any) -> None:
     assert asked == []
 
 
+@pytest.mark.whole
 def test_a_run_compiles_in_setup_and_says_so(engine: Any, sample: Any, sink: Any, never: Any) -> None:
     request = RunRequest(
         "target", sample, None, ModelChoice("tiny"), GenerationSettings(max_new_tokens=9, ignore_eos=True), repeat=2

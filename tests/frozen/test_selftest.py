@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SELFTEST = Path(__file__).parents[2] / "packaging" / "selftest.py"
 
 
@@ -22,6 +24,7 @@ def _run(*program: str, home: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.whole
 def test_the_program_passes_its_selftest(tmp_path: Path) -> None:
     done = _run(sys.executable, "-m", "evprof", home=tmp_path)
     assert done.returncode == 0, done.stderr

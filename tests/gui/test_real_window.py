@@ -38,6 +38,7 @@ def display(tmp_path: Path) -> Iterator[str]:
     server.wait()
 
 
+@pytest.mark.whole
 def test_open_select_note_compare_run_stop_and_export_with_the_mouse(
     display: str, session_file: Path, tmp_path: Path
 ) -> None:
