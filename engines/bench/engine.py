@@ -34,6 +34,9 @@ from evprof.metrics.limits.roofline import vision_flops
 
 Note = Callable[[str], None]
 
+VisionTimes = tuple[list[float], str | None]
+"""Milliseconds of each pass, and why the vision tower was not captured."""
+
 MOST_UNREST = 0.25
 """By how much the ceilings may differ between start and end before it is told."""
 
@@ -85,7 +88,7 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
         ceilings = measure_ceilings(device, dtype, scale=bench.scale)
         note(f"engine: drawing the weights of {shape.name}")
         workload = make_workload(shape, context, bench.tokens, device, dtype)
-        vision_ms = time_vision(workload, bench.repeats, bench.limit_s)
+        vision = time_vision(workload, bench.repeats, bench.limit_s)
         series = take_turns(
             {contender.name: _starter(contender, workload) for contender in contenders},
             bench.repeats,
@@ -97,7 +100,7 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
         again = measure_ceilings(device, dtype, scale=bench.scale)
     finally:
         torch.set_num_threads(before)
-    rows, summary = _figures(shape, workload, ceilings.higher(again), series, vision_ms)
+    rows, summary = _figures(shape, workload, ceilings.higher(again), series, vision)
     summary["problems"] += unrest_problems(ceilings, again)
     state = gpu_state(device)
     summary["problems"] += gpu_warnings(environment["gpu"], state)
@@ -109,7 +112,7 @@ def _starter(contender: EngineContender, workload: Workload) -> Callable[[], Any
 
 
 def _figures(
-    shape: BenchShape, workload: Workload, ceilings: Ceilings, series: dict[str, ContenderTurns], vision_ms: list[float]
+    shape: BenchShape, workload: Workload, ceilings: Ceilings, series: dict[str, ContenderTurns], vision: VisionTimes
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     pictures = vision_flops(vision_shape(shape.network)) if shape.network is not None else None
     needs = needs_of(text_shape(shape.text), workload.prompt, workload.step_count, workload.dtype.itemsize, pictures)
@@ -118,7 +121,7 @@ def _figures(
     rows = [decode_row(each, reference, needs, limit) for each in series.values()]
     rows += [prefill_row(each, reference, needs, ceilings, workload.prompt) for each in series.values()]
     if pictures is not None:
-        rows.append(vision_row(vision_ms, pictures, ceilings))
+        rows.append(vision_row(*vision, pictures, ceilings))
     dtype = dtype_name(workload.dtype)
     summary = {
         "shape": shape.name,
@@ -132,11 +135,14 @@ def _figures(
     return rows, summary
 
 
-def time_vision(workload: Workload, repeats: int, limit_s: float) -> list[float]:
-    """Milliseconds of each pass from pixels to visual embeddings, after one uncounted; none without a tower."""
+def time_vision(workload: Workload, repeats: int, limit_s: float) -> VisionTimes:
+    """Times passes from pixels to visual embeddings, after one uncounted; none without a tower. On a GPU the tower is
+    captured, as in a run."""
     network, pixels = workload.network, workload.pixels
     if network is None or pixels is None:
-        return []
+        return [], None
+    if workload.device.type == "cuda":
+        network.tower.capture_for({len(pixels)}, workload.decoder)
     times: list[float] = []
     began_ns = monotonic_ns()
     with torch.inference_mode():
@@ -146,7 +152,7 @@ def time_vision(workload: Workload, repeats: int, limit_s: float) -> list[float]
             network.encode_frames(pixels)
             wait(workload.device)
             times.append((monotonic_ns() - pass_ns) / NS_PER_MS)
-    return times[1:] or times
+    return times[1:] or times, network.tower.problem
 
 
 def unrest_problems(before: Ceilings, after: Ceilings) -> list[str]:

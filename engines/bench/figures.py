@@ -98,10 +98,11 @@ def prefill_row(
     return row
 
 
-def vision_row(times_ms: list[float], flops: float, ceilings: Ceilings) -> dict[str, Any]:
-    """How fast pictures became visual embeddings: transformers' tower, the projector and what follows."""
+def vision_row(times_ms: list[float], reason: str | None, flops: float, ceilings: Ceilings) -> dict[str, Any]:
+    """How fast pictures became visual embeddings: the tower, the projector and what follows. `reason` says why the
+    tower was not captured."""
     found = spread(times_ms)
-    row = _row(ContenderTurns(OURS), VISION, found) | {"turns": len(times_ms)}
+    row = _row(ContenderTurns(OURS, reason=reason), VISION, found) | {"turns": len(times_ms)}
     if found is not None:
         row["mfu"] = roofline.compute_share(flops, found.median / 1000, ceilings.matmul_flops_s)
     return row

@@ -84,7 +84,7 @@ class _Bench:
         if self.shape.network is None:
             return
         flops = vision_flops(vision_shape(self.shape.network))
-        row = vision_row(time_vision(workload, self.plan.rounds, self.left_s()), flops, self.ceilings)
+        row = vision_row(*time_vision(workload, self.plan.rounds, self.left_s()), flops, self.ceilings)
         self.emit({"figure": "step", "context": None, **row})
 
     def context(self, workload: Workload) -> None:

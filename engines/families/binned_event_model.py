@@ -39,7 +39,7 @@ class BinnedEventModel(VideoLanguageModel):
         """[T · N, hidden], bin after bin, less what is pruned."""
         with spans.child("tower") as span:
             span.input("pixel_values", inputs.pixel_values)
-            states = self.network.tower_states(inputs.pixel_values)
+            states = self.network.tower(inputs.pixel_values)
             features = self.network.read_tokens(states.last)
             span.output("features", features)
         with spans.child("projector") as span:

@@ -1,7 +1,6 @@
-"""A CLIP tower run layer by layer as far as it is read, and what its class token looked at.
+"""CLIP's vision tower as our own pass over the weights of a transformers tower, and what its class token attends to.
 
-The modules are transformers'; they are called one by one so that layers nobody reads are not computed, and so that
-the attention of one layer can be had without the slow kernel for all of them.
+Queries, keys and values come out of one matrix product, and layers that no family reads are not computed.
 """
 
 from __future__ import annotations
@@ -11,49 +10,102 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+
+from engines.decoder.llama import fuse
 
 if TYPE_CHECKING:
     from transformers import CLIPVisionModel
-    from transformers.models.clip.modeling_clip import CLIPAttention, CLIPEncoderLayer
+    from transformers.models.clip.modeling_clip import CLIPEncoderLayer
+
+_QUICK_GELU = 1.702
+"""quick_gelu(x) = x · sigmoid(1.702 · x) = silu(1.702 · x) / 1.702."""
+
+
+class ClipLayer:
+    """One encoder layer with the weights of `source`, whose projections become views of the fused one.
+
+    The two factors of quick_gelu are factors of the matrix products, which apply them before they round: SiLU is one
+    kernel where transformers has three. Other activations have the factor 1.
+    """
+
+    def __init__(self, source: CLIPEncoderLayer) -> None:
+        self.source = source
+        attention, mlp = source.self_attn, source.mlp
+        is_quick = mlp.config.hidden_act == "quick_gelu"
+        self.heads = attention.num_heads
+        self.norm, self.post_norm = source.layer_norm1, source.layer_norm2
+        self.qkv = fuse(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.out = attention.out_proj
+        self.up, self.down = mlp.fc1, mlp.fc2
+        self.factor = _QUICK_GELU if is_quick else 1.0
+        self.up_bias = mlp.fc1.bias * self.factor
+        self.activation = F.silu if is_quick else mlp.activation_fn
+
+    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[T, N, width] -> [T, N, width]."""
+        queries, keys, values = self.project(hidden)
+        seen = F.scaled_dot_product_attention(queries, keys, values)
+        del queries, keys, values
+        hidden = hidden + self.out(seen.transpose(1, 2).reshape(hidden.shape))
+        rows = self.post_norm(hidden).flatten(0, 1)
+        inner = self.activation(torch.addmm(self.up_bias, rows, self.up.weight.t(), alpha=self.factor))
+        mapped = torch.addmm(self.down.bias, inner, self.down.weight.t(), alpha=1 / self.factor)
+        return hidden + mapped.view(hidden.shape)
+
+    def project(self, hidden: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """[T, N, width] -> queries, keys and values, [T, heads, N, head_dim] each."""
+        frames, tokens, _ = hidden.shape
+        states: torch.Tensor = self.qkv(self.norm(hidden))
+        return states.view(frames, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
 
 
 @dataclass(frozen=True, eq=False)
 class TowerStates:
-    """`last` [T, 1 + P, width] is the output of the last layer that is read, `before` that layer's input.
+    """`last` [T, 1 + P, width] is the output of the last layer that is read, `before` the input of `layer`.
 
-    Row 0 of every frame is the class token. `layer` is the layer between the two.
+    Row 0 of every frame is the class token. `layer` is that last layer; where the embeddings are read, the first.
     """
 
     last: torch.Tensor
     before: torch.Tensor
-    layer: CLIPEncoderLayer
+    layer: ClipLayer
 
 
-def run_tower(tower: CLIPVisionModel, pixel_values: torch.Tensor, feature_layer: int = -1) -> TowerStates:
-    """[T, 3, H, W] -> states of the hidden layer `feature_layer`, counted as transformers counts `hidden_states`.
+class ClipTower:
+    """The pass over a loaded tower, up to the hidden layer `feature_layer`, as transformers counts `hidden_states`.
 
-    0 is the embeddings, -1 the last layer's output; no layer norm follows, as in LLaVA and EventGPT.
+    0 is the embeddings, -1 the last layer's output; no layer norm follows, as in LLaVA and EventGPT. The tower stays
+    usable: its projections become views of the fused ones.
     """
-    layers = cast("Sequence[CLIPEncoderLayer]", tower.encoder.layers)
-    reads = feature_layer if feature_layer >= 0 else len(layers) + 1 + feature_layer
-    state: torch.Tensor = tower.pre_layrnorm(tower.embeddings(pixel_values))
-    before = state
-    for layer in layers[:reads]:
-        before, state = state, layer(state, None)
-    return TowerStates(state, before, layers[max(reads - 1, 0)])
+
+    def __init__(self, source: CLIPVisionModel, feature_layer: int = -1) -> None:
+        layers = cast("Sequence[CLIPEncoderLayer]", source.encoder.layers)
+        self.reads = feature_layer if feature_layer >= 0 else len(layers) + 1 + feature_layer
+        self._embeddings, self._norm = source.embeddings, source.pre_layrnorm
+        # As everywhere, so that models whose first pass lies in inference mode can be trained on.
+        with torch.inference_mode(False), torch.no_grad():
+            self.layers = [ClipLayer(layer) for layer in layers[: max(self.reads, 1)]]
+
+    def __call__(self, pixel_values: torch.Tensor) -> TowerStates:
+        """[T, 3, H, W] -> states of the layer that is read."""
+        state = before = self.embed(pixel_values)
+        for layer in self.layers[: self.reads]:
+            before, state = state, layer(state)
+        return TowerStates(state, before, self.layers[-1])
+
+    def embed(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        """[T, 3, H, W] -> what enters the first layer, [T, 1 + P, width]."""
+        state: torch.Tensor = self._norm(self._embeddings(pixel_values))
+        return state
 
 
 def class_attention(states: TowerStates) -> torch.Tensor:
-    """How much each patch is looked at by the class token in that layer: [T, P], float32, averaged over heads.
+    """How much the class token attends to each patch in that layer: [T, P], float32, averaged over heads.
 
-    softmax(q_cls · k / sqrt(d)) from the layer's own queries and keys, which are computed here for that one query.
+    softmax(q_cls · k / sqrt(d)) from the layer's own queries and keys.
     """
-    attention: CLIPAttention = states.layer.self_attn
-    inner = states.layer.layer_norm1(states.before)
-    frames, tokens, _ = inner.shape
-    shape = (frames, -1, attention.num_heads, attention.head_dim)
-    query = attention.q_proj(inner[:, :1]).view(shape).transpose(1, 2)
-    keys = attention.k_proj(inner).view(shape).transpose(1, 2)
-    scores = (query @ keys.transpose(-1, -2)).float() * attention.scale
-    weights: torch.Tensor = scores.softmax(dim=-1).view(frames, attention.num_heads, tokens)
-    return weights.mean(dim=1)[:, 1:]
+    queries, keys, _ = states.layer.project(states.before)
+    scores = (queries[:, :, :1] @ keys.transpose(-1, -2)).float() * queries.shape[-1] ** -0.5
+    weights: torch.Tensor = scores.softmax(dim=-1)
+    return weights.mean(dim=1)[:, 0, 1:]

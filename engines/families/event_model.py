@@ -128,7 +128,7 @@ class EventLanguageModel(LoadedModel):
         network, recipe = self.network, inputs.recipe
         with spans.child("tower") as span:
             span.input("pixel_values", inputs.pixel_values)
-            states = network.tower_states(inputs.pixel_values)
+            states = network.tower(inputs.pixel_values)
             span.output("features", states.last)
         if recipe.fused:
             return self._map_after_means(states, recipe, spans)

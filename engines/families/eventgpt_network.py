@@ -7,15 +7,18 @@ frames are made of events in `event_frames`.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from engines.checkpoints.config import ModelConfig
-from engines.families.clip_tower import TowerStates, run_tower
 from engines.families.language_model import make_language_model
 from engines.families.loaded_model import Network
+
+if TYPE_CHECKING:
+    from transformers import CLIPVisionModel
 
 
 class EventGptModel(Network):
@@ -34,13 +37,14 @@ class EventGptModel(Network):
         self.feature_adaptor = nn.Linear(hidden, hidden) if config.has_adaptor else None
         self.language_model = make_language_model(config.text)
 
+    @property
+    def frame_tower(self) -> CLIPVisionModel:
+        """The one tower."""
+        return self.visual_tower
+
     def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """[T, 3, H, W] -> [T, N, width]: the last layer's output for all tokens, before the final layer norm."""
-        return self.tower_states(pixel_values).last
-
-    def tower_states(self, pixel_values: torch.Tensor) -> TowerStates:
-        """[T, 3, H, W] -> the last layer's output and input, class token first."""
-        return run_tower(self.visual_tower, pixel_values)
+        return self.tower(pixel_values).last
 
     def project(self, features: torch.Tensor) -> torch.Tensor:
         """[T, N, width] -> [T, N, hidden] through the two-layer projector."""

@@ -14,7 +14,6 @@ from torch import nn
 from torch.nn import functional
 
 from engines.checkpoints.config import ModelConfig, edge, number, patches
-from engines.families.clip_tower import TowerStates, run_tower
 from engines.families.language_model import make_language_model
 from engines.families.loaded_model import Network
 
@@ -99,11 +98,7 @@ class LlavaModel(Network):
 
     def tower_features(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """[T, 3, H, W] -> [T, N, width]: hidden states of the configured layer."""
-        return self.read_tokens(self.tower_states(pixel_values).last)
-
-    def tower_states(self, pixel_values: torch.Tensor) -> TowerStates:
-        """[T, 3, H, W] -> the configured layer's output and input, class token first."""
-        return run_tower(self.frame_tower, pixel_values, self.config.feature_layer)
+        return self.read_tokens(self.tower(pixel_values).last)
 
     def read_tokens(self, states: torch.Tensor) -> torch.Tensor:
         """All tokens [T, 1 + P, width] -> those that are read, [T, N, width]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +11,8 @@ from torch import nn
 
 from engines.checkpoints.config import ModelConfig, edge
 from engines.decoder.llama import LlamaDecoder
+from engines.decoder.step_choice import EAGER, is_on_cuda
+from engines.families.captured_tower import CapturedTower
 from engines.measuring.timing import StageClock
 from engines.stages.model import HostInputs, ModelInputs, VisionRecipe, splice
 from engines.stages.pixel_values import ClipTransform
@@ -24,7 +27,7 @@ from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings
 
 if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM
+    from transformers import CLIPVisionModel, LlamaForCausalLM
 
 
 class Network(nn.Module):
@@ -32,6 +35,16 @@ class Network(nn.Module):
 
     config: ModelConfig
     language_model: LlamaForCausalLM
+
+    @property
+    def frame_tower(self) -> CLIPVisionModel:
+        """The tower that reads frames."""
+        raise NotImplementedError
+
+    @cached_property
+    def tower(self) -> CapturedTower:
+        """The pass over that tower, up to the layer that is read. Its first use fuses weights, where they lie then."""
+        return CapturedTower(self.frame_tower, self.config.feature_layer)
 
     @property
     def tokens_per_frame(self) -> int:
@@ -61,7 +74,7 @@ class LoadedModel(ABC):
     ) -> None:
         self.network, self.vocabulary, self.transform, self.facts = network, vocabulary, transform, facts
         self.language_model = language_model
-        self.warnings = warnings
+        self._warnings = warnings
         self.record = FAMILIES[network.config.family]
         self.wants = self.record.reads
         # Pooled frames each add their mean; what they share is there once.
@@ -70,6 +83,19 @@ class LoadedModel(ABC):
         self.device, self.dtype = parameter.device, parameter.dtype
         self.kept = KeptVision(identity or facts.name, self.spelled(), transform, device=self.device, dtype=self.dtype)
         self._rehearsal = Rehearsal(edge(network.config.vision), device=self.device, dtype=self.dtype)
+        self._seen_frames = 0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the model's files and its vision tower leave to say."""
+        if (problem := self.network.tower.problem) is None:
+            return self._warnings
+        return (*self._warnings, f"The vision tower is not captured as a CUDA graph but runs eagerly: {problem}.")
+
+    @property
+    def vision_pass(self) -> str:
+        """The kind of the vision tower's latest pass: "graphs" or "eager"."""
+        return self.network.tower.taken
 
     @abstractmethod
     def spelled(self) -> str:
@@ -98,8 +124,20 @@ class LoadedModel(ABC):
         return asked
 
     def make_ready(self, settings: GenerationSettings) -> None:
-        """A blank frame through stage vision."""
+        """Captures the vision tower, on a GPU and unless steps are eager, and sends a blank frame through stage vision.
+
+        Captured are passes over the frames expected, and over as many as the latest run had.
+        """
+        if settings.switches.step == EAGER or not is_on_cuda(self.language_model):
+            self.release()
+        else:
+            expected = self.frames_of(settings) or self.record.frames
+            self.network.tower.capture_for({expected, self._seen_frames or expected}, self.language_model)
         self._rehearsal.perform(self.recipe_of(settings), self.compute_vision)
+
+    def release(self) -> None:
+        """Releases what captured passes keep between runs."""
+        self.network.tower.release()
 
     def load(
         self, sample: Sample, settings: GenerationSettings, spans: StageClock, *, kind: str | None = None
@@ -117,6 +155,7 @@ class LoadedModel(ABC):
 
     def encode_vision(self, inputs: ModelInputs, spans: StageClock) -> torch.Tensor:
         """Stage 3: [V, hidden], less what is pruned."""
+        self._seen_frames = len(inputs.pixel_values)
         return self.kept.encode(inputs, spans, lambda: self.compute_vision(inputs, spans))
 
     def embed_prompt(self, inputs: ModelInputs, visual: torch.Tensor) -> torch.Tensor:

@@ -90,7 +90,7 @@ class VideoLanguageModel(LoadedModel):
         """[T · N, hidden], frame after frame, less what is pruned."""
         with spans.child("tower") as span:
             span.input("pixel_values", inputs.pixel_values)
-            states = self.network.tower_states(inputs.pixel_values)
+            states = self.network.tower(inputs.pixel_values)
             features = self.network.read_tokens(states.last)
             span.output("features", features)
         if self.network.pools:

@@ -122,7 +122,8 @@ def memory_need(
     """What a model will take, from its configuration alone. `question` is the positions of what is asked.
 
     weights = parameters · bytes, the projections as they are quantized; KV = 2 · layers · kv_heads · head_dim ·
-    positions · bytes; activations = the larger of the vision pass and the prefill. Raises UserError when the model or
+    positions · bytes; activations = the larger of the vision pass and the prefill, and both where the vision pass is
+    captured. Raises UserError when the model or
     its device cannot be found.
     """
     machine = machine or ThisMachine()
@@ -153,8 +154,10 @@ def memory_need(
     if choice.quantization is not None:
         # One matrix at a time comes back to the model's dtype.
         prefill += max(rows * columns for rows, columns in shape.matrices) * size
-    shown = replace(vision_shape(config), frames=picture_count(config, settings))
-    moment = max(vision_bytes(shown, text.hidden, size), prefill)
+    seen = vision_bytes(replace(vision_shape(config), frames=picture_count(config, settings)), text.hidden, size)
+    if is_cuda and settings.switches.step != "eager":
+        # The vision tower's graph keeps its memory from run to run.
+        workspace += seen
     return MemoryNeed(
         name=shape.name,
         role=role,
@@ -162,7 +165,7 @@ def memory_need(
         dtype=dtype_name(dtype),
         weight_bytes=weights,
         kv_bytes=kept.kept_bytes(positions.total, cache),
-        activation_bytes=moment + workspace,
+        activation_bytes=max(seen, prefill) + workspace,
         workspace_bytes=workspace,
         alternatives_bytes=_alternatives_bytes(config, settings, size),
         # On a CPU, layers are packed one by one in place of what was read.

@@ -91,9 +91,10 @@ class WarmModels:
         return Warm(model, setup, steps)
 
     def release_caches(self) -> None:
-        """Gives back the KV caches that captured steps keep between runs."""
-        for steps in self._steps.values():
-            steps.release()
+        """Releases the KV caches and graphs that captured passes keep between runs."""
+        for key, model in self._held.items():
+            self._steps[key].release()
+            model.release()
 
     def keep_only(self, wanted: set[_Key]) -> None:
         """Frees every model but those."""

@@ -328,7 +328,7 @@ class MeasuredRun:
     def _with_kernels(self, role: str, model_pass: ModelPass) -> ModelFacts:
         blocks = block_sizes(role, self._plan.settings, is_speculative=mode_of(self._request.mode).drafts)
         kernels = kernels_taken(model_pass.cached, max(blocks) if role == TARGET else 1)
-        return replace(self._taken[role], attention_kernels=kernels)
+        return replace(self._taken[role], attention_kernels=kernels, vision_pass=model_pass.model.vision_pass)
 
     def _gpu_facts(self, gpus: GpuWatch, device: torch.device) -> dict[str, Any]:
         """The environment with the GPU's state at the end; what makes its times doubtful becomes a warning."""

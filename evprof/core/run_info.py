@@ -35,11 +35,11 @@ class ModelFacts(Plain):
     """A loaded model. `parameters` counts scalars, `weight_bytes` what they take on the device (None: an imported file
     does not say). Of a model behind a server nothing is known but its name: its numbers are 0, its words "".
 
-    `attention`, `cache` and `step` are what the run really took; `attention_kernels` the kernel of each kind of pass
-    (prefill, decode, verify), as far as it is known. `content` names what its files hold (None: older sessions and
-    random weights do not say). `layers`, `kv_heads`, `head_dim`, `kv_element_bytes`
-    come from the configuration: the KV formula needs them. `text` and `vision` (of one frame) are all its sizes; older
-    sessions and imported files do not tell them.
+    `attention`, `cache`, `step` and `vision_pass` (of the vision tower, "eager" or "graphs") are what the run really
+    took; `attention_kernels` the kernel of each kind of pass (prefill, decode, verify), as far as it is known.
+    `content` names what its files hold (None: older sessions and random weights do not say). `layers`, `kv_heads`,
+    `head_dim`, `kv_element_bytes` come from the configuration: the KV formula needs them. `text` and `vision` (of one
+    frame) are all its sizes; older sessions and imported files do not tell them.
     """
 
     name: str
@@ -59,6 +59,7 @@ class ModelFacts(Plain):
     cache: str
     prompt_template: str
     step: str = "eager"
+    vision_pass: str = field(default="eager", compare=False)
     content: str | None = field(default=None, compare=False)
     attention_kernels: dict[str, str] = field(default_factory=dict, compare=False)
     text: TextShape | None = field(default=None, compare=False)

@@ -191,7 +191,7 @@ def _settings(run: RunLog) -> dict[str, Any]:
     settings |= {key: given[key] for key in (*vars(asked.input), *vars(asked.switches)) if key in given}
     if mode_of(run.info.mode).is_paired and run.info.imported is None:
         settings["speculation"] = asked.speculation.to_json()
-    for key in ("prompt_template", "attention", "cache", "step"):
+    for key in ("prompt_template", "attention", "cache", "step", "vision_pass"):
         # What was taken stands before what was asked for.
         settings[key] = getattr(model, key) if model else settings.get(key)
     return settings

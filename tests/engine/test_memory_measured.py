@@ -110,6 +110,7 @@ def test_activations_are_close(family: str, chunk: int, attention: str) -> None:
     need = memory_need(choice, "draft", settings, machine=AssumedMachine(1), shape=shape)
     pixels = torch.zeros(4, 3, 112, 112)
     with torch.inference_mode():
+        network.encode_frames(pixels)  # fuses weights
         with Allocations() as vision:
             network.encode_frames(pixels)
         embeddings = torch.zeros(1, need.positions.prompt, 128)

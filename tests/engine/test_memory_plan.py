@@ -17,11 +17,13 @@ from engines.fit.requirements import MemoryNeed, memory_need, model_shape, store
 from engines.hardware.memory import AssumedMachine, free_bytes
 from engines.inspection.checkpoint import inspect_checkpoint
 from engines.loading.random_weights import build_random, random_config
+from engines.loading.shapes import vision_shape
 from engines.loading.weights import load_model
 from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.families import FAMILIES
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.switches import Switches
+from evprof.metrics.limits.memory_need import vision_bytes
 from evprof.metrics.limits.packed_sizes import weight_bytes
 from tensor_names import tensor_names
 
@@ -104,6 +106,10 @@ def test_captured_steps_end_their_cache_at_a_bucket() -> None:
     assert eager.positions.total == 582 + 80 + 134
     assert captured.positions.total == 1024
     assert captured.kv_bytes == 1024 * 512 * 1024
+    # The vision tower's graph keeps the memory of a pass beside the prefill's.
+    shown = replace(vision_shape(random_config("random:7b-eventgpt")), frames=5)
+    more = captured.workspace_bytes - eager.workspace_bytes
+    assert more == vision_bytes(shown, 4096, 2) == captured.activation_bytes - eager.activation_bytes
     per_sample = batch_capacity(captured, 24 * GIB).kv_bytes_per_sample
     assert per_sample == batch_capacity(eager, 24 * GIB).kv_bytes_per_sample == eager.kv_bytes
 

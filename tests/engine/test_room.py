@@ -44,6 +44,9 @@ class Weightless:
     device = torch.device("cpu")
     language_model = torch.nn.Identity()
 
+    def release(self) -> None:
+        """It keeps nothing."""
+
 
 @pytest.fixture
 def loaded() -> list[str]:

@@ -1,14 +1,22 @@
-"""Stage vision on a GPU: it computes what a CPU computes, and nobody waits. Skipped where there is none."""
+"""Stage vision on a GPU: it computes what a CPU computes, captured or not, and nobody waits. Skipped where there is
+none."""
 
 from __future__ import annotations
 
+import gc
+import re
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
+from engines.decoder.layer_check import compare
+from engines.families.captured_tower import CapturedTower
+from engines.families.clip_tower import ClipTower
 from engines.measuring.timing import NullClock
 from evprof.core.vocabulary.generation import GenerationSettings
 from evprof.core.vocabulary.switches import Switches
@@ -43,12 +51,16 @@ def prepared(model: Any, sample: Any, settings: GenerationSettings) -> Any:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equal_to_the_cpu(family: str, switches: dict[str, Any], make_model: Callable[..., Any], sample: Any) -> None:
     found = []
-    for device in ("cpu", "cuda:0"):
+    for device, step in (("cpu", "auto"), ("cuda:0", "eager"), ("cuda:0", "auto")):
         model = make_model(family, device=device)
+        model.make_ready(asked(**switches, step=step))
         visual = model.encode_vision(prepared(model, sample, asked(**switches)), CLOCK)
         assert visual.device.type == torch.device(device).type
+        assert model.network.tower.problem is None
+        assert model.vision_pass == ("graphs" if (device, step) == ("cuda:0", "auto") else "eager")
         found.append(visual.cpu())
-    assert torch.allclose(found[0], found[1], atol=1e-3 * float(found[0].abs().max()), rtol=0)
+    for each in found[1:]:
+        assert torch.allclose(found[0], each, atol=1e-3 * float(found[0].abs().max()), rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -85,3 +97,58 @@ def test_a_disk_gives_back_what_the_device_made(
     kept = model.encode_vision(inputs, CLOCK)
     assert kept.device == fresh.device
     assert torch.equal(fresh, kept)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_captured_tower_is_as_exact_as_the_eager_one(dtype: torch.dtype, make_model: Callable[..., Any]) -> None:
+    """For pixels that it was not captured with; memory of other work lies where its own must not."""
+    model = make_model("video_llava", device="cuda:0", dtype=dtype)
+    exact: ClipTower = deepcopy(model.network).double().tower
+    tower: CapturedTower = model.network.tower
+    tower.capture_for({3, 8}, model.language_model)
+    assert tower.problem is None
+    for frames in (8, 3, 8):
+        pixels = torch.randn(frames, 3, 56, 56, device="cuda:0", dtype=dtype)
+        eager = ClipTower.__call__(tower, pixels).last
+        beside = [torch.randn_like(eager) for _ in range(50)]
+        found = tower(pixels).last
+        assert tower.taken == "graphs"
+        assert compare("the tower", exact(pixels.double()).last, eager=eager, candidate=found).problem == ""
+        del beside
+
+
+def test_a_captured_tower_is_one_launch(make_model: Callable[..., Any]) -> None:
+    model = make_model("video_llava", device="cuda:0", dtype=torch.bfloat16)
+    tower: CapturedTower = model.network.tower
+    tower.capture_for({8}, model.language_model)
+    pixels = torch.randn(8, 3, 56, 56, device="cuda:0", dtype=torch.bfloat16)
+    counts = []
+    for run in (tower, lambda given: ClipTower.__call__(tower, given)):
+        run(pixels)
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as profiler:
+            run(pixels)
+            torch.cuda.synchronize()
+        names = [event.name for event in profiler.events() or ()]
+        counts.append(
+            [sum(bool(re.match(kind, name)) for name in names) for kind in ("cu(da)?GraphLaunch", "cu(da)?Launch")]
+        )
+    assert counts[0] == [1, 0]
+    assert counts[1][0] == 0
+    assert counts[1][1] >= 10 * len(tower.layers)
+
+
+def test_a_released_tower_gives_its_memory_back(make_model: Callable[..., Any]) -> None:
+    model = make_model("video_llava", device="cuda:0", dtype=torch.bfloat16)
+    tower: CapturedTower = model.network.tower
+    held = []
+    for counts in ({16}, {3, 16}, {2}, {16}):
+        tower.capture_for(counts, model.language_model)
+        assert tower.problem is None
+        captured = torch.cuda.memory_allocated()
+        tower.release()
+        gc.collect()
+        held.append(torch.cuda.memory_allocated())
+        assert captured > held[-1]
+    # The first capture leaves what libraries keep for the stream of the model's graphs.
+    assert len(set(held)) == 1

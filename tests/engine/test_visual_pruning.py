@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
 from closeness import assert_close, is_close
-from engines.families.clip_tower import class_attention, run_tower
+from engines.families.clip_tower import ClipTower, class_attention
 from engines.measuring.timing import NullClock, StageClock
 from engines.stages.visual_pruning import (
     any_tokens,
@@ -37,10 +37,16 @@ TOKENS = {"eventgpt": 17, "llava": 16, "video_llava": 17, "llava_next_video": 4}
 """Visual tokens of one frame of `make_model`'s models."""
 
 
-def tower(seed: int = 0) -> CLIPVisionModel:
-    torch.manual_seed(seed)
+def tower(activation: str = "quick_gelu") -> CLIPVisionModel:
+    torch.manual_seed(0)
     config = CLIPVisionConfig(
-        hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4, image_size=56, patch_size=14
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        image_size=56,
+        patch_size=14,
+        hidden_act=activation,
     )
     model = CLIPVisionModel(config).eval().requires_grad_(False)
     for parameter in model.parameters():
@@ -54,16 +60,23 @@ def test_the_tower_stops_where_it_is_read_and_equals_transformers(layer: int) ->
     states = model(pixel_values=pixels, output_hidden_states=True).hidden_states
     passes: list[int] = []
     for index, part in enumerate(model.encoder.layers):
-        part.register_forward_hook(lambda *_, index=index: passes.append(index))
-    found = run_tower(model, pixels, layer)
-    assert torch.equal(found.last, states[layer])
+        part.layer_norm2.register_forward_hook(lambda *_, index=index: passes.append(index))
+    found = ClipTower(model, layer)(pixels)
+    assert_close(found.last, states[layer])
     assert len(passes) == (layer if layer >= 0 else 4 + layer)
+    assert_close(model(pixel_values=pixels, output_hidden_states=True).hidden_states[layer], states[layer])
+
+
+@pytest.mark.parametrize("activation", ["gelu", "quick_gelu", "gelu_new", "relu"])
+def test_the_tower_takes_the_activation_of_its_configuration(activation: str) -> None:
+    model, pixels = tower(activation=activation), torch.randn(2, 3, 56, 56)
+    assert_close(ClipTower(model)(pixels).last, model(pixel_values=pixels).last_hidden_state)
 
 
 @pytest.mark.parametrize("layer", [-1, -2])
 def test_the_class_tokens_attention_is_that_of_the_last_layer_read(layer: int) -> None:
     model, pixels = tower(), torch.randn(3, 3, 56, 56)
-    found = class_attention(run_tower(model, pixels, layer))
+    found = class_attention(ClipTower(model, layer)(pixels))
     model.set_attn_implementation("eager")
     per_layer = model(pixel_values=pixels, output_attentions=True).attentions
     assert_close(found, per_layer[layer][:, :, 0, 1:].mean(dim=1))
@@ -169,7 +182,7 @@ def test_attention_decides_in_the_models(family: str, make_model: Callable[..., 
     model, clock = make_model(family), NullClock()
     inputs, kept = seen(model, sample, asked(visual_keep=0.25), clock)
     _, full = seen(model, sample, asked(), clock)
-    scores = class_attention(model.network.tower_states(inputs.pixel_values))
+    scores = class_attention(model.network.tower(inputs.pixel_values))
     if family == "eventgpt":
         best = sorted(scores.mean(dim=0).topk(4).indices.tolist())
         rows = [0, 1, 2, 3, *(4 + index for index in best)]

@@ -47,7 +47,7 @@ def test_keys_are_the_contract(plain_run) -> None:
     assert set(document["settings"]) == set(
         names(
             "max_new_tokens ignore_eos temperature top_p top_k seed frames event_frames prompt_template attention "
-            "cache step"
+            "cache step vision_pass"
         )
     )
     assert set(document["metrics"]) == set(

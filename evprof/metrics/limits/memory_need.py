@@ -85,10 +85,10 @@ class CacheShape:
 
 
 def vision_bytes(shape: VisionShape, hidden: int, element_bytes: int) -> int:
-    """All of a shape's frames at once, in a layer of the tower (four of its width, three of its MLP's) or in the
+    """All of a shape's frames at once, in a layer of the tower (five of its width, two of its MLP's) or in the
     projector to `hidden`."""
     tokens = shape.frames * (shape.patches + 1)
-    return tokens * max(4 * shape.width + 3 * shape.intermediate, shape.width + 4 * hidden) * element_bytes
+    return tokens * max(5 * shape.width + 2 * shape.intermediate, shape.width + 4 * hidden) * element_bytes
 
 
 def prefill_bytes(

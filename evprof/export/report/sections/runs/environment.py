@@ -132,14 +132,16 @@ def _models(data: ReportData) -> Table | None:
             *text_cells((model.name, role, family_title(model.family) or "—")),
             *text_cells((model.dtype or "—", model.quantization or ("as loaded" if model.dtype else "—"))),
             *text_cells((model.device or "—",)),
-            *text_cells(("—",) * 3 if own == Badge.IMPORTED else (model.attention, model.cache, model.step)),
+            *text_cells(
+                ("—",) * 4 if own == Badge.IMPORTED else (model.attention, model.cache, model.step, model.vision_pass)
+            ),
             rows_cell(model.parameters) if model.parameters else not_available(),
             bytes_cell(model.weight_bytes, own),
         )
         for role, model, own in found.values()
     ]
-    heads = ("model", "role", "family", "dtype", "weights", "device", "attention", "KV cache", "step")
-    return Table((*heads, "parameters", "weight bytes"), tuple(rows), "Models", text_columns=9) if rows else None
+    heads = ("model", "role", "family", "dtype", "weights", "device", "attention", "KV cache", "step", "vision pass")
+    return Table((*heads, "parameters", "weight bytes"), tuple(rows), "Models", text_columns=10) if rows else None
 
 
 def settings_blocks(data: ReportData) -> Iterator[Block]:

@@ -1,0 +1,300 @@
+"""The vision tower as a CUDA graph: captured in setup, replayed in stage vision, checked, and released.
+
+`fake_cuda` stands in for CUDA; its graphs repeat the recorded operations.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import CLIPVisionConfig, CLIPVisionModel
+
+from closeness import assert_close
+from engines.decoder import graph_recording
+from engines.engine import LocalEngine
+from engines.families import loaded_model
+from engines.families.captured_tower import CapturedTower
+from engines.families.clip_tower import ClipLayer
+from engines.loading.warm_models import WarmModels
+from engines.measuring.timing import NullClock
+from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
+from evprof.core.run_book import RunBook
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.switches import Switches
+from fake_cuda import FakeCuda, tensors
+
+FAMILIES = ("eventgpt", "llava", "video_llava", "llava_next_video")
+CLOCK = NullClock()
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda()
+    monkeypatch.setattr(graph_recording, "cuda", fake)
+    monkeypatch.setattr(graph_recording, "_streams", type(graph_recording._streams)())
+    monkeypatch.setattr(loaded_model, "is_on_cuda", lambda _: True)
+    return fake
+
+
+class Decoder:
+    """What a recorder needs of a language model."""
+
+    device = torch.device("cpu")
+
+
+DECODER: Any = Decoder()
+
+
+def source(dtype: torch.dtype = torch.float32, activation: str = "quick_gelu") -> CLIPVisionModel:
+    """A tower of three layers, 16 patches and CLIP's own spread of states."""
+    config = CLIPVisionConfig(
+        hidden_size=64,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        image_size=56,
+        patch_size=14,
+        hidden_act=activation,
+    )
+    model = CLIPVisionModel(config).eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            parameter.normal_(0, parameter[0].numel() ** -0.5, generator=generator)
+        elif name.endswith("bias"):
+            parameter.normal_(0, 0.1, generator=generator)
+    return model.to(dtype)
+
+
+def pixels(frames: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(frames, 3, 56, 56, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def asked(**switches: Any) -> GenerationSettings:
+    return GenerationSettings(max_new_tokens=4, frames=3, event_frames=3, switches=Switches(**switches))
+
+
+def seen(model: Any, sample: Any, settings: GenerationSettings) -> torch.Tensor:
+    inputs = model.preprocess(model.load(sample, settings, CLOCK), "What?", settings, CLOCK)
+    return model.encode_vision(inputs, CLOCK).clone()
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("layer", [-2, -1])
+def test_a_replayed_pass_is_that_of_its_pixels(layer: int) -> None:
+    model = source()
+    tower = CapturedTower(model, layer)
+    tower.capture_for({2, 3}, DECODER)
+    for frames, seed in ((2, 5), (3, 6), (2, 7)):
+        shown = pixels(frames, seed)
+        states = model(pixel_values=shown, output_hidden_states=True).hidden_states
+        found = tower(shown)
+        assert tower.taken == "graphs"
+        assert_close(found.last, states[layer])
+        assert_close(found.before, states[layer - 1])
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_frames_in_another_number_take_the_eager_pass(cuda: FakeCuda) -> None:
+    tower = CapturedTower(source())
+    tower.capture_for({2}, DECODER)
+    recorded = len(cuda.recorded_on)
+    assert len(tower(pixels(4)).last) == 4
+    assert tower.taken == "eager"
+    assert len(cuda.recorded_on) == recorded
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("activation", ["quick_gelu", "gelu"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_pass_is_as_exact_as_transformers(dtype: torch.dtype, activation: str) -> None:
+    tower = CapturedTower(source(dtype, activation))
+    tower.capture_for({2}, DECODER)
+    assert tower.problem is None
+
+
+class Computing(TorchDispatchMode):
+    """Counts operators that compute; views take no kernel."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        given = {leaf.untyped_storage()._cdata for leaf in tensors(args)}
+        self.count += any(leaf.untyped_storage()._cdata not in given for leaf in tensors(made))
+        return made
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_a_layer_calls_ten_operators_where_transformers_calls_fourteen() -> None:
+    layer = CapturedTower(source()).layers[0]
+    hidden = torch.randn(2, 17, 64)
+    with Computing() as ours:
+        layer(hidden)
+    with Computing() as theirs:
+        layer.source(hidden, None)
+    assert (ours.count, theirs.count) == (10, 14)
+
+
+class Planted(ClipLayer):
+    """A layer with one thing wrong."""
+
+    def __init__(self, layer: ClipLayer, error: str) -> None:
+        self.__dict__.update(vars(layer))
+        self.error = error
+        if error == "GELU for quick GELU":
+            self.activation, self.up_bias, self.factor = torch.nn.functional.gelu, layer.up.bias, 1.0
+        elif error == "no bias":
+            self.up_bias = torch.zeros_like(layer.up_bias)
+        elif error == "bias without its factor":
+            self.up_bias = layer.up.bias
+
+    def project(self, hidden: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        queries, keys, values = super().project(hidden)
+        if self.error == "queries and keys exchanged":
+            return keys, queries, values
+        if self.error == "scores 2 % too large":
+            return 1.02 * queries, keys, values
+        if self.error == "class token unseen":
+            return queries, keys[:, :, 1:], values[:, :, 1:]
+        return queries, keys, values
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "error",
+    [
+        "GELU for quick GELU",
+        "no bias",
+        "bias without its factor",
+        "queries and keys exchanged",
+        "class token unseen",
+        "scores 2 % too large",
+    ],
+)
+def test_a_pass_that_computes_something_else_is_not_taken(dtype: torch.dtype, error: str) -> None:
+    tower = CapturedTower(source(dtype))
+    tower.layers[1] = Planted(tower.layers[1], error)
+    tower.capture_for({2}, DECODER)
+    assert "layer 2 of the vision tower is " in str(tower.problem)
+    tower(pixels(2, dtype=dtype))
+    assert tower.taken == "eager"
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_a_graph_that_replays_something_else_is_not_taken(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    tower = CapturedTower(source())
+    monkeypatch.setattr("fake_cuda.FakeGraph.replay", lambda graph: graph.done[-1][-1].mul_(1.1))
+    tower.capture_for({2}, DECODER)
+    assert str(tower.problem).startswith("the captured vision tower is ")
+
+
+@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.parametrize("switches", [{}, {"visual_keep": 0.5}, {"projector": "fused"}], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_sees_what_an_eager_one_sees(
+    family: str, switches: dict[str, Any], make_model: Callable[..., Any], sample: Any
+) -> None:
+    model, kinds, found = make_model(family), [], []
+    for step in ("eager", "auto", "graphs", "eager"):
+        settings = asked(step=step, **switches)
+        model.make_ready(settings)
+        found.append(seen(model, sample, settings))
+        kinds.append(model.vision_pass)
+    assert kinds == ["eager", "graphs", "graphs", "eager"]
+    for each in found[1:]:
+        assert_close(each, found[0])
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_a_number_of_frames_outside_the_settings_is_captured_for_the_next_run(
+    make_model: Callable[..., Any], sample: Any
+) -> None:
+    model = make_model("llava")
+    grid = {"input": {"image_layout": "grid"}}
+    settings = GenerationSettings.from_json({**asked().to_json(), **grid})
+    kinds = []
+    for _ in range(2):
+        model.make_ready(settings)
+        seen(model, sample, settings)
+        kinds.append(model.vision_pass)
+    assert kinds == ["eager", "graphs"]
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_what_cannot_be_captured_runs_eagerly_with_a_warning(
+    cuda: FakeCuda, make_model: Callable[..., Any], sample: Any
+) -> None:
+    model = make_model("video_llava")
+    expected = seen(model, sample, asked())
+    cuda.fails = "the driver refuses"
+    for _ in range(2):
+        model.make_ready(asked())
+        assert_close(seen(model, sample, asked()), expected)
+        assert model.vision_pass == "eager"
+        assert model.warnings == (
+            "The vision tower is not captured as a CUDA graph but runs eagerly: the driver refuses.",
+        )
+    cuda.fails = None
+    model.release()
+    model.make_ready(asked())
+    assert model.warnings == ()
+    seen(model, sample, asked())
+    assert model.vision_pass == "graphs"
+
+
+@pytest.mark.usefixtures("without_gradients")
+def test_memory_that_runs_out_ends_the_run(make_model: Callable[..., Any], monkeypatch: Any) -> None:
+    model = make_model("video_llava")
+
+    def exhausted(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(graph_recording.GraphRecorder, "record", exhausted)
+    with pytest.raises(torch.OutOfMemoryError):
+        model.make_ready(asked())
+    assert model.network.tower.problem is None
+
+
+def test_graphs_are_released_with_those_of_the_steps(cuda: FakeCuda, make_model: Callable[..., Any]) -> None:
+    warm = WarmModels(lambda *_: make_model("video_llava"))
+    model: Any = warm.get(ModelChoice("m"), "target", lambda *_: None, threading.Event()).model
+    with torch.inference_mode():
+        model.make_ready(asked())
+    assert len(cuda.graphs) == 1
+    warm.release_caches()
+    gc.collect()
+    assert len(cuda.graphs) == 0
+    cuda.empty_cache()
+    assert cuda.pools == {}
+
+
+def test_a_run_records_its_pass_and_captures_nothing_after_setup(
+    cuda: FakeCuda, make_model: Callable[..., Any], sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model("video_llava")
+    load, recorded = model.load, []
+
+    def first_stage(*given: Any, **named: Any) -> Any:
+        recorded.append(len(cuda.recorded_on))
+        return load(*given, **named)
+
+    monkeypatch.setattr(model, "load", first_stage)
+    log, engine = RecordLog(), LocalEngine(loader=lambda *_: model, make_room=lambda *_: None)
+    engine.run(RunRequest("target", sample, None, ModelChoice("m"), asked()), log, threading.Event())
+    engine.close()
+    book = RunBook(log)
+    book.update()
+    (run,) = book.runs.values()
+    assert run.info.status == "finished", run.info.error
+    assert run.info.models["target"].vision_pass == "graphs"
+    assert recorded == [len(cuda.recorded_on)] == [1]
