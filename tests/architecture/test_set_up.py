@@ -1,4 +1,4 @@
-"""Set-up: one look around, one sentence for what is missing, sizes before downloads, nothing done twice."""
+"""Set-up: one search of the system, one sentence for what is missing, nothing done twice."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from packaging.specifiers import SpecifierSet
 
 import install_packages
 from frozen.libraries import FALLBACK
-from install_packages import Package, SetupError, announced, check_room, sentence_of, wants_cpu_torch
+from install_packages import install_command, torch_backend, uv_settings
 from requirements import ROOT, alone, name_of, required
-
-TORCH = Package("torch", "2.13.0", "https://index/torch.whl", 196_000_000)
-CUDNN = Package("nvidia-cudnn-cu13", "9.20", "https://index/cudnn.whl", 366_000_000)
 
 
 def test_extras_bring_what_they_name() -> None:
@@ -62,83 +59,61 @@ def test_what_is_pinned_can_be_had_with_debians_python() -> None:
     ] == []
 
 
-def test_what_is_downloaded_is_said_first() -> None:
-    at_hand = Package("numpy", "2.4.6", "file:///wheels/numpy.whl", 0)
-    unknown = Package("rich", "15.0", "https://index/rich.whl")
-    first, second = announced([TORCH, CUDNN, at_hand, unknown]).splitlines()
-    assert first == (
-        "Installing 4 packages: up to 562 MB to download (of it nvidia-cudnn-cu13 366 MB, torch 196 MB); "
-        "1 lie on this machine already"
-    )
-    assert second == "The sizes of 1 more are not told by the index"
-
-
-def test_a_disk_without_room_is_told_before_downloading() -> None:
-    with pytest.raises(SetupError, match=r"2800000\.0 GB are needed on the disk"):
-        check_room([Package("huge", "1", "https://index/huge.whl", 10**15)])
-    check_room([TORCH])
+def test_uv_takes_pips_settings() -> None:
+    listed = """:env:.cert='/etc/own.pem'
+:env:.default-timeout='180'
+global.extra-index-url='file:///first/simple\\nfile:///second/simple'
+global.find-links='/wheels /more'
+global.index-url='https://mirror/simple'
+"""
+    assert uv_settings(listed) == {
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "SSL_CERT_FILE": "/etc/own.pem",
+        "UV_INDEX": "file:///first/simple file:///second/simple",
+        "UV_FIND_LINKS": "/wheels,/more",
+        "UV_DEFAULT_INDEX": "https://mirror/simple",
+    }
 
 
 @pytest.mark.parametrize(
-    ("chosen", "device", "packages", "expected"),
+    ("chosen", "device", "answers", "expected"),
     [
-        ("", False, [TORCH, CUDNN], True),
-        ("", True, [TORCH, CUDNN], False),
-        ("", False, [TORCH, Package("nvidia-ml-py", "13", "")], False),
-        ("cuda", False, [TORCH, CUDNN], False),
-        ("cpu", True, [TORCH, CUDNN], True),
+        ("", False, True, ["--torch-backend", "cpu"]),
+        ("", False, False, []),
+        ("", True, True, []),
+        ("cuda", False, True, []),
+        ("cpu", True, True, ["--torch-backend", "cpu"]),
     ],
 )
 def test_torch_without_cuda_where_no_gpu_is(  # noqa: PLR0917
-    monkeypatch: Any, tmp_path: Path, chosen: str, device: bool, packages: list[Package], expected: bool
+    monkeypatch: Any, tmp_path: Path, chosen: str, device: bool, answers: bool, expected: list[str]
 ) -> None:
-    monkeypatch.setenv("EVPROF_TORCH", chosen)
     monkeypatch.setattr(install_packages, "NVIDIA_DEVICES", (str(tmp_path if device else tmp_path / "none"),))
-    assert wants_cpu_torch(packages) is expected
+    uv = ["true" if answers else "false"]
+    assert torch_backend(uv, {**os.environ, "EVPROF_TORCH": chosen}) == expected
 
 
-def test_another_build_of_torch_is_no_choice(monkeypatch: Any) -> None:
-    monkeypatch.setenv("EVPROF_TORCH", "rocm")
-    with pytest.raises(SetupError, match="can be cpu or cuda"):
-        wants_cpu_torch([TORCH])
+def test_another_build_of_torch_is_no_choice() -> None:
+    with pytest.raises(SystemExit, match="can be cpu or cuda"):
+        torch_backend(["true"], {"EVPROF_TORCH": "rocm"})
 
 
-@pytest.mark.parametrize(
-    ("output", "part"),
-    [
-        (
-            "NewConnectionError('Temporary failure in name resolution')\nERROR: No matching distribution",
-            "does not answer",
-        ),
-        ("SSLError: CERTIFICATE_VERIFY_FAILED\nMax retries exceeded", "PIP_CERT"),
-        ("OSError: [Errno 28] No space left on device", "disk is full"),
-        ("ERROR: ResolutionImpossible", "could not install the packages: ResolutionImpossible"),
-    ],
-)
-def test_pips_complaints_become_a_sentence(output: str, part: str) -> None:
-    assert part in sentence_of(output)
+@pytest.mark.parametrize("has_uv", [True, False])
+def test_pip_installs_where_uv_cannot_be_had(monkeypatch: Any, has_uv: bool) -> None:
+    monkeypatch.setattr(install_packages, "find_spec", lambda _: has_uv or None)
+    monkeypatch.setattr(install_packages, "torch_backend", lambda *_: ["--torch-backend", "cpu"])
+    command, _ = install_command(Path("/a/python"))
+    assert ("uv" in command, "/a/python" in command, "--torch-backend" in command) == (has_uv, True, has_uv)
 
 
-PIP = """
-import sys
-print("Collecting torch==2.13.0\\nProcessing /wheels/nvidia_cudnn_cu13-9.20-py3-none-any.whl")
-print("Installing collected packages: all")
-print(*(["ERROR: no such thing"] if {fails} else []))
-sys.exit({fails})
-"""
-
-
-@pytest.mark.parametrize("fails", [0, 1])
-def test_progress_and_failure_of_pip(monkeypatch: Any, tmp_path: Path, capfd: Any, fails: int) -> None:
-    monkeypatch.setattr(install_packages, "pip", lambda *words: [sys.executable, "-c", PIP.format(fails=fails)])
-    log = tmp_path / "setup.log"
-    if fails:
-        with pytest.raises(SetupError, match="no such thing"):
-            install_packages.install([TORCH, CUDNN], log)
-    else:
-        install_packages.install([TORCH, CUDNN], log)
-        assert "Installed 2 packages in" in capfd.readouterr().out
-    assert "Collecting torch" in log.read_text()
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_failing_installer_ends_set_up_with_a_sentence(monkeypatch: Any, capfd: Any, code: int) -> None:
+    installer = [sys.executable, "-c", f"import sys; print(sys.argv[-1]); sys.exit({code})"]
+    monkeypatch.setattr(install_packages, "install_command", lambda _: (installer, dict(os.environ)))
+    assert install_packages.main(["quant"]) == code
+    found = capfd.readouterr()
+    assert ".[quant]" in found.out
+    assert ("could not be installed" in found.err) == bool(code)
 
 
 @pytest.fixture
