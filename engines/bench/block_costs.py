@@ -13,7 +13,7 @@ import torch
 from engines.adapters.eagle import EagleHead, EagleShape
 from engines.adapters.head_pass import HeadPass
 from engines.bench.ceilings import wait
-from engines.bench.contenders import COMPILED, OURS, contenders_on
+from engines.bench.contenders import OURS, contenders_on
 from engines.bench.ours import OurTurns, eager, stepping
 from engines.bench.turns import (
     ContenderTurns,
@@ -54,7 +54,7 @@ def measure_block_costs(
 ) -> None:
     """Emits rows for each kind of step that takes no compiler: one per number of drafted tokens, one per draft."""
     ours = [one for one in contenders_on(plan.workload.device.type) if one.name.startswith(OURS)]
-    for kind in [one.name.removeprefix(OURS).removeprefix("_") or "eager" for one in ours if one.group != COMPILED]:
+    for kind in [one.name.removeprefix(OURS).removeprefix("_") or "eager" for one in ours if not one.is_compiled]:
         note(f"blocks by the {kind} step")
         try:
             series = _turns(plan, kind, note, left_s())

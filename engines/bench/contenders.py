@@ -16,9 +16,6 @@ from evprof.core.vocabulary.settings import choices_of
 OURS, OURS_COMPILED = "ours", "ours_compiled"
 HF_EAGER, HF_STATIC_COMPILED = "hf_eager", "hf_static_compiled"
 
-PLAIN, FUSED, COMPILED = "plain", "fused", "compiled"
-"""Groups of contenders: what may take long, or fail for good, is measured apart from the others."""
-
 _ON_A_CPU = ("compiled", "identical")
 """The kinds of step, beside the eager one, that need no GPU."""
 
@@ -35,9 +32,9 @@ class EngineContender:
     only_on: str | None = None
 
     @property
-    def group(self) -> str:
-        """COMPILED: preparing it takes a compiler, and so up to minutes. FUSED: kernels of our own. PLAIN: neither."""
-        return next((group for group in (COMPILED, FUSED) if self.name.endswith(group)), PLAIN)
+    def is_compiled(self) -> bool:
+        """Whether preparing it takes a compiler, and so up to minutes."""
+        return self.name.endswith("compiled")
 
 
 CONTENDERS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -90,7 +91,7 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
         workload = make_workload(shape, context, bench.tokens, device, dtype)
         vision = time_vision(workload, bench.repeats, bench.limit_s)
         series = take_turns(
-            {contender.name: _starter(contender, workload) for contender in contenders},
+            {contender.name: partial(contender.make, workload) for contender in contenders},
             bench.repeats,
             limit_s=bench.limit_s,
             seed=SEED,
@@ -105,10 +106,6 @@ def measure_engine(bench: EngineBench, note: Note = lambda _: None) -> dict[str,
     state = gpu_state(device)
     summary["problems"] += gpu_warnings(environment["gpu"], state)
     return {"environment": environment | {"gpu_end": state}, "rows": rows, "summary": summary}
-
-
-def _starter(contender: EngineContender, workload: Workload) -> Callable[[], Any]:
-    return lambda: contender.make(workload)
 
 
 def _figures(

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from engines.bench.ceilings import Ceilings, measure_ceilings
-from engines.bench.contenders import COMPILED, CONTENDERS, HF_EAGER, PLAIN, EngineContender
+from engines.bench.contenders import CONTENDERS, HF_EAGER, EngineContender
 from engines.bench.engine import time_vision, unrest_problems
 from engines.bench.figures import decode_row, memory_limit, needs_of, prefill_row, problems_of, vision_row
 from engines.bench.generate import GeneratedTurns
@@ -22,10 +23,9 @@ from engines.bench.launches import count_launches
 from engines.bench.ours import OurTurns, eager
 from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
 from engines.bench.turns import ContenderTurns, Runner, UnavailableError, take_turns
-from engines.bench.workload import Workload, check_room, make_workload, workload_need
+from engines.bench.workload import Workload
 from engines.hardware.device import dtype_name
-from engines.hardware.memory import free_bytes
-from engines.loading.shapes import SEED, BenchShape, bench_shape, text_shape, vision_shape
+from engines.loading.shapes import SEED, BenchShape, text_shape, vision_shape
 from evprof.metrics.limits.roofline import vision_flops
 
 Emit = Callable[[dict[str, Any]], None]
@@ -36,69 +36,59 @@ COUNTED_TOKENS = 9
 
 @dataclass(frozen=True)
 class StepsPlan:
-    """What is measured: `tokens` after prompts of `contexts` positions, in `rounds` rounds of turns, by one `group` of
-    contenders. One is begun at a context only while `least_left_s` seconds are left, and nothing is compiled where
-    `no_compiling` says why. `scale` shrinks what measures the ceilings."""
+    """What is measured: a `shape` after prompts of `contexts` positions, in `rounds` rounds of turns, by the contenders
+    that are compiled or by the others; shares are of `ceilings`. One is begun only while `least_left_s` seconds are
+    left, and nothing is compiled where `no_compiling` says why. `scale` shrinks what measures the ceilings."""
 
-    shape: str
+    shape: BenchShape
     contexts: Sequence[int]
-    tokens: int
     rounds: int
-    device: torch.device
-    dtype: torch.dtype
+    ceilings: Ceilings
     scale: float = 1.0
-    group: str = PLAIN
+    is_compiled: bool = False
     least_left_s: float = 20.0
     no_compiling: str | None = None
 
 
-def measure_steps(plan: StepsPlan, emit: Emit, note: Callable[[str], None], left_s: Callable[[], float]) -> None:
-    """Emits a row for each contender, phase and context. Raises UserError for what does not fit in memory."""
-    shape = bench_shape(plan.shape)
-    need = workload_need(shape, max(plan.contexts) + plan.tokens, len(CONTENDERS), plan.dtype)
-    check_room(shape.name, need, plan.device, plan.dtype, free_bytes(plan.device))
-    ceilings = measure_ceilings(plan.device, plan.dtype, scale=plan.scale)
-    emit({"figure": "ceilings", **ceilings.to_json()})
-    workload = make_workload(shape, plan.contexts[0], plan.tokens, plan.device, plan.dtype)
-    bench = _Bench(plan, shape, ceilings, emit, note, left_s)
-    if plan.group == PLAIN:
+def measure_steps(
+    plan: StepsPlan, workload: Workload, emit: Emit, note: Callable[[str], None], left_s: Callable[[], float]
+) -> None:
+    """Emits a row for each contender, phase and context.
+
+    Those that need no compiler take turns with each other; of the others one after the other takes turns with the
+    reference, transformers' own first, so that each has its rows before the next one compiles.
+    """
+    bench = _Bench(plan, emit, note, left_s)
+    here = [one for one in CONTENDERS if one.is_compiled == plan.is_compiled]
+    prompts = [workload.with_context(context) for context in plan.contexts]
+    if plan.is_compiled:
+        for one in sorted(here, key=attrgetter("name")):
+            for each in prompts:
+                bench.contenders(each, [one])
+    else:
         bench.vision(workload)
-    for context in plan.contexts:
-        bench.context(workload.with_context(context))
+        for each in prompts:
+            bench.contenders(each, here)
     if plan.scale == 1.0:  # smaller samples never agree
-        for sentence in unrest_problems(ceilings, measure_ceilings(plan.device, plan.dtype)):
+        for sentence in unrest_problems(plan.ceilings, measure_ceilings(workload.device, workload.dtype)):
             emit({"problem": sentence})
 
 
 @dataclass(frozen=True)
 class _Bench:
     plan: StepsPlan
-    shape: BenchShape
-    ceilings: Ceilings
     emit: Emit
     note: Callable[[str], None]
     left_s: Callable[[], float]
 
     def vision(self, workload: Workload) -> None:
         """A row for the tower and what follows it, where the shape has one."""
-        if self.shape.network is None:
+        shape = self.plan.shape
+        if shape.network is None:
             return
-        flops = vision_flops(vision_shape(self.shape.network))
-        row = vision_row(*time_vision(workload, self.plan.rounds, self.left_s()), flops, self.ceilings)
+        flops = vision_flops(vision_shape(shape.network))
+        row = vision_row(*time_vision(workload, self.plan.rounds, self.left_s()), flops, self.plan.ceilings)
         self.emit({"figure": "step", "context": None, **row})
-
-    def context(self, workload: Workload) -> None:
-        """The group's contenders: the plain ones in turns with each other, others one by one with the reference, so
-        that what was measured is told before the next one compiles or fails."""
-        here = [one for one in CONTENDERS if one.group == self.plan.group]
-        able = [one for one in here if self._may_begin(one, workload)]
-        if self.plan.group == PLAIN and able:
-            self.contenders(workload, able)
-            return
-        reference = [one for one in CONTENDERS if one.name == HF_EAGER]
-        for number, one in enumerate(able):
-            if number == 0 or self._may_begin(one, workload):
-                self.contenders(workload, [*reference, one], told=[one])
 
     def _may_begin(self, one: EngineContender, workload: Workload) -> bool:
         """Whether it can take part here and there is time; else a row says why not."""
@@ -106,7 +96,7 @@ class _Bench:
         reason = None
         if one.only_on not in (None, workload.device.type):
             reason = f"it needs a {str(one.only_on).upper()} device"
-        elif one.group == COMPILED and self.plan.no_compiling:
+        elif one.is_compiled and self.plan.no_compiling:
             reason = self.plan.no_compiling
         elif left < self.plan.least_left_s:
             reason = f"only {left:.0f} s of the section's time were left"
@@ -114,26 +104,23 @@ class _Bench:
             self.rows(workload, {one.name: ContenderTurns(one.name, reason=reason)})
         return reason is None
 
-    def contenders(
-        self,
-        workload: Workload,
-        contenders: Sequence[EngineContender],
-        *,
-        told: Sequence[EngineContender] | None = None,
-    ) -> None:
-        """Turns at one context; rows of those `told`, by default of all."""
-        self.note(f"{workload.prompt:,} positions: {', '.join(one.name for one in contenders)}")
+    def contenders(self, workload: Workload, contenders: Sequence[EngineContender]) -> None:
+        """Turns at one context, with the reference among them; rows of those that can take part."""
+        able = [one for one in contenders if self._may_begin(one, workload)]
+        if not able:
+            return
+        reference = [one for one in CONTENDERS if one.name == HF_EAGER and one not in able]
+        names = [one.name for one in able]
+        self.note(f"{workload.prompt:,} positions: {', '.join(names)}")
         made: dict[str, Runner] = {}
 
         def make(one: EngineContender) -> Runner:
             made[one.name] = one.make(workload)
             return made[one.name]
 
-        starters = {one.name: partial(make, one) for one in contenders}
+        starters = {one.name: partial(make, one) for one in [*reference, *able]}
         series = take_turns(starters, self.plan.rounds, limit_s=self.left_s(), seed=SEED, note=self.note)
-        names = [one.name for one in told or contenders]
-        reference = series.get(HF_EAGER)
-        self.rows(workload, {name: series[name] for name in names}, made, reference)
+        self.rows(workload, {name: series[name] for name in names}, made, series[HF_EAGER])
         made.clear()
         if workload.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -148,30 +135,33 @@ class _Bench:
         """A decode and a prefill row each, with what is counted and compared besides of those with a runner."""
         reference = reference or ContenderTurns(HF_EAGER)
         needs = needs_of(
-            text_shape(self.shape.text), workload.prompt, workload.step_count, self.plan.dtype.itemsize, None
+            text_shape(self.plan.shape.text), workload.prompt, workload.step_count, workload.dtype.itemsize, None
         )
-        limit = memory_limit(needs, self.ceilings)
+        limit = memory_limit(needs, self.plan.ceilings)
         plain = _PlainAnswer(workload) if made else None
         for name, turns in series.items():
             runner = made.get(name) if turns.is_measured else None
             here = {"figure": "step", "context": workload.prompt}
-            more = {} if runner is None or plain is None else self._more(runner, plain, turns)
+            more = {} if runner is None or plain is None else _more(runner, plain, turns)
             found = [decode_row(turns, reference, needs, limit) | {"mbu_reason": limit.reason} | more]
-            found.append(prefill_row(turns, reference, needs, self.ceilings, workload.prompt))
+            found.append(prefill_row(turns, reference, needs, self.plan.ceilings, workload.prompt))
             for row in found:
                 self.emit(here | row)
-            for sentence in problems_of(found, {}, dtype_name(self.plan.dtype)):
+            for sentence in problems_of(found, {}, dtype_name(workload.dtype)):
                 self.emit({"problem": f"{sentence[:-1]} ({workload.prompt:,} positions)."})
 
-    def _more(self, runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        try:
-            if isinstance(runner, OurTurns | GeneratedTurns):
-                found |= count_launches(runner.shortened(COUNTED_TOKENS), self.plan.device).to_json()
-            found |= plain.same_as(runner, turns).to_json()
-        except UnavailableError as error:
-            found["problem"] = str(error)
-        return found
+
+def _more(runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[str, Any]:
+    """What is counted and compared beside the times."""
+    found: dict[str, Any] = {}
+    try:
+        if isinstance(runner, OurTurns | GeneratedTurns):
+            device = runner.workload.device
+            found |= count_launches(runner.shortened(COUNTED_TOKENS), device).to_json()
+        found |= plain.same_as(runner, turns).to_json()
+    except UnavailableError as error:
+        found["problem"] = str(error)
+    return found
 
 
 class _PlainAnswer:

@@ -107,25 +107,19 @@ def measure_overhead(
 
 def summarise(measured: list[Turn]) -> dict[str, Any]:
     """Median ratios of time per token, the 95 % bootstrap bounds, and what one token costs."""
-    ratios = np.array([entry.on_ns / entry.off_ns for entry in measured])
-    equal = np.array([entry.again_ns / entry.off_ns for entry in measured])
-    alternatives = np.array([entry.alternatives_ns / entry.on_ns for entry in measured])
-    low, high = median_interval(ratios)
-    equal_low, equal_high = median_interval(equal)
-    alternatives_low, alternatives_high = median_interval(alternatives)
-    return {
+    found: dict[str, Any] = {
         "pairs": len(measured),
         "off_ms_per_token": statistics.median(entry.off_ns for entry in measured) / 1e6,
-        "instrumented_vs_off": float(np.median(ratios)),
-        "instrumented_vs_off_ci95_low": low,
-        "instrumented_vs_off_ci95_high": high,
-        "a_vs_a": float(np.median(equal)),
-        "a_vs_a_ci95_low": equal_low,
-        "a_vs_a_ci95_high": equal_high,
-        "alternatives_vs_instrumented": float(np.median(alternatives)),
-        "alternatives_vs_instrumented_ci95_low": alternatives_low,
-        "alternatives_vs_instrumented_ci95_high": alternatives_high,
     }
+    for name, above, below in (
+        ("instrumented_vs_off", "on_ns", "off_ns"),
+        ("a_vs_a", "again_ns", "off_ns"),
+        ("alternatives_vs_instrumented", "alternatives_ns", "on_ns"),
+    ):
+        ratios = np.array([getattr(entry, above) / getattr(entry, below) for entry in measured])
+        low, high = median_interval(ratios)
+        found |= {name: float(np.median(ratios)), f"{name}_ci95_low": low, f"{name}_ci95_high": high}
+    return found
 
 
 def median_interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:

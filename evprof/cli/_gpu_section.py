@@ -1,7 +1,7 @@
-"""The hidden command `evprof _gpu-section NAME`: one section of `evprof bench gpu`, in the process it was started in.
+"""The hidden command `evprof _gpu-section NAME:SECONDS…`: sections of `evprof bench gpu`, one after the other.
 
-It prints a JSON object a line: `environment` with `settings`, `row`, `problem`, and at the end `gpu_end` and `done` or
-`failed` with a sentence. Everything that libraries print goes to standard error.
+It prints a JSON object a line: `environment` with `settings`; for each section `begin` with the state of the GPU, then
+`row` and `problem`, at its end `done` or `failed` with a sentence. What libraries print goes to standard error.
 """
 
 from __future__ import annotations
@@ -14,81 +14,41 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from threading import Event
 from typing import Any, TextIO
 
-from evprof.core.errors import FAILURE, UserError
+from evprof.core.errors import FAILURE, EngineLost, UserError
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.modes import mode_of
-
-
-@dataclass(frozen=True)
-class SectionSize:
-    """What is measured at one size: the language model's shape and its prompts, tokens and rounds of turns; pairs of
-    the instrumentation; the pair of whole runs, how often and how long these are."""
-
-    shape: str
-    contexts: tuple[int, ...]
-    tokens: int
-    rounds: int
-    overhead_shape: str
-    pairs: int
-    draft: str
-    target: str
-    repeat: int
-    run_tokens: int
-    switches: tuple[str, ...] = ()
-    scale: float = 1.0
-    no_compiling: str | None = None
-
-
-SIZES = {
-    "7b": SectionSize(
-        shape="7b-video-llava",
-        contexts=(640, 4643, 2086),
-        tokens=64,
-        rounds=7,
-        overhead_shape="dispatch-32",
-        pairs=16,
-        draft="random:7b-eventgpt",
-        target="random:7b-video-llava",
-        repeat=3,
-        run_tokens=32,
-    ),
-    "tiny": SectionSize(
-        shape="tiny-video-llava",
-        contexts=(16, 24, 40),
-        tokens=20,
-        rounds=2,
-        overhead_shape="tiny",
-        pairs=3,
-        draft="evprof-tiny-eventgpt",
-        target="evprof-tiny-video-llava",
-        repeat=1,
-        run_tokens=4,
-        switches=("cache static", "early-exit"),
-        scale=0.1,
-        no_compiling="at tiny shapes nothing is compiled: that takes longer than all the rest",
-    ),
-}
-"""By name: what promises are about, and what only shows that every section works."""
+from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
+from evprof.run.gpu_bench.cuda_tests import run_cuda_tests
+from evprof.run.gpu_bench.engine_sections import (
+    Emit,
+    PairBench,
+    measure_energy,
+    measure_memory,
+    measure_parallel_prefill,
+    measure_trace,
+)
+from evprof.run.gpu_bench.picture_scene import write_picture_scene
+from evprof.run.gpu_bench.sizes import SIZES, SectionSize
 
 FROM_FILES = ("prefetch", "video-decoder", "frame-cache")
 """Switches that are about files and decoders, of which a GPU shows nothing."""
 
 
 class SectionProcess:
-    """What a section works with: device and dtype, its size, the seconds left, and where its findings go."""
+    """What sections work with: device and dtype, their size, one model, the seconds left, and a place for findings."""
 
     def __init__(self, options: argparse.Namespace, output: TextIO) -> None:
-        self.size_name: str = options.shape
         self.options = options
         self._output = output
-        self._ends: float = time.monotonic() + options.limit
+        self._ends = 0.0
 
     def say(self, **found: Any) -> None:
         """One line for the parent."""
@@ -107,7 +67,7 @@ class SectionProcess:
         print(text, file=sys.stderr, flush=True)
 
     def left_s(self) -> float:
-        """Seconds until the parent ends this process."""
+        """Seconds until the parent ends the section."""
         return max(0.0, self._ends - time.monotonic())
 
     @property
@@ -124,106 +84,137 @@ class SectionProcess:
 
         return choose_dtype(self.options.dtype, self.device)
 
+    @cached_property
+    def workload(self) -> Any:
+        """The model whose steps are timed, with the first of its prompts; drawn once for all sections.
+
+        Raises UserError for what does not fit in memory.
+        """
+        from engines.bench.contenders import CONTENDERS
+        from engines.bench.workload import check_room, make_workload, workload_need
+        from engines.hardware.memory import free_bytes
+        from engines.loading.shapes import bench_shape
+
+        size, device, dtype = self.size, self.device, self.dtype
+        shape = bench_shape(size.shape)
+        need = workload_need(shape, max(size.contexts) + size.tokens, len(CONTENDERS), dtype)
+        check_room(shape.name, need, device, dtype, free_bytes(device))
+        return make_workload(shape, size.contexts[0], size.tokens, device, dtype)
+
+    @cached_property
+    def ceilings(self) -> Any:
+        """The ceilings that shares are of, measured once; a row has them."""
+        from engines.bench.ceilings import measure_ceilings
+
+        found = measure_ceilings(self.device, self.dtype, scale=self.size.scale)
+        self.emit({"figure": "ceilings", **found.to_json()})
+        return found
+
+    @property
+    def size_name(self) -> str:
+        """7B shapes on a GPU, tiny ones elsewhere, unless one is named."""
+        return self.options.shape or ("7b" if self.device.type == "cuda" else "tiny")
+
     @property
     def size(self) -> SectionSize:
-        """7B shapes on a GPU, tiny ones elsewhere, unless one is named."""
-        return SIZES[self.size_name or ("7b" if self.device.type == "cuda" else "tiny")]
+        """What is measured at that size."""
+        return SIZES[self.size_name]
 
     def describe(self) -> None:
-        """Tells the machine as it is now, and what is measured."""
+        """Imports what most sections need, and writes down the machine and what is measured."""
         from engines.hardware.device import dtype_name
         from engines.hardware.environment import describe_environment
         from engines.hardware.threads import use_threads
 
+        import_module("engines.bench.workload")
         device = self.device
         if device.type == "cpu":
             use_threads(())  # one: what is measured on a CPU is small
-        name = next(name for name, size in SIZES.items() if size is self.size)
-        settings = {"device": str(device), "device_type": device.type, "dtype": dtype_name(self.dtype), "size": name}
+        dtype, size = dtype_name(self.dtype), self.size_name
+        settings = {"device": str(device), "device_type": device.type, "dtype": dtype, "size": size}
         self.say(environment=describe_environment(device), settings=settings)
 
-    def tell_gpu(self) -> None:
-        """Clocks, temperature and throttling at the end."""
+    def gpu_state(self) -> dict[str, Any] | None:
+        """Clocks, temperature and throttling now; None without a GPU."""
         from engines.hardware.gpu_state import gpu_state
 
-        self.say(gpu_end=gpu_state(self.device))
+        return gpu_state(self.device)
+
+    def carry_out(self, name: str, limit_s: float) -> bool:
+        """One section, which the parent ends after so many seconds; whether the process may go on with another."""
+        self.note(f"section {name}")
+        self._ends = time.monotonic() + limit_s
+        self.say(begin=name, gpu=self.gpu_state())
+        try:
+            sentence = SECTION_WORK[name](self)
+        except UserError as error:
+            self.say(failed=error.sentence)
+            return not isinstance(error, EngineLost)
+        except Exception as error:  # noqa: BLE001 - a defect costs this section, not the others
+            traceback.print_exc()
+            first = next(iter(str(error).strip().splitlines()), "")
+            self.say(failed=f"{type(error).__name__}: {first}")
+            return False
+        self.say(done=sentence, gpu=self.gpu_state())
+        return True
+
+
+def _section(word: str) -> tuple[str, float]:
+    """Name and seconds of a section."""
+    name, _, limit_s = word.partition(":")
+    if name not in SECTION_WORK:
+        raise ValueError
+    return name, float(limit_s)
 
 
 def main(words: Sequence[str]) -> int:
-    """Carries one section out; exit code 1 when it failed."""
+    """Carries sections out; exit code 1 when one failed in a way that another process may be spared."""
     parser = argparse.ArgumentParser("evprof _gpu-section")
-    parser.add_argument("section", choices=SECTION_WORK)
+    parser.add_argument("sections", nargs="+", type=_section)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--shape", choices=SIZES, default=None)
-    parser.add_argument("--limit", type=float, default=600.0)
     options = parser.parse_args(words)
     process = SectionProcess(options, sys.stdout)
     with contextlib.redirect_stdout(sys.stderr):
         try:
             process.describe()
-            sentence = SECTION_WORK[options.section](process)
-            process.tell_gpu()
         except UserError as error:
             process.say(failed=error.sentence)
             return FAILURE
-        except Exception as error:  # noqa: BLE001 - a defect costs this section, not the others
-            traceback.print_exc()
-            first = next(iter(str(error).strip().splitlines()), "")
-            process.say(failed=f"{type(error).__name__}: {first}")
-            return FAILURE
-    process.say(done=sentence)
-    return 0
+        return 0 if all(process.carry_out(*section) for section in options.sections) else FAILURE
 
 
-def _ceilings(process: SectionProcess) -> str:
-    from engines.bench.ceilings import measure_ceilings
-
-    found = measure_ceilings(process.device, process.dtype, scale=process.size.scale)
-    process.emit({"figure": "ceilings", **found.to_json()})
-    return ""
-
-
-def _tests(process: SectionProcess) -> str:
-    from evprof.run.gpu_bench.cuda_tests import run_cuda_tests
-
-    return run_cuda_tests(process.emit, process.left_s())
-
-
-def _steps(process: SectionProcess, group: str, rounds: int, least_left_s: float) -> str:
+def _steps(process: SectionProcess, *, is_compiled: bool) -> None:
     from engines.bench.language_steps import StepsPlan, measure_steps
+    from engines.loading.shapes import bench_shape
 
     size = process.size
     plan = StepsPlan(
-        size.shape,
+        bench_shape(size.shape),
         size.contexts,
-        size.tokens,
-        rounds=min(rounds, size.rounds),
-        device=process.device,
-        dtype=process.dtype,
+        rounds=min(3, size.rounds) if is_compiled else size.rounds,
+        ceilings=process.ceilings,
         scale=size.scale,
-        group=group,
-        least_left_s=least_left_s,
+        is_compiled=is_compiled,
+        least_left_s=60.0 if is_compiled else 20.0,
         no_compiling=size.no_compiling,
     )
-    measure_steps(plan, process.emit, process.note, process.left_s)
-    return ""
+    measure_steps(plan, process.workload, process.emit, process.note, process.left_s)
 
 
-def _instrumentation(process: SectionProcess) -> str:
+def _instrumentation(process: SectionProcess) -> None:
     from engines.bench.overhead import measure_overhead
 
     size = process.size
     found = measure_overhead(size.overhead_shape, size.pairs, process.note, device=str(process.device))
     process.emit({"figure": "overhead", **found["summary"]})
-    return ""
 
 
 def _switches(process: SectionProcess) -> str:
     from threading import Timer
 
     from engines.start import make_batch_engine, make_engine
-    from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
     from evprof.run.switches.bench import SwitchPlan, measure_switches
     from evprof.run.switches.variants import VARIANTS
 
@@ -259,71 +250,40 @@ _SPARE_S = 8.0
 """What a row of switches may still take when the time for others is over."""
 
 
-def _parallel(process: SectionProcess) -> str:
-    from evprof.run.gpu_bench.engine_sections import measure_parallel_prefill
-
-    with _engine_bench(process) as bench:
-        measure_parallel_prefill(bench, process.emit)
-    return ""
-
-
-def _blocks(process: SectionProcess) -> str:
+def _blocks(process: SectionProcess) -> None:
     from engines.bench.block_costs import LONGEST, BlockCosts, measure_block_costs
-    from engines.bench.workload import make_workload
-    from engines.loading.shapes import bench_shape
 
     size = process.size
-    draft_context, context = min(size.contexts), sorted(size.contexts)[1]
-    workload = make_workload(bench_shape(size.shape), context, LONGEST + 4, process.device, process.dtype)
+    draft_context, context = size.block_contexts
+    workload = replace(process.workload.with_context(context), tokens=LONGEST + 4)
     rounds = 2 * size.rounds + 2
     measure_block_costs(BlockCosts(workload, draft_context, rounds), process.emit, process.note, process.left_s)
-    return ""
 
 
-def _memory(process: SectionProcess) -> str:
-    from engines.fit.requirements import memory_need
-    from evprof.run.gpu_bench.engine_sections import measure_memory
-
-    def need(choice: ModelChoice, role: str, request: RunRequest) -> dict[str, int]:
-        settings = request.settings.taken_by(role, drafts=mode_of(request.mode).drafts)
-        found = memory_need(choice, role, settings)
-        parts = {"weight": found.weight_bytes, "kv": found.kv_bytes, "activation": found.activation_bytes}
-        return {**parts, "total": found.total_bytes}
-
-    with _engine_bench(process) as bench:
-        measure_memory(bench, need, process.emit)
-    return ""
-
-
-def _trace(process: SectionProcess) -> str:
-    from evprof.run.demo import BUNDLED_DRAFT, BUNDLED_TARGET
-    from evprof.run.gpu_bench.engine_sections import measure_trace
-
-    with _engine_bench(process, BUNDLED_DRAFT, BUNDLED_TARGET) as bench, tempfile.TemporaryDirectory() as folder:
-        measure_trace(bench, Path(folder), process.emit, is_cuda=process.device.type == "cuda")
-    return ""
-
-
-@contextlib.contextmanager
-def _engine_bench(process: SectionProcess, draft: str | None = None, target: str | None = None) -> Any:
-    """An engine and what it is asked, with the size's pair unless another one is named; freed on leaving."""
+def _runs(
+    process: SectionProcess,
+    measure: Callable[[PairBench, Emit], None],
+    draft: str | None = None,
+    target: str | None = None,
+) -> None:
+    """Measures whole runs of the size's pair, unless another one is named, by an engine that is freed afterwards."""
     from engines.start import make_engine
-    from evprof.run.gpu_bench.engine_sections import PairBench
+    from evprof.core.recording import RecordLog
+    from evprof.run.processes.runner import LocalRunner
 
-    size, engine = process.size, make_engine()
-    try:
-        with _scene() as sample:
-            yield PairBench(
-                engine,
-                _choice(process, draft or size.draft),
-                _choice(process, target or size.target),
-                sample,
-                size.repeat,
-                size.run_tokens,
-                Event(),
-            )
-    finally:
-        engine.close()
+    size, log = process.size, RecordLog()
+    pair = (_choice(process, draft or size.draft), _choice(process, target or size.target))
+    with LocalRunner(make_engine, log) as runner, _scene() as sample:
+        measure(PairBench(runner, log, *pair, sample, size.repeat, size.run_tokens), process.emit)
+
+
+def _need(choice: ModelChoice, role: str, request: RunRequest) -> dict[str, int]:
+    """Bytes by part that a run takes by arithmetic."""
+    from engines.fit.requirements import memory_need
+
+    found = memory_need(choice, role, request.settings.taken_by(role, drafts=mode_of(request.mode).drafts))
+    parts = {"weight": found.weight_bytes, "kv": found.kv_bytes, "activation": found.activation_bytes}
+    return {**parts, "total": found.total_bytes}
 
 
 def _choice(process: SectionProcess, name: str) -> ModelChoice:
@@ -335,23 +295,20 @@ def _choice(process: SectionProcess, name: str) -> ModelChoice:
 @contextlib.contextmanager
 def _scene() -> Any:
     """A sample that needs no video decoder; its pictures are gone on leaving."""
-    from evprof.run.gpu_bench.picture_scene import write_picture_scene
-
     with tempfile.TemporaryDirectory() as folder:
         yield write_picture_scene(Path(folder) / "frames")
 
 
-SECTION_WORK: dict[str, Callable[[SectionProcess], str]] = {
-    "ceilings": _ceilings,
-    "tests": _tests,
-    "steps": partial(_steps, group="plain", rounds=6, least_left_s=25.0),
-    "fused": partial(_steps, group="fused", rounds=3, least_left_s=15.0),
-    "compiled": partial(_steps, group="compiled", rounds=3, least_left_s=45.0),
+SECTION_WORK: dict[str, Callable[[SectionProcess], str | None]] = {
+    "tests": lambda process: run_cuda_tests(process.emit, process.left_s()),
+    "steps": partial(_steps, is_compiled=False),
+    "compiled": partial(_steps, is_compiled=True),
     "instrumentation": _instrumentation,
-    "switches": _switches,
-    "parallel": _parallel,
     "blocks": _blocks,
-    "memory": _memory,
-    "trace": _trace,
+    "parallel": partial(_runs, measure=measure_parallel_prefill),
+    "memory": partial(_runs, measure=partial(measure_memory, need=_need)),
+    "energy": partial(_runs, measure=measure_energy),
+    "trace": partial(_runs, measure=measure_trace, draft=BUNDLED_DRAFT, target=BUNDLED_TARGET),
+    "switches": _switches,
 }
 """What carries each section out; it returns a sentence, or nothing."""

@@ -17,7 +17,7 @@ from bare_machine import ROOT, bare_environment
 from evprof.cli._gpu_section import SECTION_WORK
 from evprof.cli.bench.gpu import gpu_page
 from evprof.core.errors import UserError
-from evprof.run.gpu_bench.plan import SECTIONS
+from evprof.run.gpu_bench.plan import SECTIONS, by_process
 from gpu_tables import BEGIN, END, with_tables
 
 
@@ -55,7 +55,8 @@ def test_every_section_is_done_without_what_is_not_needed(document, folder) -> N
     summary = document["summary"]
     assert (summary["sections"], summary["failed"], summary["is_complete"]) == (len(SECTIONS), 0, True)
     assert json.loads((folder / "gpu.json").read_text(encoding="utf-8")) == document
-    assert sorted(path.name for path in (folder / "logs").iterdir()) == sorted(f"{name}.txt" for name in SECTION_WORK)
+    assert sorted(path.name for path in (folder / "logs").iterdir()) == ["1.txt", "2.txt"]
+    assert len(document["start_seconds"]) == len(by_process(SECTIONS)) == 2
 
 
 @pytest.mark.whole
@@ -85,6 +86,8 @@ def test_each_section_left_what_it_measures(document) -> None:
     assert parallel["overlap_ms"] > 0
     assert {row["drafted"] for row in rows_of(document, "block")} == set(range(17))
     assert [row["role"] for row in rows_of(document, "memory")] == ["target", "draft"]
+    assert len(rows_of(document, "ceilings")) == 1
+    assert rows_of(document, "energy")[0]["tokens"] == 32
     trace = rows_of(document, "trace")[0]
     assert trace["operators"] > 100
     assert trace["kernels"] is None
@@ -114,9 +117,11 @@ def test_the_page_tells_the_document(document, folder) -> None:
 def test_the_plan_is_printed_and_nothing_started(evprof) -> None:
     found = evprof("bench", "gpu", "--plan")
     assert found.code == 0
-    assert all(section.name in found.output for section in SECTIONS)
+    assert re.findall(r"^(\w+): .* at most \d+ s$", found.output, re.MULTILINE) == [one.name for one in SECTIONS]
     assert "540 s" in found.output
-    assert evprof("bench", "gpu", "--plan", "--json").document["most_s"] == 540
+    document = evprof("bench", "gpu", "--plan", "--json").document
+    limits_s = sum(section["limit_s"] for section in document["plan"])
+    assert document["limit_s"] == document["processes"] * document["start_s"] + limits_s <= document["most_s"] == 540
 
 
 def test_refusals(evprof, tmp_path) -> None:
@@ -132,7 +137,7 @@ def test_refusals(evprof, tmp_path) -> None:
 
 
 def test_a_device_that_is_not_there_fails_in_a_sentence(evprof, tmp_path) -> None:
-    found = evprof("bench", "gpu", "--out", tmp_path, "--only", "ceilings", "--device", "cuda:9", "--json")
+    found = evprof("bench", "gpu", "--out", tmp_path, "--only", "steps", "--device", "cuda:9", "--json")
     assert found.code == 1
     (section,) = found.document["sections"]
     assert section["status"] == "failed"

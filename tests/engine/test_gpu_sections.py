@@ -11,7 +11,7 @@ import torch
 
 from engines.bench import generate, ours
 from engines.bench.block_costs import EAGLE, LONGEST, MODEL, BlockCosts, measure_block_costs
-from engines.bench.contenders import COMPILED
+from engines.bench.ceilings import Ceilings
 from engines.bench.language_steps import StepsPlan, measure_steps
 from engines.bench.launches import count_launches, counts_of
 from engines.bench.same_tokens import SameTokens, forced_logits, same_running_freely, same_when_forced
@@ -22,6 +22,7 @@ from evprof.core.errors import UserError
 from evprof.core.vocabulary.settings import choices_of
 
 CPU = torch.device("cpu")
+CEILINGS = Ceilings(1e10, 2e10, 1e11, "float32", 1, None)
 
 
 @pytest.fixture(scope="module")
@@ -155,15 +156,18 @@ def test_every_kind_of_step_takes_part() -> None:
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    plan = StepsPlan(TINY_NETWORK, (10, 14), 9, 2, CPU, torch.float32, scale=0.05)
-    measure_steps(plan, found.append, lambda _: None, lambda: 300.0)
+    shape = bench_shape(TINY_NETWORK)
+    plan = StepsPlan(shape, (10, 14), 2, CEILINGS, scale=0.05)
+    workload = make_workload(shape, 10, 9, CPU, torch.float32)
+    measure_steps(plan, workload, found.append, lambda _: None, lambda: 300.0)
     return found
 
 
 def test_rows_of_every_context_phase_and_contender(rows) -> None:
     steps = [row for row in rows if row.get("figure") == "step"]
     away = [row for row in steps if not row["turns"]]
-    assert {(row["contender"], row["reason"]) for row in away} == {("ours_graphs", "it needs a CUDA device")}
+    reason = "it needs a CUDA device"
+    assert {(row["contender"], row["reason"]) for row in away} == {("ours_graphs", reason), ("ours_fused", reason)}
     steps = [row for row in steps if row["turns"]]
     assert {(row["contender"], row["phase"], row["context"]) for row in steps} == {
         ("ours", "vision", None),
@@ -181,20 +185,19 @@ def test_rows_of_every_context_phase_and_contender(rows) -> None:
             assert row["kernels_per_token"] is None
             assert (row["same_positions"], row["compared_positions"], row["divergences"]) == (9, 9, 0)
             assert row["is_forced"] == row["contender"].startswith("ours")
-    assert rows[0]["figure"] == "ceilings"
-    assert rows[0]["bandwidth_bytes_s"] == max(rows[0]["copy_bytes_s"], rows[0]["read_bytes_s"])
 
 
-def test_what_there_is_no_time_to_compile_says_so() -> None:
+def test_what_there_is_no_time_to_compile_says_so(workload) -> None:
     found: list[dict[str, Any]] = []
-    plan = StepsPlan("tiny", (10,), 5, 1, CPU, torch.float32, scale=0.05, group=COMPILED, least_left_s=50.0)
-    measure_steps(plan, found.append, lambda _: None, lambda: 20.0)
+    plan = StepsPlan(bench_shape("tiny"), (10, 14), 1, CEILINGS, scale=0.05, is_compiled=True, least_left_s=50.0)
+    measure_steps(plan, workload, found.append, lambda _: None, lambda: 20.0)
     steps = [row for row in found if row.get("figure") == "step"]
-    assert {row["contender"] for row in steps} == {"ours_compiled", "hf_static_compiled"}
+    order = [(row["contender"], row["context"]) for row in steps if row["phase"] == "decode"]
+    assert order == [(name, at) for name in ("hf_static_compiled", "ours_compiled") for at in (10, 14)]
     assert {row["reason"] for row in steps} == {"only 20 s of the section's time were left"}
     refused = dataclasses.replace(plan, no_compiling="no compiler here")
     found.clear()
-    measure_steps(refused, found.append, lambda _: None, lambda: 300.0)
+    measure_steps(refused, workload, found.append, lambda _: None, lambda: 300.0)
     assert {row["reason"] for row in found if row.get("figure") == "step"} == {"no compiler here"}
 
 

@@ -9,6 +9,7 @@ import torch
 
 from engines.bench import ours
 from engines.bench.block_costs import LONGEST, BlockCosts, measure_block_costs
+from engines.bench.ceilings import measure_ceilings
 from engines.bench.language_steps import StepsPlan, measure_steps
 from engines.bench.launches import count_launches
 from engines.bench.workload import make_workload
@@ -31,8 +32,11 @@ def test_a_graph_is_one_launch_of_as_many_kernels_as_it_holds() -> None:
 
 def test_every_step_that_needs_no_compiler_is_measured_and_right() -> None:
     found: list[dict[str, Any]] = []
-    plan = StepsPlan(TINY_NETWORK, (10, 14), 9, 2, CUDA, torch.float32, scale=0.05)
-    measure_steps(plan, found.append, lambda _: None, lambda: 300.0)
+    shape = bench_shape(TINY_NETWORK)
+    workload = make_workload(shape, 10, 9, CUDA, torch.float32)
+    ceilings = measure_ceilings(CUDA, torch.float32, scale=0.05)
+    plan = StepsPlan(shape, (10, 14), 2, ceilings, scale=0.05)
+    measure_steps(plan, workload, found.append, lambda _: None, lambda: 300.0)
     rows = [row for row in found if row.get("figure") == "step" and row["phase"] == "decode"]
     assert {row["contender"] for row in rows} >= {"ours", "ours_graphs", "hf_eager"}
     for row in rows:

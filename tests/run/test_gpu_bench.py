@@ -1,10 +1,12 @@
-"""`bench gpu` seen from its parent: sections fail, hang or end as they like, and everything said is kept."""
+"""`bench gpu` seen from its parent: sections fail, hang or end as they like, and all their rows are kept."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,24 +19,33 @@ from evprof.run.gpu_bench.cuda_tests import TestCounts, run_cuda_tests
 from evprof.run.gpu_bench.driver import has_gpu
 from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
 from evprof.run.gpu_bench.picture_scene import FRAMES, write_picture_scene
-from evprof.run.gpu_bench.plan import MOST_S, SECTIONS, GpuSection, chosen_sections
+from evprof.run.gpu_bench.plan import MOST_S, RUNS, SECTIONS, START_S, STEPS, GpuSection, by_process, chosen_sections
 from evprof.run.gpu_bench.targets import MET, MISSED, NOT_MEASURED, is_fused_proven, judged, summary_of
 
-SAYS = "import json, sys, time\ndef say(**found): print(json.dumps(found), flush=True)\n"
+CHILD = """
+import json, os, subprocess, sys, time
+def say(**found): print(json.dumps(found), flush=True)
+def begin(name): say(begin=name, gpu={"clocks_mhz": 1})
+def done(sentence=None): say(done=sentence, gpu={"clocks_mhz": 2})
+say(environment={"device": "X"}, settings={"size": "7b"})
+"""
 ON_A_GPU = {"device_type": "cuda", "size": "7b"}
 
 
 def sections(*names: str, limit_s: int = 300) -> list[GpuSection]:
-    return [GpuSection(name, f"Section {name}", limit_s, "") for name in names]
+    return [GpuSection(name, f"Section {name}", limit_s, STEPS, {}, {}) for name in names]
 
 
-def bench_of(folder: Path, scripts: dict[str, str], limit_s: int = 300) -> GpuBench:
-    """A bench whose sections are short scripts."""
+def bench_of(folder: Path, scripts: dict[str, str], limit_s: int = 300, first: str = "", **more) -> GpuBench:
+    """A bench whose process does `first`, and then a short script for each section."""
+
+    def argv(together) -> list[str]:
+        script = "".join(f"begin({one.name!r})\n{scripts[one.name]}\n" for one in together)
+        return [sys.executable, "-c", f"{CHILD}{first}\n{script}"]
+
+    limits = {"start_s": 300.0, "most_s": 3000.0} | more
     return GpuBench(
-        sections(*scripts, limit_s=limit_s),
-        lambda section: [sys.executable, "-c", SAYS + scripts[section.name]],
-        folder,
-        lambda document: f"{len(document['rows'])} rows\n",
+        sections(*scripts, limit_s=limit_s), argv, folder, lambda document: f"{len(document['rows'])} rows\n", **limits
     )
 
 
@@ -42,57 +53,113 @@ def statuses(document: dict) -> dict[str, str]:
     return {section["name"]: section["status"] for section in document["sections"]}
 
 
-def test_the_rest_goes_on_after_a_section_that_fails(tmp_path) -> None:
+PID = 'say(row={"pid": os.getpid()})\n'
+
+
+def processes(document: dict) -> list[int]:
+    """A number for the process of each row, by first use."""
+    pids = [row["pid"] for row in document["rows"]]
+    return [list(dict.fromkeys(pids)).index(pid) for pid in pids]
+
+
+def test_one_process_carries_out_all_sections(tmp_path) -> None:
     scripts = {
-        "first": 'say(environment={"device": "X", "gpu": {"clocks_mhz": 1}}, settings={"size": "7b"})\n'
-        'say(row={"a": 1})',
-        "failing": 'say(row={"a": 2}); say(failed="There is no room."); sys.exit(1)',
-        "dying": "import os; os._exit(3)",
-        "last": 'print("chatter of a library"); say(row={"a": 3}); say(problem="Hot.")\n'
-        'say(gpu_end={"clocks_mhz": 2}); say(done="All well.")',
+        "first": f"{PID}done()",
+        "failing": f'{PID}say(failed="There is no room.")',
+        "last": f'{PID}print("chatter of a library"); say(problem="Hot."); done("All well.")',
     }
     document = measure_gpu(bench_of(tmp_path, scripts), threading.Event())
-    assert statuses(document) == {"first": "done", "failing": "failed", "dying": "failed", "last": "done"}
-    assert [(row["section"], row["a"]) for row in document["rows"]] == [("first", 1), ("failing", 2), ("last", 3)]
+    assert processes(document) == [0, 0, 0]
+    assert statuses(document) == {"first": "done", "failing": "failed", "last": "done"}
+    assert [row["section"] for row in document["rows"]] == ["first", "failing", "last"]
     found = {section["name"]: section for section in document["sections"]}
-    assert found["failing"]["sentence"] == "There is no room; logs/failing.txt says more."
-    assert "code 3" in found["dying"]["sentence"]
-    assert found["last"]["sentence"] == "All well."
-    assert found["last"]["problems"] == ["Hot."]
-    assert found["last"]["gpu_end"] == {"clocks_mhz": 2}
-    assert found["first"]["gpu_start"] == {"clocks_mhz": 1}
+    assert found["failing"]["sentence"] == "There is no room; logs/1.txt says more."
+    assert (found["last"]["sentence"], found["last"]["problems"]) == ("All well.", ["Hot."])
+    assert (found["first"]["gpu_start"], found["first"]["gpu_end"]) == ({"clocks_mhz": 1}, {"clocks_mhz": 2})
     assert document["environment"]["device"] == "X"
-    assert (document["summary"]["sections"], document["summary"]["failed"]) == (4, 2)
+    assert len(document["start_seconds"]) == 1
+    assert (document["summary"]["sections"], document["summary"]["failed"]) == (3, 1)
     assert document["summary"]["is_complete"] is True
     assert json.loads((tmp_path / "gpu.json").read_text()) == document
     assert (tmp_path / "gpu.md").read_text() == "3 rows\n"
+
+
+def test_a_fresh_process_goes_on_after_a_section_that_crashes(tmp_path) -> None:
+    scripts = {
+        "first": f"{PID}done()",
+        "dying": f"{PID}os.kill(os.getpid(), 11)",
+        "lost": f'{PID}say(failed="The GPU failed."); sys.exit(1)',
+        "last": f"{PID}done()",
+    }
+    document = measure_gpu(bench_of(tmp_path, scripts), threading.Event())
+    assert statuses(document) == {"first": "done", "dying": "failed", "lost": "failed", "last": "done"}
+    assert processes(document) == [0, 0, 1, 2]
+    assert (
+        document["sections"][1]["sentence"]
+        == "Its process ended by signal 11 and gave no reason; logs/1.txt says more."
+    )
+    assert document["sections"][2]["sentence"] == "The GPU failed; logs/2.txt says more."
+    assert (len(document["start_seconds"]), document["summary"]["failed"]) == (3, 2)
 
 
 def test_a_section_that_hangs_is_ended_with_what_it_started(tmp_path) -> None:
     """It ignores the first request, and its own child holds the stream."""
     child = f"{sys.executable!r}, '-c', 'import time; time.sleep(600)'"
     scripts = {
-        "hanging": "import signal, subprocess; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "hanging": "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         f'process = subprocess.Popen([{child}]); say(row={{"pid": process.pid}}); time.sleep(600)',
-        "next": 'say(row={"a": 1})',
+        "next": f"{PID}done()",
     }
-    bench = bench_of(tmp_path, scripts, limit_s=2)
-    document = measure_gpu(bench, threading.Event())
+    document = measure_gpu(bench_of(tmp_path, scripts, limit_s=2), threading.Event())
     assert statuses(document) == {"hanging": "out of time", "next": "done"}
-    assert "2 s" in document["sections"][0]["sentence"]
+    assert (processes(document), len(document["start_seconds"])) == ([0, 1], 2)
+    assert "its time was over" in document["sections"][0]["sentence"]
     assert document["summary"]["failed"] == 1
     psutil = pytest.importorskip("psutil")
     pid = document["rows"][0]["pid"]
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.parametrize(
+    ("first", "start_s", "status", "sentence"),
+    [
+        ('say(failed="There is no GPU 9."); sys.exit(1)', 300.0, "failed", "There is no GPU 9; logs/1.txt says more."),
+        ("sys.exit(3)", 300.0, "failed", "Its process ended with code 3 and gave no reason; logs/1.txt says more."),
+        ("time.sleep(600)", 1.0, "out of time", "its time was over"),
+    ],
+)
+def test_a_process_that_never_begins_fails_all_sections_once(tmp_path, first, start_s, status, sentence) -> None:
+    bench = bench_of(tmp_path, {"a": "done()", "b": "done()"}, first=first, start_s=start_s)
+    document = measure_gpu(bench, threading.Event())
+    assert statuses(document) == {"a": status, "b": status}
+    assert all(sentence in section["sentence"] for section in document["sections"])
+    assert document["start_seconds"] == [None]
+
+
+def test_what_all_sections_may_take_together_is_kept(tmp_path) -> None:
+    scripts = {"a": 'say(row={"a": 1}); time.sleep(600)', "b": "done()", "c": "done()"}
+    document = measure_gpu(bench_of(tmp_path, scripts, most_s=2.0), threading.Event())
+    assert statuses(document) == dict.fromkeys("abc", "out of time")
+    assert document["sections"][2]["sentence"] == "The 2 s of all sections were over before it began."
+    assert document["summary"]["is_complete"] is True
+
+
+def test_sections_of_other_processes_wait_for_theirs(tmp_path) -> None:
+    bench = bench_of(tmp_path, {"a": f"{PID}done()", "b": f"{PID}done()"})
+    apart = [bench.sections[0], replace(bench.sections[1], process=RUNS)]
+    document = measure_gpu(replace(bench, sections=apart), threading.Event())
+    assert statuses(document) == {"a": "done", "b": "done"}
+    assert processes(document) == [0, 1]
+
+
 def test_a_process_that_leaves_children_behind_is_done_all_the_same(tmp_path) -> None:
     child = f"{sys.executable!r}, '-c', 'import time; time.sleep(600)'"
-    script = SAYS + f'import subprocess; subprocess.Popen([{child}]); say(row={{"a": 1}})'
+    script = CHILD + f'subprocess.Popen([{child}]); say(row={{"a": 1}})'
     heard: list[dict] = []
-    ending = hear_out([sys.executable, "-c", script], tmp_path / "log", 300, threading.Event(), heard.append)
+    argv = [sys.executable, "-c", script]
+    ending = hear_out(argv, tmp_path / "log", lambda: math.inf, threading.Event(), heard.append)
     assert (ending.code, ending.cut_short) == (0, None)
-    assert heard == [{"row": {"a": 1}}]
+    assert heard[-1] == {"row": {"a": 1}}
 
 
 def test_what_was_said_is_in_the_file_before_the_section_ends(tmp_path, wait_until) -> None:
@@ -121,11 +188,19 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path) -> None:
 
 
 def test_the_plan_keeps_its_promise() -> None:
-    assert sum(section.limit_s for section in SECTIONS) <= MOST_S == 540
-    assert all(section.reckoning for section in SECTIONS)
-    assert [section.name for section in chosen_sections(["trace", "ceilings"])] == ["ceilings", "trace"]
+    starts_s = START_S * len(by_process(SECTIONS))
+    assert starts_s + sum(section.limit_s for section in SECTIONS) <= MOST_S == 540
+    assert all(0 < section.expected_s <= section.limit_s for section in SECTIONS)
+    assert all(section.measured or section.assumed for section in SECTIONS)
+    assert [section.name for section in chosen_sections(["trace", "steps"])] == ["steps", "trace"]
     with pytest.raises(UserError, match="there is no section 'x'"):
         chosen_sections(["x"])
+
+
+def test_the_most_valuable_sections_come_first() -> None:
+    names = [section.name for section in SECTIONS]
+    assert names[:5] == ["tests", "steps", "compiled", "instrumentation", "blocks"]
+    assert names[5:] == ["parallel", "memory", "energy", "trace", "switches"]
 
 
 def test_a_machine_without_a_driver_has_no_gpu(monkeypatch) -> None:
@@ -318,6 +393,6 @@ def test_the_checkout_has_cuda_tests() -> None:
 
 def test_progress_is_told(tmp_path) -> None:
     notes: list[str] = []
-    measure_gpu(bench_of(tmp_path, {"a": 'say(done="Well.")'}), threading.Event(), notes.append)
+    measure_gpu(bench_of(tmp_path, {"a": 'done("Well.")'}), threading.Event(), notes.append)
     assert notes[0].startswith("a: Section a")
     assert notes[-1].startswith("a: done after")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,21 @@ from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.run.gpu_bench.driver import has_gpu
 from evprof.run.gpu_bench.driving import GpuBench, measure_gpu
-from evprof.run.gpu_bench.plan import MOST_S, GpuSection, chosen_sections
+from evprof.run.gpu_bench.plan import (
+    MEASURED_ON,
+    MOST_S,
+    SLOWEST_START_S,
+    START_S,
+    GpuSection,
+    by_process,
+    chosen_sections,
+)
+from evprof.run.gpu_bench.sizes import SIZES
 from evprof.run.gpu_bench.targets import is_fused_proven
 from evprof.run.processes.interrupts import stop_flag
 
-SIZES = ("tiny", "7b")
-
 _CPU_PATIENCE = 10
-"""Times as long as on a GPU: the plan's seconds are a GPU machine's, and nobody waits for one here."""
+"""Times as long as on a GPU: the plan's seconds are a GPU machine's."""
 
 
 def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -34,17 +42,20 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         raise UserError("bench gpu needs a folder for what it measures; name it with --out.", exit_code=USAGE)
     if options.shape not in (None, *SIZES):
         raise UserError(f"--shape of bench gpu is {' or '.join(SIZES)}, not {options.shape}.", exit_code=USAGE)
-    sections = chosen_sections(options.only)
-    if options.device.startswith("cpu") or not has_gpu():
-        sections = [replace(section, limit_s=_CPU_PATIENCE * section.limit_s) for section in sections]
+    is_on_cpu = options.device.startswith("cpu") or not has_gpu()
+    patience = _CPU_PATIENCE if is_on_cpu else 1
+    sections = [replace(one, limit_s=patience * one.limit_s) for one in chosen_sections(options.only)]
 
-    def argv(section: GpuSection) -> list[str]:
+    def argv(together: Sequence[GpuSection]) -> list[str]:
         size = [] if options.shape is None else ["--shape", options.shape]
         where = ["--device", options.device, "--dtype", options.dtype, *size]
-        return program.program_argv("_gpu-section", section.name, *where, "--limit", str(section.limit_s))
+        return program.program_argv("_gpu-section", *(f"{one.name}:{one.limit_s}" for one in together), *where)
 
+    bench = GpuBench(
+        sections, argv, Path(options.out), gpu_page, start_s=patience * SLOWEST_START_S, most_s=patience * MOST_S
+    )
     with stop_flag() as stop:
-        document = measure_gpu(GpuBench(sections, argv, Path(options.out), gpu_page), stop, console.note)
+        document = measure_gpu(bench, stop, console.note)
     if is_fused_proven(document):
         _note_proven(document, console)
     return document
@@ -73,13 +84,22 @@ def gpu_page(document: dict[str, Any]) -> str:
 
 
 def tell_plan(options: argparse.Namespace, console: Console) -> None:
-    """Prints the sections with their seconds and the reckoning behind these, and starts nothing."""
+    """Prints the sections in order, the seconds of their parts and the sum of all, and starts nothing."""
     sections = chosen_sections(options.only)
+    starts = len(by_process(sections))
+    expected_s, limit_s = (
+        START_S * starts + sum(getattr(section, key) for section in sections) for key in ("expected_s", "limit_s")
+    )
     if console.is_json:
-        plan = [section.to_json() for section in sections]
-        console.document({"schema_version": 1, "benchmark": "gpu", "plan": plan, "most_s": MOST_S})
+        sums = {"start_s": START_S, "processes": starts, "expected_s": expected_s, "limit_s": limit_s}
+        plan = {"plan": [section.to_json() for section in sections], **sums, "most_s": MOST_S}
+        console.document({"schema_version": 1, "benchmark": "gpu", "measured_on": MEASURED_ON, **plan})
         return
     for section in sections:
-        console.print(f"{section.name}: {section.title}, at most {section.limit_s} s")
-        console.wrapped(section.reckoning, "    ", "    ")
-    console.print(f"together at most {sum(section.limit_s for section in sections)} s")
+        console.print(f"{section.name}: {section.title}, about {section.expected_s:.0f} s, at most {section.limit_s} s")
+        for kind in ("measured", "assumed"):
+            if parts := getattr(section, kind):
+                told = "; ".join(f"{what} {seconds} s" for what, seconds in parts.items())
+                console.wrapped(f"{kind}: {told}", "    ", "    ")
+    console.print(f"start of {starts} processes: {START_S * starts} s")
+    console.print(f"together about {expected_s:.0f} s, at most {limit_s} s of {MOST_S} s; measured on {MEASURED_ON}")

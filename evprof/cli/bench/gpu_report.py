@@ -9,93 +9,74 @@ from evprof.cli.bench.switch_report import short_bytes
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, TableName, filled
 from evprof.core.units import number_text
 
-_TARGETS = PrintedTable(
-    (
-        ("promised", "{target}"),
-        ("measured", "{value:.3f}"),
-        ("from … to", "{low:.3f} … {high:.3f}"),
-        ("n", "{n}"),
-        ("of", "{subject}"),
-        ("", "{verdict}"),
-    ),
-    (),
+Columns = tuple[Column, ...]
+
+_TARGETS: Columns = (
+    ("promised", "{target}"),
+    ("measured", "{value:.3f}"),
+    ("from … to", "{low:.3f} … {high:.3f}"),
+    ("n", "{n}"),
+    ("of", "{subject}"),
+    ("", "{verdict}"),
 )
-_SECTIONS = PrintedTable(
-    (
-        ("section", "{name}"),
-        ("", "{status}"),
-        ("seconds", "{seconds:,.0f}"),
-        ("at most", "{limit_s}"),
-        ("SM clock before", "{gpu_start[clocks_mhz]:,} MHz"),
-        ("after", "{gpu_end[clocks_mhz]:,} MHz"),
-        ("temperature after", "{gpu_end[temperature_c]} °C"),
-    ),
-    (),
+_SECTIONS: Columns = (
+    ("section", "{name}"),
+    ("", "{status}"),
+    ("seconds", "{seconds:,.0f}"),
+    ("at most", "{limit_s}"),
+    ("SM clock before", "{gpu_start[clocks_mhz]:,} MHz"),
+    ("after", "{gpu_end[clocks_mhz]:,} MHz"),
+    ("temperature after", "{gpu_end[temperature_c]} °C"),
 )
-_DECODE = PrintedTable(
-    (
-        ("step", "{contender}"),
-        ("positions", "{context:,}"),
-        ("ms / token", "{ms:.3f}"),
-        ("middle half", "{ms_low:.3f} … {ms_high:.3f}"),
-        ("tok/s", "{tok_s:,.1f}"),
-        ("of bandwidth", "{mbu:share}"),
-        ("vs hf_eager", "{vs_hf_eager:times}"),
-        ("kernels", "{kernels_per_token:,.0f}"),
-        ("launches", "{launches_per_token:,.0f}"),
-        ("operators", "{operators_per_token:,.0f}"),
-        ("same tokens", "{same_positions:,}/{compared_positions:,}"),
-        ("near-ties", "{near_ties}/{divergences}"),
-        ("n", "{turns}"),
-    ),
-    (),
+_DECODE: Columns = (
+    ("step", "{contender}"),
+    ("positions", "{context:,}"),
+    ("ms / token", "{ms:.3f}"),
+    ("middle half", "{ms_low:.3f} … {ms_high:.3f}"),
+    ("tok/s", "{tok_s:,.1f}"),
+    ("of bandwidth", "{mbu:share}"),
+    ("vs hf_eager", "{vs_hf_eager:times}"),
+    ("kernels", "{kernels_per_token:,.0f}"),
+    ("launches", "{launches_per_token:,.0f}"),
+    ("operators", "{operators_per_token:,.0f}"),
+    ("same tokens", "{same_positions:,}/{compared_positions:,}"),
+    ("near-ties", "{near_ties}/{divergences}"),
+    ("n", "{turns}"),
 )
-_PASSES = PrintedTable(
-    (
-        ("", "{phase} {contender}"),
-        ("positions", "{context:,}"),
-        ("ms", "{ms:.2f}"),
-        ("middle half", "{ms_low:.2f} … {ms_high:.2f}"),
-        ("of matrix products", "{mfu:share}"),
-        ("vs hf_eager", "{vs_hf_eager:times}"),
-        ("n", "{turns}"),
-    ),
-    (),
+_PASSES: Columns = (
+    ("", "{phase} {contender}"),
+    ("positions", "{context:,}"),
+    ("ms", "{ms:.2f}"),
+    ("middle half", "{ms_low:.2f} … {ms_high:.2f}"),
+    ("of matrix products", "{mfu:share}"),
+    ("vs hf_eager", "{vs_hf_eager:times}"),
+    ("n", "{turns}"),
 )
-_SWITCHES = PrintedTable(
-    (
-        ("switch on", "{title}"),
-        ("against", "{against}"),
-        ("model", "{role}"),
-        ("run", "{run_speed:times}"),
-        ("its stages", "{stage_speed:times}"),
-        ("same tokens", "{agreement[matched]:,}/{agreement[compared]:,}"),
-        ("peak", lambda row: short_bytes(row.get("peak_on_bytes"))),
-        ("n", "{pairs}"),
-    ),
-    (),
+_SWITCHES: Columns = (
+    ("switch on", "{title}"),
+    ("against", "{against}"),
+    ("model", "{role}"),
+    ("run", "{run_speed:times}"),
+    ("its stages", "{stage_speed:times}"),
+    ("same tokens", "{agreement[matched]:,}/{agreement[compared]:,}"),
+    ("peak", lambda row: short_bytes(row.get("peak_on_bytes"))),
+    ("n", "{pairs}"),
 )
-_DRAFTS = PrintedTable(
-    (
-        ("draft", "{draft}"),
-        ("by step", "{step}"),
-        ("ms", "{ms:.3f}"),
-        ("c", "{in_steps:.2f} ({in_steps_low:.2f} … {in_steps_high:.2f})"),
-        ("n", "{turns}"),
-    ),
-    (),
+_DRAFTS: Columns = (
+    ("draft", "{draft}"),
+    ("by step", "{step}"),
+    ("ms", "{ms:.3f}"),
+    ("c", "{in_steps:.2f} ({in_steps_low:.2f} … {in_steps_high:.2f})"),
+    ("n", "{turns}"),
 )
-_MEMORY = PrintedTable(
-    (
-        ("model", "{role} {model}"),
-        ("weights", "{weight_bytes:bytes}"),
-        ("cache", "{kv_bytes:bytes}"),
-        ("planned in all", "{planned_total_bytes:bytes}"),
-        ("peak", "{peak_allocated_bytes:bytes}"),
-        ("peak / plan", "{peak_vs_plan:.3f}"),
-        ("n", "1"),
-    ),
-    (),
+_MEMORY: Columns = (
+    ("model", "{role} {model}"),
+    ("weights", "{weight_bytes:bytes}"),
+    ("cache", "{kv_bytes:bytes}"),
+    ("planned in all", "{planned_total_bytes:bytes}"),
+    ("peak", "{peak_allocated_bytes:bytes}"),
+    ("peak / plan", "{peak_vs_plan:.3f}"),
+    ("n", "1"),
 )
 
 
@@ -106,7 +87,7 @@ def gpu_blocks(document: Row) -> Iterator[Block]:
     yield from _table("What was promised", _TARGETS, document["targets"])
     yield from _sections(document["sections"])
     rows = document["rows"]
-    for tell in (_ceilings, _tests, _steps, _overhead, _switches, _parallel, _blocks, _memory, _trace):
+    for tell in (_ceilings, _tests, _steps, _overhead, _switches, _parallel, _blocks, _memory, _energy, _trace):
         yield from tell(rows)
 
 
@@ -125,10 +106,10 @@ def machine_line(document: Row) -> str:
     )
 
 
-def _table(title: str, table: PrintedTable, rows: Sequence[Row]) -> Iterator[Block]:
+def _table(title: str, columns: Columns, rows: Sequence[Row]) -> Iterator[Block]:
     if rows:
         yield TableName(title)
-        yield PrintedTable(table.columns, rows, missing="n/a")
+        yield PrintedTable(columns, rows, missing="n/a")
         yield ""
 
 
@@ -157,13 +138,12 @@ def _sections(sections: Sequence[Row]) -> Iterator[Block]:
 
 
 def _ceilings(rows: Sequence[Row]) -> Iterator[Block]:
-    """Each section that needs ceilings measures its own; those of the first are told."""
+    """Those of the first process."""
     for row in _of(rows, "ceilings")[:1]:
         yield (
             f"This machine copies {row['copy_bytes_s'] / 1e9:,.0f} GB/s, reads {row['read_bytes_s'] / 1e9:,.0f} GB/s "
             f"and multiplies {row['dtype']} matrices at {number_text(row['matmul_flops_s'] / 1e12, 3)} TFLOP/s. Shares "
-            "of bandwidth are of the higher of copying and reading, measured once more in the process that the "
-            "shares are from."
+            "of bandwidth are of the higher of copying and reading."
         )
         yield ""
 
@@ -243,7 +223,7 @@ def _blocks(rows: Sequence[Row]) -> Iterator[Block]:
         table = [_KnownRow(named, drafted=drafted) for drafted, named in sorted(by_length.items())]
         columns: list[Column] = [("drafted", "{drafted:,}"), *((f"v, {kind}", _in_steps(kind)) for kind in kinds)]
         columns.append(("n", f"{{{kinds[0]}[turns]}}"))
-        yield from _table("Verified blocks, in plain steps of the same kind", PrintedTable(columns, ()), table)
+        yield from _table("Verified blocks, in plain steps of the same kind", tuple(columns), table)
     yield from _table("A draft's step, in the target's plain steps", _DRAFTS, _of(rows, "draft"))
     yield from (f"- {row['step']} step: {row['reason']}." for row in _of(rows, "block") if row["status"] != "measured")
 
@@ -258,6 +238,16 @@ def _memory(rows: Sequence[Row]) -> Iterator[Block]:
     found = _of(rows, "memory")
     yield from _table("Memory", _MEMORY, found)
     yield from dict.fromkeys(f"No peak: {row['reason']}." for row in found if row["reason"])
+
+
+def _energy(rows: Sequence[Row]) -> Iterator[Block]:
+    for row in _of(rows, "energy"):
+        yield filled(
+            "Energy of {model}: {energy_per_token_j:.3f} J a decoded token, {energy_j:.1f} J a run of {tokens} tokens, "
+            "mean power {mean_power_w:.0f} W ({runs} runs).",
+            row,
+            f"No energy of {row['model']}: {row['reason']}.",
+        )
 
 
 def _trace(rows: Sequence[Row]) -> Iterator[Block]:

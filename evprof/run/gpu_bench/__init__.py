@@ -1,1 +1,1 @@
-"""`evprof bench gpu`: everything that only a GPU can show, section by section, each in a process of its own."""
+"""`evprof bench gpu`: all that only a GPU can show, by sections in one process that is replaced where it fails."""

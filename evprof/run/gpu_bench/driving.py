@@ -1,12 +1,13 @@
-"""Drives the sections: starts each in its process, keeps what it says as it says it, goes on whatever becomes of it.
+"""Drives the sections: one process works through them, another goes on after a section that crashes or hangs.
 
-The document is written anew after every row, whole or not at all, so that a killed bench keeps what it had.
+The document is written after every row, whole or not at all, so that a killed bench keeps what it had.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,113 +17,157 @@ from typing import Any
 from evprof.core.errors import UserError
 from evprof.core.protocols import StopFlag
 from evprof.run.gpu_bench.child import Ending, hear_out
-from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME, STOPPED, GpuSection
+from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME, STOPPED, GpuSection, by_process
 from evprof.run.gpu_bench.targets import judged, summary_of
 
 
 @dataclass(frozen=True)
 class GpuBench:
-    """What is run: `argv` gives the command of a section's process; `folder` takes gpu.json, what `tell` writes of the
-    document, and what each process said on standard error."""
+    """What is run: `argv` gives the command of a process for some sections; `folder` takes gpu.json, gpu.md with what
+    `tell` writes of the document, and each process's standard error.
+
+    A process may take `start_s` seconds before its first section begins, and all of them together `most_s`.
+    """
 
     sections: Sequence[GpuSection]
-    argv: Callable[[GpuSection], list[str]]
+    argv: Callable[[Sequence[GpuSection]], list[str]]
     folder: Path
     tell: Callable[[dict[str, Any]], str]
+    start_s: float
+    most_s: float
 
 
 def measure_gpu(bench: GpuBench, stop: StopFlag, note: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
     """The whole document, which then lies in the folder as gpu.json and gpu.md. Raises UserError where it cannot."""
-    document: dict[str, Any] = {
-        "schema_version": 1,
-        "benchmark": "gpu",
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": {},
-        "settings": {},
-        "sections": [],
-        "rows": [],
-        "targets": [],
-        "summary": summary_of([], [], is_complete=False),
-    }
+    progress = _Progress(bench, note)
     try:
         (bench.folder / "logs").mkdir(parents=True, exist_ok=True)
-        for section in bench.sections:
-            if stop.is_set():
-                break
-            note(f"{section.name}: {section.title}, at most {section.limit_s} s")
-            _carry_out(bench, section, document, stop, note)
-            _write_whole(bench.folder / "gpu.md", bench.tell(document))
+        while progress.left and not stop.is_set():
+            log, argv = progress.begin_process(), bench.argv(by_process(progress.left)[0])
+            progress.end_process(hear_out(argv, log, lambda: progress.until, stop, progress.hear))
     except OSError as error:
         raise UserError(f"--out: {bench.folder} cannot be written ({error.strerror or error}).") from None
-    return document
+    return progress.document
 
 
-def _carry_out(
-    bench: GpuBench, section: GpuSection, document: dict[str, Any], stop: StopFlag, note: Callable[[str], None]
-) -> None:
-    told: dict[str, Any] = {
-        **section.to_json(),
-        "status": STOPPED,
-        "sentence": None,
-        "seconds": None,
-        "problems": [],
-        "gpu_start": None,
-        "gpu_end": None,
-    }
-    document["sections"].append(told)
+class _Progress:
+    """The document so far, the sections that are `left`, and the moment `until` which the process may go on."""
 
-    def hear(said: dict[str, Any]) -> None:
-        _take(said, section, told, document)
-        _conclude(bench, document)
+    def __init__(self, bench: GpuBench, note: Callable[[str], None]) -> None:
+        self._bench, self._note = bench, note
+        self._ends = time.monotonic() + bench.most_s
+        self._began = self.until = 0.0
+        self._log = ""
+        self._current: dict[str, Any] | None = None
+        self._reason: str | None = None
+        self.left = list(bench.sections)
+        self.document: dict[str, Any] = {
+            "schema_version": 1,
+            "benchmark": "gpu",
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "environment": {},
+            "settings": {},
+            "start_seconds": [],
+            "sections": [],
+            "rows": [],
+            "targets": [],
+            "summary": summary_of([], [], is_complete=False),
+        }
 
-    log = bench.folder / "logs" / f"{section.name}.txt"
-    ending = hear_out(bench.argv(section), log, section.limit_s, stop, hear)
-    told["seconds"] = ending.seconds
-    told["status"], told["sentence"] = _outcome(section, ending, told["sentence"], log)
-    _conclude(bench, document)
-    note(f"{section.name}: {told['status']} after {ending.seconds:.0f} s. {told['sentence'] or ''}".rstrip())
+    def begin_process(self) -> Path:
+        """A process starts; returns the file for its standard error, which is numbered."""
+        self._allow(self._bench.start_s)
+        self._reason = None
+        self.document["start_seconds"].append(None)
+        self._log = f"logs/{len(self.document['start_seconds'])}.txt"
+        return self._bench.folder / self._log
 
+    def hear(self, said: dict[str, Any]) -> None:
+        """One object of the process."""
+        document, current = self.document, self._current
+        match said:
+            case {"environment": dict(found), "settings": dict(settings)}:
+                # Each process describes the machine; the first description stands.
+                document["environment"] = document["environment"] or found
+                document["settings"] = document["settings"] or settings
+            case {"begin": name, "gpu": state} if self.left and name == self.left[0].name:
+                document["start_seconds"][-1] = document["start_seconds"][-1] or time.monotonic() - self._began
+                self._begin(state)
+            case {"row": dict(row)} if current is not None:
+                document["rows"].append({"section": current["name"], **row})
+            case {"problem": str(sentence)} if current is not None:
+                current["problems"].append(sentence)
+            case {"done": sentence, "gpu": state} if current is not None:
+                current["gpu_end"] = state
+                self._close(DONE, sentence)
+            case {"failed": str(sentence)}:
+                self._reason = f"{sentence.rstrip('.')}; {self._log} says more."
+                if current is not None:
+                    self._close(FAILED, self._reason)
+        self._write()
 
-def _take(said: dict[str, Any], section: GpuSection, told: dict[str, Any], document: dict[str, Any]) -> None:
-    """One object of a section's process."""
-    match said:
-        case {"row": dict(row)}:
-            document["rows"].append({"section": section.name, **row})
-        case {"environment": dict(found), "settings": dict(settings)}:
-            # Each process tells its own; the first one's stands.
-            document["environment"] = document["environment"] or found
-            document["settings"] = document["settings"] or settings
-            told["gpu_start"] = found.get("gpu")
-        case {"gpu_end": state}:
-            told["gpu_end"] = state
-        case {"problem": str(sentence)}:
-            told["problems"].append(sentence)
-        case {"failed": str(sentence)} | {"done": str(sentence)}:
-            told["sentence"] = sentence
+    def end_process(self, ending: Ending) -> None:
+        """The process has ended. Its section, if it had one, has failed; if it never had one, so have all others."""
+        status, sentence = self._outcome(ending)
+        if self._current is not None:
+            self._close(status, sentence)
+        elif self.document["start_seconds"][-1] is None and status != STOPPED:
+            self._give_up(status, sentence)
+        if time.monotonic() >= self._ends:
+            self._give_up(OUT_OF_TIME, f"The {self._bench.most_s:.0f} s of all sections were over before it began.")
+        self._write()
 
+    def _outcome(self, ending: Ending) -> tuple[str, str | None]:
+        """Status and sentence of a section that was at work when the process ended."""
+        if ending.cut_short == STOPPED:
+            return STOPPED, None
+        if ending.cut_short == OUT_OF_TIME:
+            return OUT_OF_TIME, "It was ended when its time was over; the rows it had by then are kept."
+        code = ending.code or 0
+        how = f"by signal {-code}" if code < 0 else f"with code {code}"
+        return FAILED, self._reason or f"Its process ended {how} and gave no reason; {self._log} says more."
 
-def _outcome(section: GpuSection, ending: Ending, sentence: str | None, log: Path) -> tuple[str, str | None]:
-    """Status and sentence."""
-    if ending.cut_short == OUT_OF_TIME:
-        return OUT_OF_TIME, f"It was ended after its {section.limit_s} s; the rows it had by then are kept."
-    if ending.cut_short == STOPPED:
-        return STOPPED, None
-    if ending.code == 0:
-        return DONE, sentence
-    where = f"logs/{log.name} says more"
-    if sentence is not None:
-        return FAILED, f"{sentence.rstrip('.')}; {where}."
-    how = f"by signal {-ending.code}" if ending.code is not None and ending.code < 0 else f"with code {ending.code}"
-    return FAILED, f"Its process ended {how} and said nothing; {where}."
+    def _allow(self, seconds: float) -> None:
+        self._began = time.monotonic()
+        self.until = min(self._began + seconds, self._ends)
 
+    def _begin(self, state: dict[str, Any] | None = None) -> None:
+        section = self.left.pop(0)
+        self._allow(section.limit_s)
+        self._reason = None
+        self._current = {
+            **section.to_json(),
+            "status": STOPPED,
+            "sentence": None,
+            "seconds": None,
+            "problems": [],
+            "gpu_start": state,
+            "gpu_end": None,
+        }
+        self.document["sections"].append(self._current)
+        self._note(f"{section.name}: {section.title}, at most {section.limit_s} s")
 
-def _conclude(bench: GpuBench, document: dict[str, Any]) -> None:
-    """What follows from the rows so far, and the file."""
-    sections, rows = document["sections"], document["rows"]
-    is_complete = len(sections) == len(bench.sections) and sections[-1]["status"] != STOPPED
-    document["targets"] = judged(rows, document["settings"])
-    document["summary"] = summary_of(sections, rows, is_complete=is_complete)
-    _write_whole(bench.folder / "gpu.json", json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    def _close(self, status: str, sentence: str | None) -> None:
+        told, self._current = self._current, None
+        assert told is not None
+        told |= {"status": status, "sentence": sentence, "seconds": time.monotonic() - self._began}
+        self._note(f"{told['name']}: {status} after {told['seconds']:.0f} s. {sentence or ''}".rstrip())
+
+    def _give_up(self, status: str, sentence: str | None) -> None:
+        """All sections that are left end in the same way without having begun."""
+        while self.left:
+            self._begin()
+            self._close(status, sentence)
+
+    def _write(self) -> None:
+        """Both files, with what follows from the rows so far."""
+        sections, rows = self.document["sections"], self.document["rows"]
+        is_complete = not self.left and self._current is None and sections[-1]["status"] != STOPPED
+        self.document["targets"] = judged(rows, self.document["settings"])
+        self.document["summary"] = summary_of(sections, rows, is_complete=is_complete)
+        text = json.dumps(self.document, indent=1, ensure_ascii=False, allow_nan=False)
+        _write_whole(self._bench.folder / "gpu.json", f"{text}\n")
+        _write_whole(self._bench.folder / "gpu.md", self._bench.tell(self.document))
 
 
 def _write_whole(path: Path, text: str) -> None:

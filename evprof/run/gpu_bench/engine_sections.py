@@ -1,4 +1,4 @@
-"""Sections that ask an engine for whole runs: parallel prefill, peak memory, a torch trace."""
+"""Sections that let an engine do whole runs: parallel prefill, peak memory, energy, a torch trace."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from evprof.core.errors import UserError
-from evprof.core.protocols import Engine, StopFlag
+from evprof.core.errors import EngineLost, UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, TraceSettings
@@ -23,23 +23,25 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.metrics.figures.decoding import decode_ms_per_token
+from evprof.metrics.figures.energy import decode_energy_per_token_j, energy_j, mean_power_w, peak_power_w
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.speculation.parallel_prefill import window_of
+from evprof.run.processes.runner import LocalRunner
 
 Emit = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class PairBench:
-    """What runs: a pair on a sample, `repeat` measured runs of each mode, of `tokens` tokens."""
+    """What runs: a pair on a sample, `repeat` measured runs of each mode, of `tokens` tokens, which `log` records."""
 
-    engine: Engine
+    runner: LocalRunner
+    log: RecordLog
     draft: ModelChoice
     target: ModelChoice
     sample: Sample
     repeat: int
     tokens: int
-    stop: StopFlag
 
     def request(self, mode: str) -> RunRequest:
         """One mode, after a warm-up, to the last token."""
@@ -49,13 +51,18 @@ class PairBench:
         )
 
     def runs(self, requests: Sequence[RunRequest]) -> list[RunLog]:
-        """All runs of them, numbered on. Raises UserError for one that did not finish."""
-        log = RecordLog()
-        book = RunBook(log)
-        for group, request in enumerate(requests, 1):
+        """All runs of the bench so far, those of `requests` last.
+
+        Raises UserError for a run that did not finish, EngineLost where no other can run in this process.
+        """
+        book = RunBook(self.log)
+        book.update()
+        for request in requests:
             first = max(book.runs, default=0) + 1
-            self.engine.run(replace(request, first_run_id=first, group_id=group), log, self.stop)
+            self.runner.run(replace(request, first_run_id=first, group_id=first))
             book.update()
+            if self.runner.lost is not None:
+                raise EngineLost(self.runner.lost)
             latest = [run for run_id, run in book.runs.items() if run_id >= first]
             for run in latest:
                 if run.info.status != FINISHED:
@@ -119,11 +126,11 @@ def _told(name: str, values: Sequence[float]) -> dict[str, Any]:
 
 
 def measure_memory(
-    bench: PairBench, need: Callable[[ModelChoice, str, RunRequest], dict[str, int]], emit: Emit
+    bench: PairBench, emit: Emit, need: Callable[[ModelChoice, str, RunRequest], dict[str, int]]
 ) -> None:
     """A row for each model alone: what `need` says it takes (bytes by part), and what its run took at most."""
     for role, choice in ((TARGET, bench.target), (DRAFT, bench.draft)):
-        bench.engine.close()
+        bench.runner.close()
         request = replace(bench.request(role), repeat=1)
         planned = need(choice, role, request)
         run = bench.runs([request])[-1]
@@ -145,18 +152,40 @@ def measure_memory(
         )
 
 
-def measure_trace(bench: PairBench, folder: Path, emit: Emit, *, is_cuda: bool) -> None:
+_ENERGY_LENGTH = 8
+"""Times as many tokens as in other runs: counters go up every 20 to 100 ms."""
+
+
+def measure_energy(bench: PairBench, emit: Emit) -> None:
+    """A row with medians over long runs of the target: J of a run and of a token, mean and peak power in W."""
+    bench = replace(bench, tokens=_ENERGY_LENGTH * bench.tokens)
+    runs = [run for run in bench.runs([bench.request(TARGET)]) if not run.info.warmup]
+    row: dict[str, Any] = {"figure": "energy", "model": bench.target.name, "runs": len(runs), "tokens": bench.tokens}
+    for key, read in (
+        ("energy_j", energy_j),
+        ("energy_per_token_j", decode_energy_per_token_j),
+        ("mean_power_w", mean_power_w),
+        ("peak_power_w", peak_power_w),
+    ):
+        row |= _told(key, [value for run in runs if (value := read(run)) is not None])
+    known = row["energy_per_token_j"] is not None
+    emit(row | {"reason": None if known else "no counter of this machine measured so short a run"})
+
+
+def measure_trace(bench: PairBench, emit: Emit) -> None:
     """A row with the events of an exported trace. Raises UserError where it holds no operators, on CUDA no kernels."""
-    request = replace(bench.request(TARGET), repeat=1, trace=TraceSettings(str(folder), tokens=4))
-    traced = [run for run in bench.runs([request]) if run.info.profiled]
-    path = traced[-1].info.trace_path if traced else None
-    if path is None:
-        raise UserError("The traced run left no trace.")
-    found = categories_of(Path(path))
+    is_cuda = bench.target.device.startswith("cuda")
+    with TemporaryDirectory() as folder:
+        request = replace(bench.request(TARGET), repeat=1, trace=TraceSettings(folder, tokens=4))
+        traced = [run for run in bench.runs([request]) if run.info.profiled]
+        path = traced[-1].info.trace_path if traced else None
+        if path is None:
+            raise UserError("The traced run left no trace.")
+        found, size_bytes = categories_of(Path(path)), Path(path).stat().st_size
     kernels = found.get("kernel", 0)
     row = {"figure": "trace", "operators": found.get("cpu_op", 0), "kernels": kernels if is_cuda else None}
     row |= {"copies": sum(found.get(name, 0) for name in ("gpu_memcpy", "gpu_memset")) if is_cuda else None}
-    emit(row | {"bytes": Path(path).stat().st_size, "model": bench.target.name})
+    emit(row | {"bytes": size_bytes, "model": bench.target.name})
     if not row["operators"] or (is_cuda and not kernels):
         raise UserError(f"The trace holds {row['operators']} operators and {kernels} kernels.")
 

@@ -1,9 +1,10 @@
-"""The sections of `evprof bench gpu`, in order: what each measures, how long it may take, and why so long."""
+"""The sections of `evprof bench gpu` in order of value, and how many seconds each takes and may take."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -13,101 +14,99 @@ DONE, FAILED, OUT_OF_TIME, STOPPED = "done", "failed", "out of time", "stopped"
 """The statuses of a section."""
 
 MOST_S = 540
-"""Seconds that all sections may take together."""
+"""Seconds that all sections may take together, with the start of their processes."""
+
+START_S = 15
+"""Seconds that a process takes to import torch and transformers and to make a CUDA context: 10 to 15 were measured."""
+
+SLOWEST_START_S = 60
+"""Seconds after which a process that has begun no section is ended: from a cold disk the start takes 30."""
+
+MEASURED_ON = "NVIDIA H100 80GB HBM3, 2026-11-27"
+"""Where the measured seconds come from."""
+
+STEPS, RUNS = "steps", "runs"
+"""The processes: one keeps a model for the decode steps, the other lets an engine do whole runs."""
 
 
 @dataclass(frozen=True)
 class GpuSection:
-    """One section: its name for `--only`, what it measures, the seconds after which it is ended, and the sum behind
-    them, reckoned for an H200 (4.3 TB/s, 7B weights of 13.2 GB read in 3.1 ms)."""
+    """One section: its name for `--only`, its title, the seconds after which it is ended, and the process it runs in.
+
+    `measured` has the seconds of its parts as one GPU took them, `assumed` those of parts that were never timed.
+    """
 
     name: str
     title: str
     limit_s: int
-    reckoning: str
+    process: str
+    measured: Mapping[str, float]
+    assumed: Mapping[str, float]
+
+    @property
+    def expected_s(self) -> float:
+        """Seconds of all its parts."""
+        return sum(self.measured.values()) + sum(self.assumed.values())
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        return asdict(self) | {"expected_s": self.expected_s}
 
 
 SECTIONS = (
     GpuSection(
-        "ceilings",
-        "Machine and ceilings",
-        40,
-        "start 10 s (imports, CUDA context), from a cold disk 30 s; 6 kinds of copy, read and product, 6 samples of "
-        "60 ms each: 3 s",
-    ),
-    GpuSection(
         "tests",
-        "CUDA tests",
-        80,
-        "start 10 s; tests on tiny models and of our kernels, most of their time compiling; none begins in the last "
-        "20 s, what is left is counted as skipped",
+        "CUDA tests, our kernels' first",
+        75,
+        STEPS,
+        {"start of pytest's own process": 15},
+        {"as many tests as the time allows; none begins in the last 20 s": 60},
     ),
     GpuSection(
         "steps",
-        "Decode, prefill, vision",
-        105,
-        "start 10 s, weights 3 s, ceilings 2 x 3 s; a round of 64 tokens: transformers 25 ms a token, eager 9, graphs "
-        "4, so 2.5 s, and 3 prefills of 62 TFLOP at most: 0.4 s; 7 rounds at 3 contexts: 61 s; traces and forced "
-        "answers 3 x 7 s",
-    ),
-    GpuSection(
-        "fused",
-        "The fused step",
-        55,
-        "start 10 s, weights 3 s, ceilings 2 x 3 s, kernels compiled and tuned 8 s; 4 rounds of transformers and the "
-        "fused step, 1.9 s, at 3 contexts: 23 s; traces and forced answers 3 x 1.5 s",
+        "Decode, prefill, vision and same tokens at 640 and 4,643 positions",
+        100,
+        STEPS,
+        {"ceilings, twice": 9, "5 rounds of 5 ways of decoding at 640 positions": 22},
+        {"weights": 5, "the same at 4,643 positions": 29, "traces and forced answers of 10 ways": 20},
     ),
     GpuSection(
         "compiled",
-        "Steps that are compiled",
-        90,
-        "start 10 s, weights 3 s, ceilings 3 s; compiling ours 5 to 20 s, transformers' unrolled step about 40 s; 4 "
-        "rounds of 2 s each; whatever is left begins only while 45 s are left",
+        "Compiled steps, transformers' own over a static cache first",
+        140,
+        STEPS,
+        {"ceilings, once more": 5, "two times 4 rounds of transformers' eager step": 15},
+        {"transformers' step compiled": 45, "ours compiled": 45},
     ),
     GpuSection(
         "instrumentation",
         "What the instrumentation costs",
-        25,
-        "start 10 s; 16 triples of 3 x 192 tokens in 32 thin layers, about 1 ms a token when captured: 10 s",
-    ),
-    GpuSection(
-        "switches",
-        "Every switch once",
-        45,
-        "start 10 s; the bundled pair, some 70 rows of 6 runs of 20 to 50 ms: 25 s; compiling 2 tiny steps 10 s",
-    ),
-    GpuSection(
-        "parallel",
-        "Parallel prefill on one GPU",
-        35,
-        "start 10 s; two 7B models drawn: 8 s; captures 4 s; 4 runs each of draft, target and both, 0.5 s a run: 6 s",
+        30,
+        STEPS,
+        {},
+        {"17 turns of 4 sides of 192 tokens in 32 thin layers": 20},
     ),
     GpuSection(
         "blocks",
         "Draft steps and verified blocks",
-        30,
-        "start 10 s, weights 3 s; 17 lengths captured for each kind of step, 0.1 s each; 19 turns of 4 to 10 ms in 16 "
-        "rounds, 3 kinds: 8 s",
+        40,
+        STEPS,
+        {"11 rounds of 17 lengths by the eager, identical and captured step": 7},
+        {"the same by the fused step": 2, "two times 17 graphs captured": 5, "kernels compiled": 10},
     ),
-    GpuSection(
-        "memory",
-        "Peak memory against the plan",
-        20,
-        "start 10 s; two 7B models, one after the other: 2 x 4 s with two runs each",
-    ),
-    GpuSection(
-        "trace",
-        "A torch trace",
-        15,
-        "start 10 s; one traced run of the bundled target, 4 tokens: 3 s",
-    ),
+    GpuSection("parallel", "Parallel prefill on one GPU", 25, RUNS, {"two 7B models drawn, 12 runs": 16}, {}),
+    GpuSection("memory", "Peak memory against the plan", 15, RUNS, {"two 7B models drawn, 2 runs each": 7}, {}),
+    GpuSection("energy", "Energy of a decoded token", 15, RUNS, {}, {"a 7B model drawn, 4 runs of 256 tokens": 11}),
+    GpuSection("trace", "A torch trace", 20, RUNS, {}, {"one traced run of the bundled target": 10}),
+    GpuSection("switches", "Every switch once", 45, RUNS, {}, {"some 70 rows of 6 runs of the bundled pair": 35}),
 )
 
 
 def chosen_sections(only: Sequence[str]) -> list[GpuSection]:
-    """Those named, in order; all without names. Raises UserError (exit code 2) for a name that nobody has."""
+    """Those named, in order; all without names. Raises UserError (exit code 2) for a name that no section has."""
     return chosen(SECTIONS, only, "section", attrgetter("name"), lambda section, word: section.name == word)
+
+
+def by_process(sections: Iterable[GpuSection]) -> list[list[GpuSection]]:
+    """The sections that follow each other in one process."""
+    return [list(group) for _, group in groupby(sections, attrgetter("process"))]
