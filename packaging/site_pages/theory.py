@@ -70,7 +70,8 @@ def _drafters() -> Iterator[str]:
         "round of one token "
         "pays where a pass costs one step. Measured: the bundled pair on a CPU, from [what was "
         "measured](benchmarks.md); c and v there are "
-        "those of tiny models on two cores, and say nothing of a GPU. " + _of_gpus()
+        "those of tiny models on two cores, and say nothing of a GPU. "
+        "c and v(k) of a 7B pair on a GPU are [there](benchmarks.md#on-a-gpu), too."
     )
     measured = _measured()
     heads = ("drafter", "target's prompt", "c", "pays above", *(f"at a = {rate:g}" for rate in RATES), "measured here")
@@ -100,13 +101,6 @@ def _drafters() -> Iterator[str]:
         f"- `{KV}` ({KINDS[KV].sentence}) spares the target's own prompt instead: at most {times_text(_mapped())} of "
         "an answer of 100 tokens, by document 002's times.\n"
     )
-
-
-def _of_gpus() -> str:
-    """What is to be said of c and v(k) on a GPU, as long as nobody measured them."""
-    if "Not measured on a GPU yet." in _BENCHMARKS.read_text(encoding="utf-8"):
-        return "On a GPU nothing was measured yet: `evprof bench gpu` measures c and v(k) of a 7B pair."
-    return "c and v(k) of a 7B pair on a GPU stand [there](benchmarks.md#on-a-gpu), too."
 
 
 def _line(*texts: str) -> str:
@@ -163,7 +157,8 @@ def _cards() -> Iterator[str]:
     yield table(("card", "target's prompt", *(f"v({drafted})" for drafted in _WIDTHS)), rows)
     yield (
         "On a CPU a pass over a few tokens costs more than that, as the measured v above says. By these peaks a tree "
-        "of dozens of tokens costs a GPU no more than a step; no GPU was asked whether it does.\n"
+        "of dozens of tokens costs a GPU no more than a step. On an H100 "
+        "[blocks of up to 17 tokens](benchmarks.md#on-a-gpu) were measured, no larger ones.\n"
     )
 
 

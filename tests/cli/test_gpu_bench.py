@@ -16,9 +16,7 @@ pytest.importorskip("torch")
 from bare_machine import ROOT, bare_environment
 from evprof.cli._gpu_section import SECTION_WORK
 from evprof.cli.bench.gpu import gpu_page
-from evprof.core.errors import UserError
 from evprof.run.gpu_bench.plan import SECTIONS, by_process
-from gpu_tables import BEGIN, END, with_tables
 
 
 @pytest.fixture(scope="module")
@@ -184,29 +182,3 @@ def test_the_bare_checkout_is_as_small_as_told() -> None:
     told = re.search(r"unpacked (\d+) MB", (ROOT / "docs/gpu.md").read_text(encoding="utf-8"))
     assert total / 1e6 == pytest.approx(int(told[1]), rel=0.15)
     assert total < 64 << 20
-
-
-def test_what_was_not_measured_on_a_gpu_is_said_once() -> None:
-    pages = {
-        path.name: path.read_text(encoding="utf-8").lower() for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))
-    }
-    said = {name: count for name, text in pages.items() if (count := text.count("measured on a gpu yet"))}
-    place = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    assert said == ({"benchmarks.md": 1} if "Not measured on a GPU yet." in place else {})
-
-
-@pytest.mark.whole
-def test_measured_tables_take_the_place(document) -> None:
-    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
-    measured = document | {"settings": {"device_type": "cuda", "size": "7b", "dtype": "bfloat16", "device": "cuda:0"}}
-    measured["environment"] = document["environment"] | {"device": "NVIDIA X1", "driver": "1.2", "cuda": "13.0"}
-    once = with_tables(page, measured)
-    assert "NVIDIA X1, driver 1.2, CUDA 13.0, torch" in once
-    assert "Not measured on a GPU yet." not in once
-    assert once.partition(BEGIN)[0] == page.partition(BEGIN)[0]
-    assert once.partition(END)[2] == page.partition(END)[2]
-    assert with_tables(once, measured) == once
-    with pytest.raises(UserError, match="not measured on a GPU"):
-        with_tables(page, document)
-    with pytest.raises(UserError, match="has no place"):
-        with_tables("# A page", measured)

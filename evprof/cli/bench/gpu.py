@@ -26,7 +26,6 @@ from evprof.run.gpu_bench.plan import (
     chosen_sections,
 )
 from evprof.run.gpu_bench.sizes import SIZES
-from evprof.run.gpu_bench.targets import is_fused_proven
 from evprof.run.processes.interrupts import stop_flag
 
 _CPU_PATIENCE = 10
@@ -55,25 +54,7 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         sections, argv, Path(options.out), gpu_page, start_s=patience * SLOWEST_START_S, most_s=patience * MOST_S
     )
     with stop_flag() as stop:
-        document = measure_gpu(bench, stop, console.note)
-    if is_fused_proven(document):
-        _note_proven(document, console)
-    return document
-
-
-def _note_proven(document: dict[str, Any], console: Console) -> None:
-    """From now on `--step auto` takes the fused step here."""
-    from engines.decoder.fused_proof import note_proven
-    from engines.hardware.device import choose_device
-
-    try:
-        path = note_proven(choose_device(document["settings"]["device"]))
-    except OSError as error:
-        console.warn(f"That the fused step is right here could not be noted: {error.strerror or error}.")
-    else:
-        console.note(
-            f"The fused step was right at every context and in every test: --step auto takes it here ({path})."
-        )
+        return measure_gpu(bench, stop, console.note)
 
 
 def gpu_page(document: dict[str, Any]) -> str:
