@@ -59,12 +59,12 @@ def measure_steps(
     reference, transformers' own first, so that each has its rows before the next one compiles.
     """
     bench = _Bench(plan, emit, note, left_s)
-    here = [one for one in CONTENDERS if one.is_compiled == plan.is_compiled]
+    here = [contender for contender in CONTENDERS if contender.is_compiled == plan.is_compiled]
     prompts = [workload.with_context(context) for context in plan.contexts]
     if plan.is_compiled:
-        for one in sorted(here, key=attrgetter("name")):
+        for contender in sorted(here, key=attrgetter("name")):
             for each in prompts:
-                bench.contenders(each, [one])
+                bench.contenders(each, [contender])
     else:
         bench.vision(workload)
         for each in prompts:
@@ -90,35 +90,35 @@ class _Bench:
         row = vision_row(*time_vision(workload, self.plan.rounds, self.left_s()), flops, self.plan.ceilings)
         self.emit({"figure": "step", "context": None, **row})
 
-    def _may_begin(self, one: EngineContender, workload: Workload) -> bool:
+    def _may_begin(self, contender: EngineContender, workload: Workload) -> bool:
         """Whether it can take part here and there is time; else a row says why not."""
         left = self.left_s()
         reason = None
-        if one.only_on not in (None, workload.device.type):
-            reason = f"it needs a {str(one.only_on).upper()} device"
-        elif one.is_compiled and self.plan.no_compiling:
+        if contender.only_on not in (None, workload.device.type):
+            reason = f"it needs a {str(contender.only_on).upper()} device"
+        elif contender.is_compiled and self.plan.no_compiling:
             reason = self.plan.no_compiling
         elif left < self.plan.least_left_s:
             reason = f"only {left:.0f} s of the section's time were left"
         if reason is not None:
-            self.rows(workload, {one.name: ContenderTurns(one.name, reason=reason)})
+            self.rows(workload, {contender.name: ContenderTurns(contender.name, reason=reason)})
         return reason is None
 
     def contenders(self, workload: Workload, contenders: Sequence[EngineContender]) -> None:
         """Turns at one context, with the reference among them; rows of those that can take part."""
-        able = [one for one in contenders if self._may_begin(one, workload)]
+        able = [contender for contender in contenders if self._may_begin(contender, workload)]
         if not able:
             return
-        reference = [one for one in CONTENDERS if one.name == HF_EAGER and one not in able]
-        names = [one.name for one in able]
+        reference = [contender for contender in CONTENDERS if contender.name == HF_EAGER and contender not in able]
+        names = [contender.name for contender in able]
         self.note(f"{workload.prompt:,} positions: {', '.join(names)}")
         made: dict[str, Runner] = {}
 
-        def make(one: EngineContender) -> Runner:
-            made[one.name] = one.make(workload)
-            return made[one.name]
+        def make(contender: EngineContender) -> Runner:
+            made[contender.name] = contender.make(workload)
+            return made[contender.name]
 
-        starters = {one.name: partial(make, one) for one in [*reference, *able]}
+        starters = {contender.name: partial(make, contender) for contender in [*reference, *able]}
         series = take_turns(starters, self.plan.rounds, limit_s=self.left_s(), seed=SEED, note=self.note)
         self.rows(workload, {name: series[name] for name in names}, made, series[HF_EAGER])
         made.clear()
@@ -143,25 +143,25 @@ class _Bench:
             runner = made.get(name) if turns.is_measured else None
             here = {"figure": "step", "context": workload.prompt}
             more = {} if runner is None or plain is None else _more(runner, plain, turns)
-            found = [decode_row(turns, reference, needs, limit) | {"mbu_reason": limit.reason} | more]
-            found.append(prefill_row(turns, reference, needs, self.plan.ceilings, workload.prompt))
-            for row in found:
+            phases = [decode_row(turns, reference, needs, limit) | {"mbu_reason": limit.reason} | more]
+            phases.append(prefill_row(turns, reference, needs, self.plan.ceilings, workload.prompt))
+            for row in phases:
                 self.emit(here | row)
-            for sentence in problems_of(found, {}, dtype_name(workload.dtype)):
+            for sentence in problems_of(phases, {}, dtype_name(workload.dtype)):
                 self.emit({"problem": f"{sentence[:-1]} ({workload.prompt:,} positions)."})
 
 
 def _more(runner: Runner, plain: _PlainAnswer, turns: ContenderTurns) -> dict[str, Any]:
     """What is counted and compared beside the times."""
-    found: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     try:
         if isinstance(runner, OurTurns | GeneratedTurns):
             device = runner.workload.device
-            found |= count_launches(runner.shortened(COUNTED_TOKENS), device).to_json()
-        found |= plain.same_as(runner, turns).to_json()
+            counts |= count_launches(runner.shortened(COUNTED_TOKENS), device).to_json()
+        counts |= plain.same_as(runner, turns).to_json()
     except UnavailableError as error:
-        found["problem"] = str(error)
-    return found
+        counts["problem"] = str(error)
+    return counts
 
 
 class _PlainAnswer:

@@ -50,9 +50,9 @@ class SectionProcess:
         self._output = output
         self._ends = 0.0
 
-    def say(self, **found: Any) -> None:
+    def say(self, **said: Any) -> None:
         """One line for the parent."""
-        self._output.write(json.dumps(found, allow_nan=False) + "\n")
+        self._output.write(json.dumps(said, allow_nan=False) + "\n")
         self._output.flush()
 
     def emit(self, row: dict[str, Any]) -> None:
@@ -106,9 +106,9 @@ class SectionProcess:
         """The ceilings that shares are of, measured once; a row has them."""
         from engines.bench.ceilings import measure_ceilings
 
-        found = measure_ceilings(self.device, self.dtype, scale=self.size.scale)
-        self.emit({"figure": "ceilings", **found.to_json()})
-        return found
+        ceilings = measure_ceilings(self.device, self.dtype, scale=self.size.scale)
+        self.emit({"figure": "ceilings", **ceilings.to_json()})
+        return ceilings
 
     @property
     def size_name(self) -> str:
@@ -207,8 +207,8 @@ def _instrumentation(process: SectionProcess) -> None:
     from engines.bench.overhead import measure_overhead
 
     size = process.size
-    found = measure_overhead(size.overhead_shape, size.pairs, process.note, device=str(process.device))
-    process.emit({"figure": "overhead", **found["summary"]})
+    measured = measure_overhead(size.overhead_shape, size.pairs, process.note, device=str(process.device))
+    process.emit({"figure": "overhead", **measured["summary"]})
 
 
 def _switches(process: SectionProcess) -> str:
@@ -218,7 +218,7 @@ def _switches(process: SectionProcess) -> str:
     from evprof.run.switches.bench import SwitchPlan, measure_switches
     from evprof.run.switches.variants import VARIANTS
 
-    names = tuple(dict.fromkeys(one.switch for one in VARIANTS if one.switch not in FROM_FILES))
+    names = tuple(dict.fromkeys(variant.switch for variant in VARIANTS if variant.switch not in FROM_FILES))
     stop = Event()
     timer = Timer(process.left_s() - _SPARE_S, stop.set)
     timer.daemon = True
@@ -232,7 +232,7 @@ def _switches(process: SectionProcess) -> str:
             max_new_tokens=16 if process.size.switches else 8,
             only=process.size.switches or names,
         )
-        found = measure_switches(
+        measured = measure_switches(
             make_engine(),
             plan,
             stop,
@@ -241,9 +241,10 @@ def _switches(process: SectionProcess) -> str:
             keep=lambda row: process.emit({"figure": "switch", **row}),
         )
     timer.cancel()
-    if not found["summary"]["is_complete"]:
-        return f"Time allowed for {len(found['rows']):,} rows."
-    return f"{found['summary']['measured']} rows measured, {found['summary']['not_here']} not here."
+    summary = measured["summary"]
+    if not summary["is_complete"]:
+        return f"The time allowed for {len(measured['rows']):,} rows."
+    return f"{summary['measured']} rows measured, {summary['not_here']} not here."
 
 
 _SPARE_S = 8.0
@@ -281,9 +282,9 @@ def _need(choice: ModelChoice, role: str, request: RunRequest) -> dict[str, int]
     """Bytes by part that a run takes by arithmetic."""
     from engines.fit.requirements import memory_need
 
-    found = memory_need(choice, role, request.settings.taken_by(role, drafts=mode_of(request.mode).drafts))
-    parts = {"weight": found.weight_bytes, "kv": found.kv_bytes, "activation": found.activation_bytes}
-    return {**parts, "total": found.total_bytes}
+    need = memory_need(choice, role, request.settings.taken_by(role, drafts=mode_of(request.mode).drafts))
+    parts = {"weight": need.weight_bytes, "kv": need.kv_bytes, "activation": need.activation_bytes}
+    return {**parts, "total": need.total_bytes}
 
 
 def _choice(process: SectionProcess, name: str) -> ModelChoice:

@@ -43,12 +43,14 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         raise UserError(f"--shape of bench gpu is {' or '.join(SIZES)}, not {options.shape}.", exit_code=USAGE)
     is_on_cpu = options.device.startswith("cpu") or not has_gpu()
     patience = _CPU_PATIENCE if is_on_cpu else 1
-    sections = [replace(one, limit_s=patience * one.limit_s) for one in chosen_sections(options.only)]
+    sections = [replace(section, limit_s=patience * section.limit_s) for section in chosen_sections(options.only)]
 
     def argv(together: Sequence[GpuSection]) -> list[str]:
         size = [] if options.shape is None else ["--shape", options.shape]
         where = ["--device", options.device, "--dtype", options.dtype, *size]
-        return program.program_argv("_gpu-section", *(f"{one.name}:{one.limit_s}" for one in together), *where)
+        return program.program_argv(
+            "_gpu-section", *(f"{section.name}:{section.limit_s}" for section in together), *where
+        )
 
     bench = GpuBench(
         sections, argv, Path(options.out), gpu_page, start_s=patience * SLOWEST_START_S, most_s=patience * MOST_S
@@ -80,7 +82,7 @@ def tell_plan(options: argparse.Namespace, console: Console) -> None:
         console.print(f"{section.name}: {section.title}, about {section.expected_s:.0f} s, at most {section.limit_s} s")
         for kind in ("measured", "assumed"):
             if parts := getattr(section, kind):
-                told = "; ".join(f"{what} {seconds} s" for what, seconds in parts.items())
-                console.wrapped(f"{kind}: {told}", "    ", "    ")
+                text = "; ".join(f"{what} {seconds} s" for what, seconds in parts.items())
+                console.wrapped(f"{kind}: {text}", "    ", "    ")
     console.print(f"start of {starts} processes: {START_S * starts} s")
     console.print(f"together about {expected_s:.0f} s, at most {limit_s} s of {MOST_S} s; measured on {MEASURED_ON}")

@@ -66,8 +66,8 @@ def hear_out(
         watcher.start()
         try:
             for line in process.stdout:
-                if isinstance(found := _parsed(line), dict):
-                    hear(found)
+                if isinstance(said := _parsed(line), dict):
+                    hear(said)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(EXIT_S)
         finally:

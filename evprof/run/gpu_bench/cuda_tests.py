@@ -86,13 +86,13 @@ def run_cuda_tests(emit: Callable[[dict[str, Any]], None], left_s: float) -> str
         for line in _echoed(process.stdout):
             counts.hear(line)
     code = process.wait()
-    found = counts.to_json()
-    emit(found)
-    if code == _NONE_RAN and found["skipped"]:  # as without a GPU
+    row = counts.to_json()
+    emit(row)
+    if code == _NONE_RAN and row["skipped"]:  # as without a GPU
         code = 0
-    if code not in (0, 1) or found["failed"]:
-        raise UserError(_sentence(found, code))
-    return _sentence(found, code)
+    if code not in (0, 1) or row["failed"]:
+        raise UserError(_sentence(row, code))
+    return _sentence(row, code)
 
 
 def _echoed(lines: Iterable[str]) -> Iterator[str]:
@@ -102,9 +102,9 @@ def _echoed(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _sentence(found: dict[str, Any], code: int) -> str:
+def _sentence(row: dict[str, Any], code: int) -> str:
     if code not in (0, 1):
         return f"pytest ended with code {code}."
-    named = ", ".join(failure["name"].rpartition("/")[2] for failure in found["failures"][:3])
-    more = f": {named}{' and others' if len(found['failures']) > 3 else ''}" if named else ""
-    return f"{found['passed']} passed, {found['skipped']} skipped, {found['failed']} failed{more}."
+    named = ", ".join(failure["name"].rpartition("/")[2] for failure in row["failures"][:3])
+    more = f": {named}{' and others' if len(row['failures']) > 3 else ''}" if named else ""
+    return f"{row['passed']} passed, {row['skipped']} skipped, {row['failed']} failed{more}."

@@ -86,9 +86,9 @@ class _Progress:
         """One object of the process."""
         document, current = self.document, self._current
         match said:
-            case {"environment": dict(found), "settings": dict(settings)}:
+            case {"environment": dict(machine), "settings": dict(settings)}:
                 # Each process describes the machine; the first description stands.
-                document["environment"] = document["environment"] or found
+                document["environment"] = document["environment"] or machine
                 document["settings"] = document["settings"] or settings
             case {"begin": name, "gpu": state} if self.left and name == self.left[0].name:
                 document["start_seconds"][-1] = document["start_seconds"][-1] or time.monotonic() - self._began
@@ -148,10 +148,10 @@ class _Progress:
         self._note(f"{section.name}: {section.title}, at most {section.limit_s} s")
 
     def _close(self, status: str, sentence: str | None) -> None:
-        told, self._current = self._current, None
-        assert told is not None
-        told |= {"status": status, "sentence": sentence, "seconds": time.monotonic() - self._began}
-        self._note(f"{told['name']}: {status} after {told['seconds']:.0f} s. {sentence or ''}".rstrip())
+        section, self._current = self._current, None
+        assert section is not None
+        section |= {"status": status, "sentence": sentence, "seconds": time.monotonic() - self._began}
+        self._note(f"{section['name']}: {status} after {section['seconds']:.0f} s. {sentence or ''}".rstrip())
 
     def _give_up(self, status: str, sentence: str | None) -> None:
         """All sections that are left end in the same way without having begun."""

@@ -77,7 +77,7 @@ def measure_parallel_prefill(bench: PairBench, emit: Emit) -> None:
     runs = bench.runs([bench.request(mode) for mode in ("draft", "target", "parallel-prefill")])
     counted = [run for run in runs if not run.info.warmup]
     both = [run for run in counted if run.info.mode == "parallel-prefill"]
-    found = [figures for run in both if (figures := window_of(run, counted)) is not None]
+    windows = [figures for run in both if (figures := window_of(run, counted)) is not None]
     row: dict[str, Any] = {
         "figure": "parallel",
         "runs": len(both),
@@ -85,7 +85,7 @@ def measure_parallel_prefill(bench: PairBench, emit: Emit) -> None:
         "target": bench.target.name,
     }
     for key in ("prefill_ms", "overlap_ms", "left_ms", "drafted", "accepted", "contention_ms", "draft_contention_ms"):
-        row |= _told(key, [value for each in found if (value := getattr(each, key)) is not None])
+        row |= _medians(key, [value for each in windows if (value := getattr(each, key)) is not None])
     for role in (DRAFT, TARGET):
         alone = [run for run in counted if run.info.mode == role]
         row |= _slowdown(f"{role}_prefill", both, alone, partial(stage_ms, name="prefill", role=role))
@@ -117,7 +117,7 @@ def _slowdown(
     }
 
 
-def _told(name: str, values: Sequence[float]) -> dict[str, Any]:
+def _medians(name: str, values: Sequence[float]) -> dict[str, Any]:
     return {
         name: median(values) if values else None,
         f"{name}_least": min(values, default=None),
@@ -167,7 +167,7 @@ def measure_energy(bench: PairBench, emit: Emit) -> None:
         ("mean_power_w", mean_power_w),
         ("peak_power_w", peak_power_w),
     ):
-        row |= _told(key, [value for run in runs if (value := read(run)) is not None])
+        row |= _medians(key, [value for run in runs if (value := read(run)) is not None])
     known = row["energy_per_token_j"] is not None
     emit(row | {"reason": None if known else "no counter of this machine measured so short a run"})
 
@@ -181,10 +181,10 @@ def measure_trace(bench: PairBench, emit: Emit) -> None:
         path = traced[-1].info.trace_path if traced else None
         if path is None:
             raise UserError("The traced run left no trace.")
-        found, size_bytes = categories_of(Path(path)), Path(path).stat().st_size
-    kernels = found.get("kernel", 0)
-    row = {"figure": "trace", "operators": found.get("cpu_op", 0), "kernels": kernels if is_cuda else None}
-    row |= {"copies": sum(found.get(name, 0) for name in ("gpu_memcpy", "gpu_memset")) if is_cuda else None}
+        events, size_bytes = categories_of(Path(path)), Path(path).stat().st_size
+    kernels = events.get("kernel", 0)
+    row = {"figure": "trace", "operators": events.get("cpu_op", 0), "kernels": kernels if is_cuda else None}
+    row |= {"copies": sum(events.get(name, 0) for name in ("gpu_memcpy", "gpu_memset")) if is_cuda else None}
     emit(row | {"bytes": size_bytes, "model": bench.target.name})
     if not row["operators"] or (is_cuda and not kernels):
         raise UserError(f"The trace holds {row['operators']} operators and {kernels} kernels.")

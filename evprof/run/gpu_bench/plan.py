@@ -50,7 +50,9 @@ class GpuSection:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self) | {"expected_s": self.expected_s}
+        kinds = {"measured": self.measured, "assumed": self.assumed}
+        parts = {kind: [{"part": part, "seconds": spent} for part, spent in kinds[kind].items()] for kind in kinds}
+        return asdict(self) | parts | {"expected_s": self.expected_s}
 
 
 SECTIONS = (

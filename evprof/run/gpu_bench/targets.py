@@ -79,21 +79,20 @@ def _speed(rows: Rows) -> Verdict:
 
 def _instrumentation(rows: Rows) -> Verdict:
     target = "the instrumentation costs 1 % of a decoded token or less"
-    found = next((row for row in rows if row.get("figure") == "overhead"), None)
-    if found is None:
+    overhead = next((row for row in rows if row.get("figure") == "overhead"), None)
+    if overhead is None:
         return Verdict(target, NOT_MEASURED)
-    ratio, low, high = (found[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high"))
-    subject = f"{found['shape']}, {found['step']} step"
-    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, found["pairs"], subject)
+    ratio, low, high = (overhead[f"instrumented_vs_off{end}"] for end in ("", "_ci95_low", "_ci95_high"))
+    subject = f"{overhead['shape']}, {overhead['step']} step"
+    return Verdict(target, _met(ratio <= MOST_OVERHEAD), ratio, low, high, overhead["pairs"], subject)
 
 
 def _same_tokens(rows: Rows) -> Verdict:
     """Of all our steps but the eager one, position by position; the value is the share of near-ties."""
     target = "where our steps choose another token than the eager step, it is a near-tie"
-    compared = [row for row in _decoding(rows) if is_ours(row) and row.get("is_forced")]
-    found = [row for row in compared if row["contender"] != "ours"]
+    compared = [row for row in _decoding(rows) if row.get("is_forced") and row["contender"] != "ours"]
     positions, differing, near = (
-        sum(row[key] for row in found) for key in ("compared_positions", "divergences", "near_ties")
+        sum(row[key] for row in compared) for key in ("compared_positions", "divergences", "near_ties")
     )
     if not positions:
         return Verdict(target, NOT_MEASURED)
@@ -118,8 +117,8 @@ def _decoding(rows: Rows) -> list[Mapping[str, Any]]:
 
 def fastest(rows: Rows, context: int, key: str) -> Mapping[str, Any] | None:
     """Our fastest step at a context among those whose `key` is known."""
-    found = [row for row in _decoding(rows) if is_ours(row) and row["context"] == context and row[key] is not None]
-    return min(found, key=itemgetter("ms"), default=None)
+    known = [row for row in _decoding(rows) if row["context"] == context and row[key] is not None]
+    return min(filter(is_ours, known), key=itemgetter("ms"), default=None)
 
 
 def summary_of(sections: Rows, rows: Rows, *, is_complete: bool) -> dict[str, Any]:
