@@ -51,7 +51,8 @@ def make(target: str) -> Outcome:
             elif (tenth := int(progress[1]) // 10) > shown or "F" in line:
                 shown = tenth
                 show(f"{target} {progress[1]} %" + ", a test failed" * ("F" in line))
-    outcome = Outcome(target, done.returncode, time.monotonic() - began, next(filter(None, reversed(lines)), ""))
+    closing = next((line for line in reversed(lines) if line and not line.startswith("make")), "")
+    outcome = Outcome(target, done.returncode, time.monotonic() - began, closing)
     show("\n".join([f"--- {target}", *lines]))
     return outcome
 

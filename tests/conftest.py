@@ -107,11 +107,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Prints under a time limit how many tests have run."""
-    if config.getoption("--for-seconds") is not None:
-        ran, collected = len(config.stash[_ran]), terminalreporter._numcollected
-        terminalreporter.write_line(f"ran {ran:,} of {collected:,}")
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Prints under a time limit how many tests have run, after pytest's own closing line."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if config.getoption("--for-seconds") is not None and reporter is not None:
+        reporter.write_line(f"ran {len(config.stash[_ran]):,} of {reporter._numcollected:,} tests")
 
 
 def _folder(path: Path) -> str:

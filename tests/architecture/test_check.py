@@ -22,7 +22,9 @@ test "$2" = engine && echo ".......... [ 12%]
 .....F.... [100%]"
 echo "ran $2"
 echo "1 passed in 2 s"
-test "$2" != {failing}
+test "$2" != {failing} && exit
+echo "make: *** [Makefile:1: $2] Error 1"
+exit 1
 """
 
 
