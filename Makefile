@@ -36,18 +36,18 @@ layers: setup
 lint: setup  # check style, types and layers, without tests
 	@$(PYTHON) packaging/check.py style types layers
 
-# Each list of folders is one pytest process. Only the first two import torch, and only the first three Qt.
-PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -q -p no:benchmark --durations=30 \
+# Each list of folders is one pytest process. Only the first two import torch, and the last imports no Qt either.
+PYTEST := QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) -m pytest -q --durations=30 \
 	$(if $(ALL),--hypothesis-profile=thorough,-m "not whole")
 
 test-engine: setup
 	@$(PYTEST) tests/engine
 
 test-commands: setup
-	@$(PYTEST) tests/cli
+	@$(PYTEST) tests/cli tests/frozen
 
 test-window: setup
-	@$(PYTEST) tests/gui tests/architecture tests/frozen
+	@$(PYTEST) tests/gui tests/architecture
 
 test-ground: setup
 	@$(PYTEST) tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models

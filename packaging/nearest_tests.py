@@ -160,7 +160,7 @@ def main() -> int:
     tests = selected(ranked_tests(changed, seconds), seconds)
     count = len(list(ROOT.glob("tests/*/test_*.py")))
     print(f"{len(changed)} files differ from {start[:8]}: {len(tests)} of {count} test files are nearest", flush=True)
-    options = ["-q", "-rfE", "-p", "no:benchmark", f"--for-seconds={SECONDS}", *excluded(changed)]
+    options = ["-q", "-rfE", f"--for-seconds={SECONDS}", *excluded(changed)]
     return subprocess.run([sys.executable, "-m", "pytest", *options, *tests], cwd=ROOT, check=False).returncode
 
 

@@ -40,7 +40,7 @@ _OF_LIBRARIES = ("resource_tracker", "torch/_inductor/compile_worker")
 """In the command lines of child processes that libraries keep for their process's life."""
 
 
-_COMPUTING = ("engine", "cli", "interpreted")
+_COMPUTING = ("engine", "cli", "frozen", "interpreted")
 """Folders of tests that may import torch."""
 
 _WITHOUT_QT = ("core", "loaders", "session", "run", "metrics", "export", "view", "models")

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,12 +41,17 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return use
 
 
-@pytest.fixture
-def session(scripted: Any) -> Any:
-    """Two runs beside each other and a speculative one, as `profile` makes them."""
-    path = evprof.profile(mode="side-by-side", warmup=0, quiet=True).save(Path("kept.evprof"))
-    with evprof.profile(mode="speculative", gamma=4, warmup=0, output=path, quiet=True) as found:
-        yield found
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with two runs beside each other and a speculative one, as `profile` makes them."""
+    folder = tmp_path_factory.mktemp("measured")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            patch.setenv(variable, str(folder))
+        patch.setattr(program, "engine_argv", lambda: engine_argv("script:50"))
+        path = evprof.profile(mode="side-by-side", warmup=0, quiet=True).save(folder / "kept.evprof")
+        evprof.profile(mode="speculative", gamma=4, warmup=0, output=path, quiet=True).close()
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +59,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where everything is written."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def session(measured: Path, folder: Path) -> Any:
+    """An open copy of the measured file."""
+    shutil.copy(measured, folder / "kept.evprof")
+    with evprof.open(Path("kept.evprof")) as found:
+        yield found
 
 
 def test_names_are_those_of_the_documents_and_tables(session: Any, capsys: pytest.CaptureFixture[str]) -> None:
