@@ -54,8 +54,8 @@ def used(tree: ast.AST) -> Iterator[str]:
             match node.args:
                 case [ast.Constant(str(dotted)), *_]:
                     yield dotted
-                case [ast.Name() | ast.Attribute() as of, ast.Constant(str(name)), *_]:
-                    if (patched := ast.unparse(of)).split(".")[0] in names:
+                case [ast.Name() | ast.Attribute() as owner, ast.Constant(str(name)), *_]:
+                    if (patched := ast.unparse(owner)).split(".")[0] in names:
                         yield f"{_whole(patched, names)}.{name}"
 
 
