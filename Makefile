@@ -57,8 +57,12 @@ CHECKS := style test-engine test-window test-commands test-ground types layers
 test: setup  # check what every change has to pass: style, types, layers, and all tests but those of whole programs
 	@$(PYTHON) packaging/check.py $(CHECKS)
 
-test-all: setup  # the same with the tests of whole programs and eight times as many examples
-	@ALL=1 $(PYTHON) packaging/check.py $(CHECKS)
+# Without pins: newer packages than ours come in, as on a stranger's machine.
+try-wheel: setup
+	@$(PYTHON) packaging/try_wheel.py
+
+test-all: setup  # the same with tests of whole programs, eight times as many examples, and the wheel without pins
+	@ALL=1 $(PYTHON) packaging/check.py $(CHECKS) try-wheel
 
 test-near: setup
 	@QT_QPA_PLATFORM=offscreen OMP_NUM_THREADS=1 $(PYTHON) packaging/nearest_tests.py
