@@ -19,7 +19,6 @@ from engines.decoder.decoding import DecodeStep
 from engines.decoder.early_exit import EarlyExitStep
 from engines.decoder.fused_graphs import FusedGraphs, FusedStep
 from engines.decoder.fused_pass import FUSED, fusing_problem
-from engines.decoder.fused_proof import is_proven
 from engines.decoder.identical_step import IDENTICAL, IdenticalStep
 from engines.decoder.kv_cache import STATIC
 from engines.decoder.layerwise import LayerwiseBody
@@ -116,7 +115,7 @@ class DecodeSteps:
             reason = "it takes one row, and this is a batch" if asked == IDENTICAL else "a batch is not captured"
             return ChosenStep(None, sentence=_because(asked, reason))
         if asked == "auto":
-            asked = FUSED if is_proven(self._decoder.device) and not self._fusing_problem(switches) else GRAPHS
+            asked = FUSED
         return self._made_for(asked, plan, self._fusing_problem(switches) if asked == FUSED else "")
 
     def _fusing_problem(self, switches: Switches) -> str:

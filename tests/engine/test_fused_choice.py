@@ -1,16 +1,14 @@
-"""When the fused step is taken, without its kernels: what is refused, what follows it, where it was proven."""
+"""When the fused step is taken, without its kernels: what is refused, what follows it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from engines.decoder import step_choice
-from engines.decoder.fused_proof import is_proven, note_proven, proof_file
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.step_choice import DecodeSteps, StepPlan
 from engines.kernels.availability import kernels_problem
@@ -54,12 +52,11 @@ def on_cuda(make_llama: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Steps of a model that says it is on a GPU; the fused one fails as told."""
     decoder = LlamaDecoder.take_over(make_llama(1))
 
-    def steps(*, says: str = "", proven: bool = False, problem: str = "") -> DecodeSteps:
+    def steps(*, says: str = "", problem: str = "") -> DecodeSteps:
         monkeypatch.setattr(LlamaDecoder, "device", torch.device("cuda:0"))
         monkeypatch.setattr(step_choice, "FusedGraphs", lambda _: Made("fused", says))
         monkeypatch.setattr(step_choice, "GraphStep", Graphs)
         monkeypatch.setattr(step_choice, "_prepare", lambda step, plan: step.compile_for(plan.blocks))
-        monkeypatch.setattr(step_choice, "is_proven", lambda _: proven)
         monkeypatch.setattr(step_choice, "fusing_problem", lambda _: problem)
         return DecodeSteps(decoder)
 
@@ -70,19 +67,16 @@ def on_cuda(make_llama: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     ("asked", "how", "taken", "sentence"),
     [
         ("fused", {}, "fused", None),
-        ("auto", {}, "graphs", None),
-        ("auto", {"proven": True}, "fused", None),
-        ("auto", {"proven": True, "problem": "it has no Triton"}, "graphs", None),
+        ("auto", {}, "fused", None),
+        ("auto", {"problem": "it has no Triton"}, "graphs", "it has no Triton"),
         ("fused", {"problem": "it has no Triton"}, "graphs", "it has no Triton"),
         ("fused", {"says": "its logits are wrong."}, "graphs", "its logits are wrong"),
-        ("auto", {"proven": True, "says": "its logits are wrong."}, "graphs", "its logits are wrong"),
-        ("graphs", {"proven": True}, "graphs", None),
-        ("eager", {"proven": True}, "eager", None),
+        ("auto", {"says": "its logits are wrong."}, "graphs", "its logits are wrong"),
+        ("graphs", {}, "graphs", None),
+        ("eager", {}, "eager", None),
     ],
 )
-def test_fused_is_taken_where_asked_for_or_proven(
-    on_cuda: Any, asked: str, how: Any, taken: str, sentence: str | None
-) -> None:
+def test_fused_is_taken_by_default(on_cuda: Any, asked: str, how: Any, taken: str, sentence: str | None) -> None:
     chosen = on_cuda(**how).choose(Switches(step=asked), PLAN)
     assert chosen.kind == taken
     because = f"The decode step is not fused but captured as a CUDA graph: {sentence}."
@@ -91,9 +85,9 @@ def test_fused_is_taken_where_asked_for_or_proven(
 
 def test_attention_asked_for_is_not_overruled(on_cuda: Any) -> None:
     for asked in ("fused", "auto"):
-        chosen = on_cuda(proven=True).choose(Switches(step=asked, attention="sdpa"), PLAN)
+        chosen = on_cuda().choose(Switches(step=asked, attention="sdpa"), PLAN)
         assert chosen.kind == "graphs"
-        assert ("attention sdpa was asked for" in (chosen.sentence or "")) is (asked == "fused")
+        assert "attention sdpa was asked for" in chosen.sentence
 
 
 def test_a_cpu_is_told_to_compile(make_llama: Any) -> None:
@@ -108,33 +102,6 @@ def test_kernels_need_a_gpu_and_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernels_problem(CPU) == "its kernels need a CUDA device, and the model is on cpu"
     monkeypatch.setitem(__import__("sys").modules, "triton", None)
     assert kernels_problem(torch.device("cuda:0")) == "Triton, in which its kernels are written, is not installed"
-
-
-@pytest.fixture
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr("engines.decoder.fused_proof.cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
-    return tmp_path
-
-
-def test_a_proof_holds_for_one_device_and_one_set_of_versions(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = torch.device("cuda:0"), torch.device("cuda:1")
-    assert not is_proven(first)
-    assert note_proven(first) == proof_file()
-    assert (is_proven(first), is_proven(second), is_proven(CPU)) == (True, False, False)
-    note_proven(second)
-    assert (is_proven(first), is_proven(second)) == (True, True)
-    monkeypatch.setattr(torch, "__version__", "9.9")
-    assert not is_proven(first)
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"a": 1}', "[1, null]", "[" * 100_000, "\udcff"])
-def test_a_spoilt_file_proves_nothing(own_cache: Path, text: str) -> None:
-    proof_file().parent.mkdir()
-    proof_file().write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert not is_proven(torch.device("cuda:0"))
-    note_proven(torch.device("cuda:0"))
-    assert is_proven(torch.device("cuda:0"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ pytest.importorskip("triton")
 from engines.decoder.decoding import CachedModel, Limits, decode
 from engines.decoder.fused_graphs import FusedGraphs
 from engines.decoder.fused_pass import FusedPass
-from engines.decoder.fused_proof import note_proven
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import BlockShape, LlamaDecoder
 from engines.decoder.sampling import greedy
@@ -223,10 +221,6 @@ def test_a_graph_holds_seven_kernels_a_layer(make_llama: Any) -> None:
     assert names == {"_rotate_and_write": 3, "_attend_to_shares": 3, "_weigh_shares": 3, "one_token": 4 * 3 + 1}
 
 
-def test_auto_takes_it_where_it_was_proven(make_llama: Any, monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr("engines.decoder.fused_proof.cache_folder", lambda: tmp_path)
-    decoder = LlamaDecoder.take_over(make_llama(1).cuda())
-    steps = DecodeSteps(decoder)
-    assert steps.choose(Switches(), StepPlan((1,), 20, 90)).kind == "graphs"
-    note_proven(DEVICE)
-    assert steps.choose(Switches(), StepPlan((1,), 20, 90)).kind == "fused"
+def test_auto_takes_it(make_llama: Any) -> None:
+    chosen = DecodeSteps(LlamaDecoder.take_over(make_llama(1).cuda())).choose(Switches(), StepPlan((1,), 20, 90))
+    assert (chosen.kind, chosen.sentence) == ("fused", None)
