@@ -1,34 +1,86 @@
-"""Before a fused step is taken: does it compute on this device what the decoder's own pass does?
+"""Compares a fused pass with the decoder's own pass, part by part, before a run takes it.
 
-Once per model, in setup: some steps, a verified block and a tree over a prompt of random tokens. Only here does the
-host wait.
+Setup does this once for each model. Only here does the host wait.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol
+
 import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own convention
+from torch import nn
 
+from engines.decoder.attention import added, attend
 from engines.decoder.compiled_step import first_line
-from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass
-from engines.decoder.kv_cache import StaticKv
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, weight_of
+from engines.decoder.layer_check import PartDistances, compare, exact_dtype
+from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer
 
-TOLERANCES = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-"""How far logits may be apart, as a share of their own spread: some roundings of the dtype in every layer."""
-
-_PROMPT = 120
+_PROMPT = 700
 _STARTS = (_PROMPT, 65, 16, 1)
-"""Positions at which steps are compared, falling: a cache is cut back from one to the next."""
+"""Positions before a compared block, falling: a block overwrites what the prompt left after its start."""
+
+_STALE = 1.0
+"""Keys and values at positions that a pass must not read."""
+
+
+class PassByLayers(Protocol):
+    """A pass over a decoder that can be run part by part; `FusedPass` is one."""
+
+    def arrange(self, shape: BlockShape | None) -> None:
+        """Places the next blocks as a tree; None: their positions follow one another."""
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """Token ids [1, S] -> [S, hidden]."""
+
+    def run_layer(
+        self, layer: LlamaLayer, hidden: torch.Tensor, start: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
+        """States [S, hidden] in place; writes into `keys` and `values` [1, kv_heads, capacity, D] from `start` on."""
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[S, hidden] -> logits [S, V]."""
+
+
+class ExactLayer(LlamaLayer):
+    """A layer whose weights are in a wider dtype, unpacked, for as long as this lives."""
+
+    def __init__(self, layer: LlamaLayer, dtype: torch.dtype) -> None:
+        nn.Module.__init__(self)
+        for name in ("heads", "kv_heads", "head_dim", "width", "eps", "activation"):
+            setattr(self, name, getattr(layer, name))
+        for name, linear in layer.named_children():
+            setattr(self, name, exact_linear(linear, dtype))
+        for name, norm in layer.named_parameters(recurse=False):
+            setattr(self, name, nn.Parameter(norm.to(dtype), requires_grad=False))
+
+
+def exact_linear(linear: Any, dtype: torch.dtype) -> nn.Linear:
+    """A projection with its weights in a wider dtype, unpacked."""
+    weight = weight_of(linear)
+    numbers = weight.to(dtype) if isinstance(weight, torch.Tensor) else weight.unpacked(dtype)
+    with torch.device("meta"):
+        exact = nn.Linear(numbers.shape[1], numbers.shape[0], bias=linear.bias is not None)
+    exact.weight = nn.Parameter(numbers, requires_grad=False)
+    if linear.bias is not None:
+        exact.bias = nn.Parameter(linear.bias.to(dtype), requires_grad=False)
+    return exact
 
 
 def check(fused: FusedPass, decoder: LlamaDecoder, block: int) -> None:
-    """Raises RuntimeError, with what is wrong, for kernels that do not compile or compute something else."""
+    """Raises RuntimeError, with the reason, for kernels that do not compile or that compute something else."""
     from triton.errors import TritonError
 
     try:
-        problem = difference_found(fused, decoder, block)
+        problem = next((found.problem for found in distances(fused, decoder, block) if found.problem), "")
     except TritonError as error:
         raise RuntimeError(f"Triton could not make its kernels: {first_line(error)}") from error
+    except torch.OutOfMemoryError as error:
+        raise RuntimeError("its check has no memory for a layer in a wider dtype") from error
     finally:
         fused.arrange(None)
         fused.release()
@@ -37,32 +89,111 @@ def check(fused: FusedPass, decoder: LlamaDecoder, block: int) -> None:
 
 
 @torch.inference_mode()
-def difference_found(fused: FusedPass, decoder: LlamaDecoder, block: int) -> str:
-    """What is wrong with a fused pass, without a full stop; "" where logits agree with those of the decoder's own pass.
+def distances(candidate: PassByLayers, decoder: LlamaDecoder, block: int) -> Iterator[PartDistances]:
+    """Compares the parts of a pass with those of the decoder's own pass: embeddings, layers with their new keys and
+    values, and the head.
 
-    Compared are steps of one token and blocks of `block`, as a chain and as a tree.
+    Blocks have one token, and `block` tokens as a chain and as a tree, after prompts of random tokens. Every part gets
+    the eager pass's states, keys and values. One layer at a time is in a wider dtype.
     """
-    device, dtype = decoder.device, decoder.embed_tokens.weight.dtype
-    cache = StaticKv(decoder.config, _PROMPT + MOST_POSITIONS, device=device, dtype=dtype)
-    decoder.rotary.reach(cache.capacity)
-    drawn = torch.randint(decoder.config.vocab_size, (1, cache.capacity), generator=torch.Generator().manual_seed(0))
-    ids = drawn.to(device)
-    decoder.trunk(decoder.embed(ids[:, :_PROMPT]), cache)
-    for start in _STARTS:
-        for shape in _shapes(min(block, MOST_POSITIONS), device):
-            cache.crop(start)
-            fed = ids[:, start : start + len(shape.parents)]
-            expected = decoder.head(decoder.trunk(decoder.embed(fed), cache, shape=shape))
-            fused.arrange(shape)
-            found, _ = fused(decoder, fed, torch.full((1,), start, device=device), cache)
-            apart = _distance(found.float(), expected.float())
-            # Not the other way round: what is no number is no agreement.
-            if not apart <= TOLERANCES[dtype]:
-                return (
-                    f"its logits of {len(shape.parents)} tokens after {start} are {apart:.2g} of their spread away "
-                    f"from the eager ones, and {TOLERANCES[dtype]:g} is allowed"
-                )
-    return ""
+    wide, rotary = exact_dtype(decoder.embed_tokens.weight.dtype), decoder.rotary
+    rotary.reach(_PROMPT + MOST_POSITIONS)
+    shapes = _shapes(min(block, MOST_POSITIONS), decoder.device)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(decoder.config.vocab_size, (1, _PROMPT + MOST_POSITIONS), generator=generator)
+    ids = drawn.to(decoder.device)
+    blocks = []
+    for start, shape in product(_STARTS, shapes):
+        fed, places = ids[:, start : start + len(shape.parents)], start + shape.depths
+        each = _Block(start, shape, (rotary.cos[places], rotary.sin[places]), decoder.embed(fed))
+        blocks.append(each)
+        states = each.states
+        found = candidate.embed(fed)[None]
+        yield compare(f"the embedding of {each.name}", states.to(wide), eager=states, candidate=found)
+    prompt = decoder.embed(ids[:, :_PROMPT])
+    for number, layer in enumerate(decoder.ordered, 1):
+        attention = _Attention()
+        prompt = layer(prompt, *rotary.rows(0, _PROMPT), attention, 0)
+        cache = [F.pad(part, (0, 0, 0, MOST_POSITIONS)) for part in attention.new]
+        exact = ExactLayer(layer, wide)
+        for each in blocks:
+            name = f"layer {number} with {each.name}"
+            yield from _layer_distances(candidate, (layer, exact), each, cache, name)
+        # Before the next one is made.
+        del exact
+    norm, head = decoder.norm.to(wide), exact_linear(decoder.lm_head, wide)
+    for each in blocks:
+        normed = F.rms_norm(each.states.to(wide), norm.shape, norm, decoder.config.rms_norm_eps)
+        found = candidate.head(each.states[0].clone())[None]
+        yield compare(f"the head with {each.name}", head(normed), eager=decoder.head(each.states), candidate=found)
+
+
+def _layer_distances(
+    candidate: PassByLayers,
+    layers: tuple[LlamaLayer, ExactLayer],
+    block: _Block,
+    cache: list[torch.Tensor],
+    name: str,
+) -> Iterator[PartDistances]:
+    """Takes a block through one layer in three ways; the `cache` begins with the prompt's keys and values."""
+    start, shape, entered = block.start, block.shape, block.states
+    results = []
+    for layer in layers:
+        dtype = layer.input_norm.dtype
+        attention = _Attention([part[:, :, :start].to(dtype) for part in cache], added(shape.mask(start), dtype))
+        left = layer(entered.to(dtype), *(turn.to(dtype) for turn in block.turns), attention, 0)
+        results.append((left, *map(_by_position, attention.new)))
+    for part in cache:
+        part[:, :, start:] = _STALE
+    found = entered[0].clone()
+    candidate.arrange(shape)
+    candidate.run_layer(layers[0], found, torch.full((1,), start, device=found.device), *cache)
+    (eager, *eager_made), (exact, *exact_made) = results
+    yield compare(name, exact, eager=eager, candidate=found[None], entered=entered)
+    for kind, part, right, expected in zip(("keys", "values"), cache, exact_made, eager_made, strict=True):
+        written = _by_position(part[:, :, start : start + len(shape.parents)])
+        yield compare(f"{kind} of {name}", right, eager=expected, candidate=written)
+    block.states = eager
+
+
+def _by_position(heads: torch.Tensor) -> torch.Tensor:
+    """[1, kv_heads, S, D] -> [1, S, kv_heads · D]."""
+    return heads.transpose(1, 2).flatten(2)
+
+
+class _Attention:
+    """Attention over `past` keys and values and the new ones of a layer, kept as `new`; without a mask over these."""
+
+    new: tuple[torch.Tensor, torch.Tensor]
+
+    def __init__(self, past: Iterable[torch.Tensor] = (), mask: torch.Tensor | None = None) -> None:
+        self._past, self._mask = past, mask
+
+    def __call__(self, _: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        self.new = keys, values
+        if self._mask is not None:
+            keys, values = (torch.cat(parts, 2) for parts in zip(self._past, self.new, strict=True))
+        return attend(queries, keys, values, self._mask, is_causal=self._mask is None)
+
+
+@dataclass
+class _Block:
+    """S tokens at `start` with their cosines and sines [S, D]; `states` [1, S, hidden] enter the eager pass's next
+    part."""
+
+    start: int
+    shape: BlockShape
+    turns: tuple[torch.Tensor, torch.Tensor]
+    states: torch.Tensor
+
+    @property
+    def name(self) -> str:
+        """For a sentence."""
+        count = len(self.shape.parents)
+        if count == 1:
+            return f"a token after {self.start}"
+        is_chain = self.shape.parents == tuple(range(-1, count - 1))
+        return f"a {'chain' if is_chain else 'tree'} of {count} tokens after {self.start}"
 
 
 def _shapes(block: int, device: torch.device) -> list[BlockShape]:
@@ -71,9 +202,3 @@ def _shapes(block: int, device: torch.device) -> list[BlockShape]:
     if block > 1:
         parents += [list(range(-1, block - 1)), [-1, *((index - 1) // 2 for index in range(1, block))]]
     return [BlockShape(each, device) for each in parents]
-
-
-def _distance(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """The largest root mean square difference of a position, against the spread of its logits."""
-    apart = (found - expected).square().mean(-1).sqrt() / expected.std(-1)
-    return float(apart.max())

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from engines.decoder.kv_cache import StaticKv
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer
 from engines.decoder.packed_linear import PackedLinear
 from engines.kernels.availability import kernels_problem
 
@@ -37,7 +37,6 @@ class _Buffers:
     states: torch.Tensor
     gated: torch.Tensor
     logits: torch.Tensor
-    attention: AttentionBuffers
 
 
 class FusedPass:
@@ -48,7 +47,8 @@ class FusedPass:
     def __init__(self, decoder: LlamaDecoder) -> None:
         self._decoder = decoder
         self._shape: BlockShape | None = None
-        self._made: dict[tuple[int, int], _Buffers] = {}
+        self._made: dict[int, _Buffers] = {}
+        self._attention: dict[tuple[int, int], AttentionBuffers] = {}
         places = torch.arange(MOST_POSITIONS, device=decoder.device)
         self._chain = (places, ((2 << places) - 1).to(torch.int32))
         self._depths, self._seen = (part.clone() for part in self._chain)
@@ -73,53 +73,70 @@ class FusedPass:
 
         Writes into the cache but does not count. Rotary positions must have been reached by the caller.
         """
+        hidden = self.embed(ids)
+        for layer, keys, values in zip(decoder.ordered, cache.keys, cache.values, strict=True):
+            self.run_layer(layer, hidden, start, keys, values)
+        return self.head(hidden)[None], hidden[None]
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """Token ids [1, S] -> [S, hidden], good until the next pass of that size."""
+        hidden = self._buffers(ids.shape[1]).hidden
+        return torch.index_select(self._decoder.embed_tokens.weight, 0, ids[0], out=hidden)
+
+    def run_layer(
+        self, layer: LlamaLayer, hidden: torch.Tensor, start: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> None:
+        """One layer in place: states [S, hidden] at `start` [1] onward; `keys` and `values` are its static cache."""
         from engines.kernels.attention import attend_to_cache, rotate_and_write
         from engines.kernels.projections import norm_gate_up, norm_project, project_add
 
-        new = ids.shape[1]
-        held = self._buffers(new, cache)
-        hidden, attention, table = held.hidden, held.attention, decoder.rotary
-        torch.index_select(decoder.embed_tokens.weight, 0, ids[0], out=hidden)
-        for layer, keys, values in zip(decoder.ordered, cache.keys, cache.values, strict=True):
-            norm_project(hidden, layer.input_norm, weight_of(layer.qkv), layer.eps, layer.qkv.bias, out=held.states)
-            rotate_and_write(
-                held.states,
-                table.cos,
-                table.sin,
-                start,
-                self._depths,
-                keys=keys,
-                values=values,
-                queries=attention.queries,
-            )
-            attended = attend_to_cache(keys, values, start, self._seen, attention)
-            project_add(attended, weight_of(layer.out), hidden, layer.out.bias, out=hidden)
-            norm_gate_up(hidden, layer.post_norm, weight_of(layer.gate_up), layer.eps, out=held.gated)
-            project_add(held.gated, weight_of(layer.down), hidden, layer.down.bias, out=hidden)
+        held, table = self._buffers(hidden.shape[0]), self._decoder.rotary
+        attention = self._attention_buffers(hidden.shape[0], keys)
+        norm_project(hidden, layer.input_norm, weight_of(layer.qkv), layer.eps, layer.qkv.bias, out=held.states)
+        rotate_and_write(
+            held.states,
+            table.cos,
+            table.sin,
+            start,
+            self._depths,
+            keys=keys,
+            values=values,
+            queries=attention.queries,
+        )
+        attended = attend_to_cache(keys, values, start, self._seen, attention)
+        project_add(attended, weight_of(layer.out), hidden, layer.out.bias, out=hidden)
+        norm_gate_up(hidden, layer.post_norm, weight_of(layer.gate_up), layer.eps, out=held.gated)
+        project_add(held.gated, weight_of(layer.down), hidden, layer.down.bias, out=hidden)
+
+    def head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The last norm and the head: states [S, hidden] -> logits [S, V], good until the next pass of that size."""
+        from engines.kernels.projections import norm_project
+
+        decoder, logits = self._decoder, self._buffers(hidden.shape[0]).logits
         head, eps = decoder.lm_head, decoder.config.rms_norm_eps
-        norm_project(hidden, decoder.norm, weight_of(head), eps, head.bias, out=held.logits)
-        return held.logits[None], hidden[None]
+        return norm_project(hidden, decoder.norm, weight_of(head), eps, head.bias, out=logits)
 
     def release(self) -> None:
         """Gives the buffers back."""
         self._made.clear()
+        self._attention.clear()
 
-    def _buffers(self, new: int, cache: StaticKv) -> _Buffers:
-        from engines.kernels.attention import AttentionBuffers
-
-        key = (new, cache.capacity)
-        if key not in self._made:
+    def _buffers(self, new: int) -> _Buffers:
+        if new not in self._made:
             decoder, layer = self._decoder, self._decoder.ordered[0]
             like = decoder.embed_tokens.weight
             rows = (layer.heads + 2 * layer.kv_heads) * layer.head_dim
-            self._made[key] = _Buffers(
-                like.new_empty(new, layer.width),
-                like.new_empty(new, rows),
-                like.new_empty(new, decoder.config.intermediate_size),
-                like.new_empty(new, decoder.rows),
-                AttentionBuffers.like(cache.keys[0], layer.heads, new),
-            )
-        return self._made[key]
+            widths = (layer.width, rows, decoder.config.intermediate_size, decoder.rows)
+            self._made[new] = _Buffers(*(like.new_empty(new, width) for width in widths))
+        return self._made[new]
+
+    def _attention_buffers(self, new: int, keys: torch.Tensor) -> AttentionBuffers:
+        from engines.kernels.attention import AttentionBuffers
+
+        key = (new, keys.shape[2])
+        if key not in self._attention:
+            self._attention[key] = AttentionBuffers.like(keys, self._decoder.ordered[0].heads, new)
+        return self._attention[key]
 
 
 def weight_of(linear: Any) -> Any:

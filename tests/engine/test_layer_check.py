@@ -32,9 +32,7 @@ def test_the_eager_result_is_its_own_measure(dtype: torch.dtype) -> None:
 def test_distances_are_shares_of_what_a_part_adds() -> None:
     entered, exact, _ = results(torch.float32)
     added = exact - entered
-    found = compare(
-        "layer 1", exact, eager=entered + 1.01 * added, candidate=entered + 1.02 * added, entered=entered.double()
-    )
+    found = compare("layer 1", exact, eager=entered + 1.01 * added, candidate=entered + 1.02 * added, entered=entered)
     assert (found.eager, found.candidate) == (pytest.approx(0.01, rel=1e-4), pytest.approx(0.02, rel=1e-4))
     assert found.problem == (
         "layer 1 is 2 times as far from the exact result as in the eager pass, and 1.25 times is allowed"
@@ -51,8 +49,14 @@ def test_one_wrong_position_is_a_problem(position: int, wrong: float) -> None:
     assert compare("the head", exact, eager=eager, candidate=candidate).problem
 
 
-def test_one_rounding_is_allowed_where_the_eager_pass_makes_none() -> None:
-    assert PartDistances("the embeddings", 0.0, 0.0, 0.008).problem == ""
-    assert PartDistances("the embeddings", 0.0, 0.01, 0.008).problem == ""
-    assert PartDistances("the embeddings", 0.0, 0.011, 0.008).problem
-    assert PartDistances("the embeddings", math.nan, 0.0, 0.008).problem
+def test_float32_sums_may_be_in_another_order() -> None:
+    assert PartDistances("the embeddings", 0.0, 0.0, WIDTH).problem == ""
+    assert PartDistances("the embeddings", 1e-7, 2.4e-6, WIDTH).problem == ""
+    assert PartDistances("the embeddings", 1e-7, 2.6e-6, WIDTH).problem
+    assert PartDistances("the embeddings", math.nan, 0.0, WIDTH).problem
+
+
+def test_few_numbers_are_allowed_to_vary() -> None:
+    assert PartDistances("layer 1", 0.01, 0.0126, 4096).problem
+    assert PartDistances("layer 1", 0.01, 0.0149, 64).problem == ""
+    assert PartDistances("layer 1", 0.01, 0.0151, 64).problem.endswith("and 1.5 times is allowed")

@@ -13,10 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import interpreter
+import planted_errors
 import played_rounds
 from closeness import assert_close
 from engines.decoder.decoding import CachedModel, Limits
-from engines.decoder.fused_check import difference_found
+from engines.decoder.fused_check import distances
 from engines.decoder.fused_graphs import FusedGraphs, FusedStep
 from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, fusing_problem
 from engines.decoder.kv_cache import StaticKv
@@ -232,27 +233,29 @@ def test_seven_launches_a_layer_and_no_read_of_the_host() -> None:
     assert made == [7 + 1, 3 * 7 + 1]
 
 
-def test_a_check_in_setup_finds_a_kernel_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engines.kernels import attention
-
-    monkeypatch.setattr("engines.decoder.fused_check._STARTS", (40, 1))
-    monkeypatch.setattr("engines.decoder.fused_check._PROMPT", 40)
-    decoder = LlamaDecoder.take_over(llama(11))
-    assert difference_found(FusedPass(decoder), decoder, 4) == ""
-    right = attention.attend_to_cache
-
-    def blind(keys: Any, values: Any, start: Any, seen: Any, buffers: Any) -> Any:
-        return right(keys, values, start - 1, seen, buffers)
-
-    monkeypatch.setattr(attention, "attend_to_cache", blind)
-    assert "its logits of 1 tokens after 40 are" in difference_found(FusedPass(decoder), decoder, 4)
-
-
 @pytest.fixture
 def short_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check in setup at one place: whole, it takes the interpreter half a minute."""
     monkeypatch.setattr("engines.decoder.fused_check._STARTS", (20,))
     monkeypatch.setattr("engines.decoder.fused_check._PROMPT", 20)
+
+
+@pytest.mark.usefixtures("short_check")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    "plant", [None, *planted_errors.TRITON_ERRORS], ids=lambda plant: getattr(plant, "__name__", "right")
+)
+def test_the_check_in_setup_finds_planted_errors(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So many programs that the cache is divided into shares.
+    monkeypatch.setattr("engines.kernels.attention._processors", lambda _: 4)
+    if plant is not None:
+        plant(monkeypatch)
+    decoder = planted_errors.random_decoder(torch.float16, layers=1, kv_heads=2)
+    found = list(distances(FusedPass(decoder), decoder, 4))
+    layer = next(each for each in found if each.part == "layer 1 with a chain of 4 tokens after 20")
+    print(f"{plant.__name__ if plant else 'right kernels'}: {layer.ratio:.2f}")
+    assert bool(layer.problem) is bool(plant)
+    assert any(each.problem for each in found) is bool(plant)
 
 
 @pytest.mark.usefixtures("short_check")
@@ -272,7 +275,7 @@ def test_a_step_that_fails_its_check_is_not_taken(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("engines.kernels.projections.norm_gate_up", lambda *_, out, **__: out.zero_())
     chosen = DecodeSteps(LlamaDecoder.take_over(llama(13))).choose(Switches(step="fused"), StepPlan((1,), 20, 64))
     assert (chosen.step, chosen.kind) == (None, "eager")
-    assert chosen.sentence.startswith("The decode step is not fused but runs eagerly: its logits of 1 tokens after 20")
+    assert chosen.sentence.startswith("The decode step is not fused but runs eagerly: layer 1 with a token after 20 is")
 
 
 @pytest.mark.parametrize(
