@@ -1,4 +1,4 @@
-"""Makes the pictures of the documentation anew, from runs of the bundled pair: python packaging/site_pictures.py
+"""Draws the pictures of the documentation and fills in what the demo prints: python packaging/site_pictures.py
 
 The window draws itself without a display. Pictures have 256 colours, which keeps all of them below a megabyte.
 """
@@ -15,8 +15,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from evprof.session.summaries.opened import open_session
+
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
+PAGE = ROOT / "docs" / "first-ten-minutes.md"
+BEGIN, END = "<!-- demo -->\n", "<!-- demo ends -->\n"
+"""Between these lines of the page stand the demo's lines."""
 COLOURS, EXACT = 256, 128
 """How many colours a picture has, and how many of them are its commonest as they are: those of the window, whose greys
 would get a tint from the photographs beside them."""
@@ -41,6 +46,9 @@ def main() -> int:
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        demo = folder / "demo.evprof"
+        PAGE.write_text(with_demo(PAGE.read_text(encoding="utf-8"), _demo(demo)), encoding="utf-8")
+        _screenshot(demo, folder / "demo.png")
         for title, runs in SESSIONS.items():
             for words in runs:
                 _evprof("run", *words, "-o", str(folder / f"{title}.evprof"))
@@ -56,6 +64,28 @@ def main() -> int:
         for picture in sorted(folder.glob("*.png")):
             _pack(picture, PICTURES / picture.name)
     return 0
+
+
+def with_demo(page: str, lines: str) -> str:
+    """The page with these lines in the demo's place."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE.name} has no place between '{BEGIN.strip()}' and '{END.strip()}'.")
+    return f"{before}{begin}{lines}{end}{after}"
+
+
+def _demo(session: Path) -> str:
+    """Runs the demo in a folder of its own; what it printed as a block, and on which machine."""
+    words = [sys.executable, "-m", "evprof", "demo", "--headless", "-o", session.name]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        words, check=True, cwd=session.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    printed = done.stdout.decode().replace(f"{session.parent}{os.sep}", "")
+    device = open_session(session).environment["device"]
+    machine = f"{os.cpu_count()} cores of an {device} at a load of {os.getloadavg()[0]:.0f}"
+    return f"It printed on {machine}:\n\n```text\n{printed}```\n"
 
 
 def _evprof(*words: str) -> None:

@@ -70,10 +70,7 @@ def _reason(words: str) -> str:
 
 
 def fill(folder: Path) -> None:
-    """Puts what pages name into an empty folder: a recording and its video, a DSEC sequence, lists, older results."""
-    scene = assets_folder() / "samples" / "bus-approaching"
-    shutil.copy(scene / "events.npy", folder / "scene.npy")
-    shutil.copy(scene / "video.mp4", folder / "scene.mp4")
+    """Puts what pages name into an empty folder: a DSEC sequence, lists, older results. Pages copy the scene."""
     for place, name in (("night/000001", "car-crossing-at-night"), ("day/000007", "bus-approaching")):
         (folder / place).parent.mkdir()
         for kind, suffix in (("events", "npy"), ("video", "mp4")):

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import filecmp
 import os
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
+from evprof.core.errors import USAGE, UserError
+from evprof.core.run_log import RunLog
+from evprof.metrics.estimates.estimates import ProcessSpread
 
+PICTURE = "evprof-demo.png"
 PICTURE_TIMEOUT_S = 120
 
 
 class DemoCommand(Command):
-    """Run the bundled pair on the bundled sample.
+    """Run the bundled models on the bundled sample, and say whether speculation pays.
 
-    First side by side, then with speculative decoding: three runs, after a warm-up of each model. With a display this
-    happens in the window; without one it says so, runs headless, and saves the session and a picture of the window.
+    First side by side, then with speculative decoding and the bundled EAGLE head, three times each, after a warm-up of
+    each model. With a display this happens in the window. Without one the command says so, runs headless, and saves the
+    session and a picture of the window: beside the session that -o names, else in the current folder.
     """
 
     name = "demo"
     examples = (
         CommandExample("evprof demo", "watch the bundled models in the window"),
-        CommandExample("evprof demo --headless", "the same three runs without a window"),
+        CommandExample("evprof demo --headless", "the same runs without a window"),
+        CommandExample("evprof demo --copy-scene .", "get the recording and the video to try other commands on"),
         CommandExample(
             "evprof demo --headless -o demo.evprof --json", "keep the session and print its figures as JSON"
         ),
@@ -40,12 +49,24 @@ class DemoCommand(Command):
             type=Path,
             help="session to write or to append to, without the window (default: a new one in the user's data folder)",
         )
+        parser.add_argument("-v", "--verbose", action="store_true", help="print every run with all of its figures")
+        parser.add_argument(
+            "--copy-scene",
+            metavar="DIR",
+            type=Path,
+            help="run nothing; copy the bundled sample to DIR as scene.npy and scene.mp4",
+        )
         add_json_option(parser)
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
-        """The window with the demo running, or the demo without it."""
+        """The window with the demo running, or the demo without it, or the files of its sample."""
         from evprof.cli.terminal.display import missing_display
 
+        if options.copy_scene is not None:
+            if options.json or options.headless or options.output:
+                raise UserError("--copy-scene runs nothing; leave the other options out.", exit_code=USAGE)
+            copy_scene(options.copy_scene, console)
+            return 0
         reason = missing_display()
         if not (options.headless or options.json or reason or options.output):
             from evprof.cli.gui import open_window
@@ -55,11 +76,28 @@ class DemoCommand(Command):
             console.note("Running without the window, because -o names the session; leave it out to watch.")
         if reason and not options.headless:
             console.note(f"Running without the window: {reason}")
-        return run_headless(options, console, with_picture=bool(reason) and not options.headless)
+        return run_headless(options, console)
 
 
-def run_headless(options: argparse.Namespace, console: Console, *, with_picture: bool) -> int:
-    """Three runs, saved and printed; the exit code follows their status."""
+def copy_scene(folder: Path, console: Console) -> None:
+    """Copies the recording and the video of the demo's sample. Raises UserError where another file has the name."""
+    from evprof.loaders.bundled import bundled_sample
+
+    sample = bundled_sample()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for source, name in ((sample.events_path, "scene.npy"), (sample.video_path, "scene.mp4")):
+            copy = folder / name
+            if copy.exists() and not filecmp.cmp(str(source), copy, shallow=False):
+                raise UserError(f"--copy-scene: '{copy}' is there already and another file; name another folder.")
+            shutil.copyfile(str(source), copy)
+            console.note(f"saved: {copy}")
+    except OSError as error:
+        raise UserError(f"--copy-scene: '{folder}' cannot be written to ({error.strerror or error}).") from None
+
+
+def run_headless(options: argparse.Namespace, console: Console) -> int:
+    """All runs, saved and printed, and without --json a picture; the exit code follows their status."""
     from evprof.cli.run.recorded_session import (
         RecordedSession,
         conclude,
@@ -70,22 +108,50 @@ def run_headless(options: argparse.Namespace, console: Console, *, with_picture:
     from evprof.run.demo import demo_requests
 
     path = options.output or default_session_path()
+    console.is_brief = not options.verbose
     with reserved_place(path), RecordedSession(path, console) as session:
         for request in demo_requests():
             if exit_code(session.run(request)):
                 break
-    code = conclude(session, console)
-    if with_picture and session.problem is None:
-        picture = path.with_suffix(".png")
-        if draw(path, picture, console):
-            console.note(f"picture of the window saved: {picture}")
+    code = conclude(session, console, tell=None if options.verbose else print_verdict)
+    if session.problem is None and not console.is_json:
+        draw(path, is_named=options.output is not None, console=console)
     return code
 
 
-def draw(session: Path, picture: Path, console: Console) -> bool:
-    """Draws the window showing `session` into `picture`, in a process of its own: Qt must not meet torch here."""
+def print_verdict(
+    runs: Sequence[RunLog], console: Console, known: Sequence[RunLog], *, processes: ProcessSpread | None = None
+) -> None:
+    """The runs by configuration, their answers, and whether speculation pays; of runs that failed everything."""
+    from evprof.cli.run.text import print_configurations, print_runs
+    from evprof.core.run_info import FINISHED
+    from evprof.metrics.configurations.baselines import runs_text
+    from evprof.metrics.figures.decoding import answer_text
+    from evprof.metrics.speculation.payoff import payoff_of
+    from evprof.metrics.speculation.verdicts import speculation_verdict
+
+    if any(run.info.status != FINISHED for run in runs):
+        print_runs(runs, console, known, processes=processes)
+        return
+    print_configurations(runs, console)
+    answers: dict[str, list[int]] = {}
+    for run in runs:
+        if not run.info.warmup:
+            answers.setdefault(answer_text(run).strip(), []).append(run.run_id)
+    for answer, run_ids in answers.items():
+        console.folded(f'{runs_text(run_ids)}: "{answer}"')
+    console.folded(speculation_verdict(runs[-1], known, payoff_of(runs[-1], known, processes)).sentences[0])
+
+
+def draw(session: Path, *, is_named: bool, console: Console) -> None:
+    """Draws the window showing `session`, in a process of its own: Qt must not meet torch here.
+
+    The picture lies beside a session that was named, else in the current folder, if that may be written to.
+    """
     from evprof.cli.terminal.program import program_argv
 
+    is_here = not is_named and os.access(os.curdir, os.W_OK)
+    picture = Path(PICTURE).absolute() if is_here else session.with_suffix(".png").absolute()
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     argv = program_argv("gui", str(session), "--screenshot", str(picture))
     try:
@@ -94,7 +160,9 @@ def draw(session: Path, picture: Path, console: Console) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         console.warn(f"warning: the window could not be drawn: {error}")
-        return False
-    if done.returncode:
+        return
+    if done.returncode or not picture.exists():
         console.warn(f"warning: the window could not be drawn: {done.stderr.strip()}")
-    return done.returncode == 0 and picture.exists()
+        return
+    reason = "" if is_here or is_named else " beside the session, because the current folder may not be written to"
+    console.note(f"picture of the window saved{reason}: {picture}")

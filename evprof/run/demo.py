@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from evprof.core.request import RunRequest
-from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.bundled import bundled_sample
 
 BUNDLED_DRAFT, BUNDLED_TARGET = "evprof-tiny-eventgpt", "evprof-tiny-video-llava"
+BUNDLED_HEAD = "evprof-tiny-eagle"
+
+_REPEATS, _DRAFTED = 3, 4
+"""A verdict needs three runs a side. `docs/adapters.md` measures the bundled head with four tokens a round, too."""
 
 
 def demo_requests() -> list[RunRequest]:
-    """Side by side, then speculative, of the bundled pair on the bundled sample. Raises UserError without a sample."""
+    """Side by side, then speculative with the bundled EAGLE head, three times each, of the bundled models on the
+    bundled sample. Raises UserError without a sample."""
+    from evprof.loaders.adapters import drafter_of
+
     sample = bundled_sample()
     draft, target = ModelChoice(BUNDLED_DRAFT), ModelChoice(BUNDLED_TARGET)
-    return [RunRequest(mode, sample, draft, target, warmup=None) for mode in ("side-by-side", "speculative")]
+    drafter, head = drafter_of(BUNDLED_HEAD, None)
+    speculation = SpeculationSettings(drafter=drafter, adapter=str(head.folder) if head else None)
+    settings = {
+        "side-by-side": GenerationSettings(),
+        "speculative": GenerationSettings(gamma=_DRAFTED, speculation=speculation),
+    }
+    return [
+        RunRequest(mode, sample, draft, target, chosen, repeat=_REPEATS, warmup=None)
+        for mode, chosen in settings.items()
+    ]

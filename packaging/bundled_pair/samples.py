@@ -17,7 +17,7 @@ from bundled_pair.scenes import Scene, draw_scene
 CHOSEN: dict[str, tuple[Attributes, str]] = {
     "bus-approaching": (
         Attributes("left", "trees", "bus", "approaching", "day", "red"),
-        "What are the key elements in this scene?",
+        "What is in the scene?",
     ),
     "truck-moving-away": (
         Attributes("right", "buildings", "truck", "moving away", "day", "green"),

@@ -73,7 +73,7 @@ def _show_some_runs(window: Any) -> None:
 
     recording, first = RecordLog(), 1
     for group, request in enumerate(demo_requests(), 1):
-        numbered = replace(request, first_run_id=first, group_id=group)
+        numbered = replace(request, repeat=1, first_run_id=first, group_id=group)
         ScriptedEngine(speed=50.0).run(numbered, recording, threading.Event())
         first += 2
     window.controller.replace_recording(recording)
@@ -135,7 +135,11 @@ def _parallel(count: int) -> Samples:
 
     first = demo_requests()[0]
     request = replace(
-        first, mode="parallel-prefill", warmup=0, settings=replace(first.settings, max_new_tokens=4, ignore_eos=True)
+        first,
+        mode="parallel-prefill",
+        repeat=1,
+        warmup=0,
+        settings=replace(first.settings, max_new_tokens=4, ignore_eos=True),
     )
     engine, found = make_engine(), []
     for number in range(count):

@@ -44,7 +44,7 @@ def run_demos(
 
     application, window, _ = offscreen_window(shows=False)
     requests = [
-        replace(request, settings=replace(request.settings, max_new_tokens=tokens, ignore_eos=True))
+        replace(request, repeat=1, settings=replace(request.settings, max_new_tokens=tokens, ignore_eos=True))
         for request in demo_requests()
     ]
 

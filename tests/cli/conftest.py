@@ -92,7 +92,7 @@ def warm_engine() -> Iterator[Any]:
     from engines.start import make_engine
 
     made = make_engine()
-    request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), warmup=0)
+    request = replace(demo_requests()[0], settings=GenerationSettings(max_new_tokens=1), repeat=1, warmup=0)
     made.run(request, RecordLog(), threading.Event())
     yield made
     made.close()

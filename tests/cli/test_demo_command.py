@@ -2,48 +2,115 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evprof.loaders.bundled import bundled_sample
+
 pytestmark = pytest.mark.usefixtures("scripted")
 
-
-def test_three_runs_as_one_document(evprof, tmp_path) -> None:
-    found = evprof("demo", "--headless", "--json", "-o", tmp_path / "d.evprof")
-    assert found.code == 0, found.errors
-    runs = found.document["runs"]
-    assert [run["mode"] for run in runs] == ["side-by-side", "side-by-side", "speculative"]
-    assert [run["role"] for run in runs] == ["draft", "target", "target"]
-    assert [run["group_id"] for run in runs] == [1, 1, 2]
-    assert runs[2]["speculation"]["rounds"] > 0
-    assert [run["model"]["name"] for run in evprof("show", tmp_path / "d.evprof", "--json").document["runs"]]
-    assert not (tmp_path / "d.png").exists()
+Evprof = Callable[..., Any]
 
 
-def test_without_a_display_it_says_so_and_leaves_a_picture(evprof, tmp_path, monkeypatch) -> None:
-    drawn = []
+@pytest.fixture
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], str]]:
+    """Command and platform of each picture of the window, which is a file of three bytes; the folder is `tmp_path`."""
+    found = []
 
-    def run(argv, **options):
-        drawn.append((argv, options["env"]["QT_QPA_PLATFORM"]))
-        (tmp_path / "d.png").write_bytes(b"png")
+    def run(argv: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        found.append((argv, options["env"]["QT_QPA_PLATFORM"]))
+        Path(argv[-1]).write_bytes(b"png")
         return subprocess.CompletedProcess(argv, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    found = evprof("demo", "-o", tmp_path / "d.evprof")
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+def test_three_repeats_of_three_configurations_as_one_document(evprof: Evprof, tmp_path: Path) -> None:
+    found = evprof("demo", "--headless", "--json", "-o", tmp_path / "d.evprof")
     assert found.code == 0, found.errors
-    assert found.errors.startswith("Running without the window")
-    assert f"session saved: {tmp_path / 'd.evprof'}" in found.errors
-    assert f"picture of the window saved: {tmp_path / 'd.png'}" in found.errors
+    runs = found.document["runs"]
+    assert [(run["mode"], run["role"]) for run in runs] == [
+        *[("side-by-side", "draft"), ("side-by-side", "target")] * 3,
+        *[("speculative", "target")] * 3,
+    ]
+    assert [run["group_id"] for run in runs] == [1] * 6 + [2] * 3
+    assert runs[-1]["speculation"]["rounds"] > 0
+    assert runs[-1]["settings"]["speculation"]["drafter"] == "eagle"
+    assert evprof("show", tmp_path / "d.evprof", "--json").document == found.document
+    assert not (tmp_path / "d.png").exists()
+
+
+def test_ten_lines_with_one_verdict_and_the_picture_last(
+    evprof: Evprof, tmp_path: Path, drawn: list[tuple[list[str], str]]
+) -> None:
+    found = evprof("demo", "--headless")
+    assert found.code == 0, found.errors
+    lines = found.output.splitlines()
+    assert len(lines) + len(found.errors.splitlines()) == 9
+    assert lines[0].startswith("configuration")
+    assert found.output.count("×") == 1
+    assert "3 runs against 3 plain ones" in lines[-1]
+    assert found.errors.splitlines()[-1] == f"picture of the window saved: {tmp_path / 'evprof-demo.png'}"
     ((argv, platform),) = drawn
-    assert argv[-4:] == ["gui", str(tmp_path / "d.evprof"), "--screenshot", str(tmp_path / "d.png")]
+    assert argv[-2:] == ["--screenshot", str(tmp_path / "evprof-demo.png")]
     assert platform == "offscreen"
 
 
-def test_a_picture_that_fails_is_a_warning(evprof, tmp_path, monkeypatch) -> None:
+def test_verbose_prints_every_run(evprof: Evprof, drawn: list[tuple[list[str], str]]) -> None:
+    found = evprof("demo", "--headless", "-v")
+    assert found.output.count("time to first token") == 9
+    assert "run 9: finished" in found.errors
+
+
+def test_without_a_display_it_says_so_and_the_picture_lies_beside_the_session(
+    evprof: Evprof, tmp_path: Path, drawn: list[tuple[list[str], str]]
+) -> None:
+    (tmp_path / "kept").mkdir()
+    found = evprof("demo", "-o", tmp_path / "kept" / "d.evprof")
+    assert found.code == 0, found.errors
+    assert found.errors.startswith("Running without the window")
+    assert f"session saved: {tmp_path / 'kept' / 'd.evprof'}" in found.errors
+    assert found.errors.splitlines()[-1] == f"picture of the window saved: {tmp_path / 'kept' / 'd.png'}"
+
+
+def test_a_folder_that_may_not_be_written_to_gets_no_picture(
+    evprof: Evprof, tmp_path: Path, drawn: list[tuple[list[str], str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != Path(os.curdir))
+    found = evprof("demo", "--headless")
+    assert found.code == 0, found.errors
+    assert not (tmp_path / "evprof-demo.png").exists()
+    last = found.errors.splitlines()[-1]
+    assert "beside the session, because the current folder may not be written to: " in last
+    assert Path(last.rpartition(": ")[2]).exists()
+
+
+def test_a_picture_that_fails_is_a_warning(evprof: Evprof, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, "", "no Qt"))
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     found = evprof("demo", "-o", tmp_path / "d.evprof")
     assert found.code == 0
     assert "warning: the window could not be drawn: no Qt" in found.errors
+
+
+def test_the_scene_is_copied_under_the_names_of_the_pages(evprof: Evprof, tmp_path: Path) -> None:
+    sample = bundled_sample()
+    for _ in range(2):  # a page may be begun in a folder that has them
+        assert evprof("demo", "--copy-scene", tmp_path / "new").code == 0
+    assert (tmp_path / "new/scene.npy").read_bytes() == Path(str(sample.events_path)).read_bytes()
+    assert (tmp_path / "new/scene.mp4").read_bytes() == Path(str(sample.video_path)).read_bytes()
+    (tmp_path / "new/scene.npy").write_bytes(b"mine")
+    refused = evprof("demo", "--copy-scene", tmp_path / "new")
+    assert refused.code == 1
+    assert "scene.npy' is there already and another file" in refused.errors
+    assert (tmp_path / "new/scene.npy").read_bytes() == b"mine"
+    assert evprof("demo", "--copy-scene", tmp_path, "--json").code == 2
+    assert "cannot be written to" in evprof("demo", "--copy-scene", tmp_path / "new/scene.npy").errors

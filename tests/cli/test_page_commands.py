@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ import pytest
 from evprof.cli import main
 from evprof.cli.suite import command as suite_command
 from evprof.loaders.videos.apart import decode_here
-from shown_commands import PAGES, REASONS, ShownCommand, commands_of, fill, shown_in
+from shown_commands import PAGES, REASONS, ROOT, ShownCommand, commands_of, fill, shown_in
 
 SHORTER = {
     ("run",): ("--max-new-tokens", "6", "--repeat", "1", "--warmup", "0"),
@@ -55,7 +56,7 @@ SHOWING = [
 
 @pytest.fixture
 def folder(computed: None, tmp_path: Path, legacy_shapes: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the reader of a page stands: scene.npy, scene.mp4 and the like lie there."""
+    """Where the reader of a page stands: dataset.csv and the like lie there."""
     made = tmp_path / "reader"
     (made / "old").mkdir(parents=True)
     fill(made)
@@ -94,6 +95,17 @@ def test_every_command_shown_works(page: str, folder: Path, capsys: pytest.Captu
     for command in tried:
         code, said = outcome_of(words_of(command), capsys)
         assert code == 0, f"{page}: {command.line}\n{said}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_that_names_the_scene_says_where_it_comes_from(page: str) -> None:
+    shown = [command.line for command in shown_in(page)]
+    first = next((number for number, line in enumerate(shown) if re.search(r"\bscene\.(npy|mp4)\b", line)), None)
+    if first is None:
+        return
+    assert "evprof demo --copy-scene ." in (ROOT / page).read_text(encoding="utf-8")
+    if not all(command.reason for command in shown_in(page) if "scene." in command.line):
+        assert "evprof demo --copy-scene ." in shown[:first]
 
 
 def test_what_is_not_tried_says_why() -> None:

@@ -24,7 +24,7 @@ def book() -> RunBook:
     recording = RecordLog()
     for number in range(1, 11):
         mode = "target" if number % 2 else "speculative"
-        request = replace(demo_requests()[0], mode=mode, warmup=0, first_run_id=number, group_id=number)
+        request = replace(demo_requests()[0], mode=mode, repeat=1, warmup=0, first_run_id=number, group_id=number)
         ScriptedEngine(speed=2000.0, is_warm=True).run(request, recording, threading.Event())
     book = RunBook(recording)
     book.update()

@@ -10,9 +10,8 @@ from evprof.core.messages import SILENT, EngineChanged, Message, RunEnded, RunSt
 from evprof.core.request import RunRequest
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import RunInfo
-from evprof.core.run_log import RunLog
 from evprof.core.units import bytes_text, ms_text
-from evprof.metrics.figures.stages import span_ms, wall_ms
+from evprof.metrics.figures.stages import wall_ms
 
 _LONG_BYTES = 256 << 20
 """Weights of less are there before a line about them is read."""
@@ -21,7 +20,7 @@ _LONG_BYTES = 256 << 20
 class RunProgress(Progress):
     """Follows a RunBook. `update` is called often; it decides itself when to draw.
 
-    Without a terminal stages and runs are told when they end, and every tenth of loading that takes long.
+    Without a terminal runs are told when they begin and end, and every tenth of loading that takes long.
     """
 
     kept = "what was measured"
@@ -31,17 +30,14 @@ class RunProgress(Progress):
         self.environment: dict[str, Any] = {}
         self._book = book
         self._request = request
-        self._told: set[tuple[int, int]] = set()
         self._tenth = -1
         self._loading: SetupProgressed | None = None
 
     def update(self) -> None:
         """Reads what is new and shows it."""
-        messages, changed = self._book.update()
+        messages, _ = self._book.update()
         for message in messages:
             self._hear(message)
-        for run_id in changed:
-            self._tell_stages(self._book.runs[run_id])
         if self._bar is None:
             self._tell_loading()
         else:
@@ -54,13 +50,12 @@ class RunProgress(Progress):
 
     def _hear(self, message: Message) -> None:
         match message:
-            case RunStarted(run_id=run_id, info=info):
+            case RunStarted(run_id=run_id, info=info) if not self._console.is_brief:
                 self.say(f"run {run_id}: {_title(info)} began")
             case RunWarned(run_id=run_id, sentence=sentence):
                 self.say(f"run {run_id}: warning: {sentence}", is_warning=True)
-            case RunEnded(run_id=run_id, status=status, error=error):
+            case RunEnded(run_id=run_id, status=status, error=error) if not self._console.is_brief:
                 run = self._book.runs[run_id]
-                self._tell_stages(run)
                 count = len(run.tokens)
                 took = f"{count} {'token' if count == 1 else 'tokens'}, {ms_text(wall_ms(run))}"
                 self.say(f"run {run_id}: {status}, {took}{f': {error}' if error else ''}")
@@ -70,13 +65,6 @@ class RunProgress(Progress):
                 self.say(f"{sentence} Ctrl-C stops it; a second Ctrl-C ends the program at once.")
             case EngineChanged(environment=environment) if environment:
                 self.environment = environment
-
-    def _tell_stages(self, run: RunLog) -> None:
-        for span in run.stages() if self._bar is None else ():
-            key = (run.run_id, span.span_id)
-            if span.is_settled and key not in self._told:
-                self._told.add(key)
-                self.say(f"run {run.run_id}: {span.role} {span.name} {ms_text(span_ms(span))}")
 
     def _tell_loading(self) -> None:
         found = self._loading

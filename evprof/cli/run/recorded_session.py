@@ -217,8 +217,16 @@ def note_models(session: RecordedSession, request: RunRequest) -> None:
     add_facts(session.path, {"models": model_facts(choices, request.settings)})
 
 
-def conclude(session: RecordedSession, console: Console, batches: Sequence[BatchRow] = ()) -> int:
-    """Prints what this command's requests left, as it was saved, and where; returns the exit code."""
+def conclude(
+    session: RecordedSession,
+    console: Console,
+    batches: Sequence[BatchRow] = (),
+    tell: Callable[..., None] | None = None,
+) -> int:
+    """Prints what this command's requests left, as it was saved, and where; returns the exit code.
+
+    `tell` prints the runs in place of `print_runs`.
+    """
     from evprof.cli.run.batches import print_batches
     from evprof.cli.run.text import print_runs
     from evprof.metrics.document import session_document
@@ -230,7 +238,7 @@ def conclude(session: RecordedSession, console: Console, batches: Sequence[Batch
     if console.is_json:
         console.document(session_document(runs, session.environment or None, known, batches, processes))
     else:
-        print_runs(runs, console, known, processes=processes)
+        (tell or print_runs)(runs, console, known, processes=processes)
         print_batches(batches, console)
     if session.problem:
         console.warn(f"evprof: {session.problem}")

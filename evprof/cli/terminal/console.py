@@ -32,6 +32,7 @@ class Console:
 
     `is_json` promises exactly one document on standard output, `is_quiet` nothing but warnings on standard error.
     `is_followed`: a program reads the progress, in lines of its own (`evprof.run.works.work_progress`).
+    `is_brief`: progress has no lines for runs that begin and end.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Console:
         self.is_json = is_json
         self.is_quiet = is_quiet
         self.is_followed = is_followed
+        self.is_brief = False
 
     @property
     def is_terminal(self) -> bool:
