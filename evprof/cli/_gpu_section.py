@@ -168,7 +168,7 @@ def _section(word: str) -> tuple[str, float]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Carries sections out; exit code 1 when one failed in a way that another process may be spared."""
+    """Carries sections out; exit code 1 after a failure that may have left this process unusable."""
     parser = argparse.ArgumentParser("evprof _gpu-section")
     parser.add_argument("sections", nargs="+", type=_section)
     parser.add_argument("--device", default="auto")
