@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import CLIPVisionConfig, CLIPVisionModel
 
 from closeness import assert_close
-from engines.decoder import graph_recording
+from engines.decoder import graph_recording, layer_check
 from engines.engine import LocalEngine
 from engines.families import loaded_model
 from engines.families.captured_tower import CapturedTower
@@ -44,6 +44,12 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
     return fake
 
 
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models of `make_model` are 32 wide: the largest errors of two right passes vary by a third in float32."""
+    monkeypatch.setattr(layer_check, "MOST_RATIO", 2.0)
+
+
 class Decoder:
     """What a recorder needs of a language model."""
 
@@ -56,8 +62,8 @@ DECODER: Any = Decoder()
 def source(dtype: torch.dtype = torch.float32, activation: str = "quick_gelu") -> CLIPVisionModel:
     """A tower of three layers, 16 patches and CLIP's own spread of states."""
     config = CLIPVisionConfig(
-        hidden_size=64,
-        intermediate_size=256,
+        hidden_size=256,
+        intermediate_size=1024,
         num_hidden_layers=3,
         num_attention_heads=4,
         image_size=56,
@@ -136,7 +142,7 @@ class Computing(TorchDispatchMode):
 @pytest.mark.usefixtures("without_gradients")
 def test_a_layer_calls_ten_operators_where_transformers_calls_fourteen() -> None:
     layer = CapturedTower(source()).layers[0]
-    hidden = torch.randn(2, 17, 64)
+    hidden = torch.randn(2, 17, 256)
     with Computing() as ours:
         layer(hidden)
     with Computing() as theirs:
@@ -198,7 +204,7 @@ def test_a_graph_that_replays_something_else_is_not_taken(cuda: FakeCuda, monkey
     assert str(tower.problem).startswith("the captured vision tower is ")
 
 
-@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.usefixtures("without_gradients", "narrow")
 @pytest.mark.parametrize("switches", [{}, {"visual_keep": 0.5}, {"projector": "fused"}], ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_run_sees_what_an_eager_one_sees(
@@ -215,7 +221,7 @@ def test_a_run_sees_what_an_eager_one_sees(
         assert_close(each, found[0])
 
 
-@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.usefixtures("without_gradients", "narrow")
 def test_a_number_of_frames_outside_the_settings_is_captured_for_the_next_run(
     make_model: Callable[..., Any], sample: Any
 ) -> None:
@@ -230,7 +236,7 @@ def test_a_number_of_frames_outside_the_settings_is_captured_for_the_next_run(
     assert kinds == ["eager", "graphs"]
 
 
-@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.usefixtures("without_gradients", "narrow")
 def test_what_cannot_be_captured_runs_eagerly_with_a_warning(
     cuda: FakeCuda, make_model: Callable[..., Any], sample: Any
 ) -> None:
@@ -252,7 +258,7 @@ def test_what_cannot_be_captured_runs_eagerly_with_a_warning(
     assert model.vision_pass == "graphs"
 
 
-@pytest.mark.usefixtures("without_gradients")
+@pytest.mark.usefixtures("without_gradients", "narrow")
 def test_memory_that_runs_out_ends_the_run(make_model: Callable[..., Any], monkeypatch: Any) -> None:
     model = make_model("video_llava")
 
@@ -265,6 +271,7 @@ def test_memory_that_runs_out_ends_the_run(make_model: Callable[..., Any], monke
     assert model.network.tower.problem is None
 
 
+@pytest.mark.usefixtures("narrow")
 def test_graphs_are_released_with_those_of_the_steps(cuda: FakeCuda, make_model: Callable[..., Any]) -> None:
     warm = WarmModels(lambda *_: make_model("video_llava"))
     model: Any = warm.get(ModelChoice("m"), "target", lambda *_: None, threading.Event()).model
@@ -278,6 +285,7 @@ def test_graphs_are_released_with_those_of_the_steps(cuda: FakeCuda, make_model:
     assert cuda.pools == {}
 
 
+@pytest.mark.usefixtures("narrow")
 def test_a_run_records_its_pass_and_captures_nothing_after_setup(
     cuda: FakeCuda, make_model: Callable[..., Any], sample: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

