@@ -140,15 +140,8 @@ def kernel_of(
     return next((name for name, backend in _BACKENDS.items() if backend.value == chosen), None)
 
 
-def attention_backends(device: torch.device) -> dict[str, list[str]]:
-    """PyTorch's attention kernels: the `order` in which it looks for one that can, and those of them `enabled`."""
-    is_used = getattr(torch._C, "_cuda_hasPrimaryContext", lambda _: True)
-    if device.type == "cuda" and is_used(device.index or 0):
-        # PyTorch fixes the order for a GPU when it first chooses there. One that nobody uses yet is left alone.
-        sight = torch.empty(1, 1, 2, 64, device=device, dtype=torch.float16)
-        torch._fused_sdp_choice(sight, sight, sight)
-    names = {backend.value: name for name, backend in _BACKENDS.items()}
-    order = [names[place] for place in torch._C._get_sdp_priority_order() if place in names]
+def attention_backends() -> dict[str, list[str]]:
+    """PyTorch's attention kernels: the `order` in which it tries them, with disabled ones last, and those `enabled`."""
     switches = torch.backends.cuda
     is_on = {
         "flash": switches.flash_sdp_enabled(),
@@ -156,4 +149,8 @@ def attention_backends(device: torch.device) -> dict[str, list[str]]:
         "math": switches.math_sdp_enabled(),
         "cudnn": switches.cudnn_sdp_enabled(),
     }
+    names = {backend.value: name for name, backend in _BACKENDS.items()}
+    # On some GPUs PyTorch moves cuDNN forward in its first choice. Its place means nothing while it is disabled.
+    order = [names[place] for place in torch._C._get_sdp_priority_order() if place in names]
+    order.sort(key=lambda name: not is_on[name])
     return {"order": order, "enabled": [name for name in order if is_on[name]]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engines.decoder.attention import added, causal_mask, kernel_of
+from engines.decoder.attention import kernel_of
 from engines.decoder.compiled_step import CompiledStep
 from engines.decoder.decoding import CachedModel
 from engines.decoder.early_exit import EarlyExitStep
@@ -13,7 +13,7 @@ from engines.decoder.llama import LlamaDecoder
 def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
     """The kernel by pass: "prefill", "decode" and, of a model that verifies blocks of so many tokens, "verify".
 
-    A pass that did not happen, or whose step does not tell, is left out. Takes no memory that counts.
+    A pass that did not happen, or whose step does not tell, is left out. Allocates nothing.
     """
     decoder, prompt, length = cached.decoder, cached.prompt_length, cached.length
     if not isinstance(decoder, LlamaDecoder) or not prompt:
@@ -32,13 +32,10 @@ def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
 
 def _kernel(decoder: LlamaDecoder, length: int, new: int) -> str | None:
     """Of a pass whose `new` last positions look at `length`."""
-    config, weight = decoder.config, decoder.embed_tokens.weight
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    one = weight.new_empty(1, 1, 1, width)
-    queries = one.expand(-1, config.num_attention_heads, new, -1)
-    keys = one.expand(-1, config.num_key_value_heads or config.num_attention_heads, length, -1)
-    is_first = new == length > 1
-    mask = None if is_first else causal_mask(length - new, new, None, weight.device)
-    if mask is not None:
-        mask = added(mask, one.dtype)
+    layer, is_first = decoder.ordered[0], new == length > 1
+    # PyTorch chooses by shapes, strides and device: views of a table serve, and a full device describes its kernels.
+    table = decoder.rotary.cos.view(-1)
+    queries = table[: layer.head_dim].expand(1, layer.heads, new, -1)
+    keys = table[: layer.head_dim].expand(1, layer.kv_heads, length, -1)
+    mask = None if is_first or new == 1 else table[:length].expand(1, 1, new, -1)
     return kernel_of(queries, keys, mask, is_causal=is_first, kind=decoder.attention)

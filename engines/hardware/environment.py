@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,17 @@ _SESSION = secrets.token_hex(4)
 def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
     """The block for a run on `device` (default: the first GPU, else the CPU). Costs about a millisecond.
 
-    `gpu` is None without a GPU; a figure the driver withholds is None. `attention_backends` are PyTorch's kernels of
-    attention, in their order and those that are on; the keys of `card_facts` are None without a GPU.
+    Allocates nothing, and a GPU that fails is no error. `gpu` is None without a GPU; a figure the driver withholds is
+    None. `attention_backends` are PyTorch's kernels of attention, in their order and those that are on; the keys of
+    `card_facts` are None without a GPU.
     """
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     is_gpu = device.type == "cuda"
+    name = told(partial(torch.cuda.get_device_name, device)) or str(device) if is_gpu else cpu_name()
+    card = told(partial(card_facts, device)) if is_gpu else None
     return {
         "evprof": __version__,
-        "device": torch.cuda.get_device_name(device) if is_gpu else cpu_name(),
+        "device": name,
         "processor": cpu_name(),
         "driver": driver_version() if is_gpu else None,
         "cuda": torch.version.cuda,
@@ -43,8 +46,8 @@ def describe_environment(device: torch.device | None = None) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
         "float32_matmul": told(torch.get_float32_matmul_precision),
-        "attention_backends": attention_backends(device),
-        **(card_facts(device) if is_gpu else NOTHING),
+        "attention_backends": attention_backends(),
+        **(card or NOTHING),
         "gpu": gpu_state(device) if is_gpu else None,
         ENGINE_SESSION: _SESSION,
     }

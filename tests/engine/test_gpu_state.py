@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 
-from engines.decoder.attention import attention_backends
 from engines.hardware.card import NOTHING, card_facts, cudnn_text, told, version_of
 from engines.hardware.environment import describe_environment
 from engines.hardware.gpu_state import GpuWatch, bytes_of_process, gpu_state, gpu_warnings
@@ -20,6 +19,7 @@ from evprof.core.messages import RunEnded, RunWarned
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.throttling import throttle_reasons
+from refusing_allocator import NoMemory
 
 GPU = torch.device("cuda", 0)
 
@@ -236,7 +236,23 @@ def test_without_a_gpu_the_environment_has_the_same_keys() -> None:
     assert found["float32_matmul"] == torch.get_float32_matmul_precision()
 
 
-def test_describing_a_gpu_that_nobody_uses_takes_none_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", lambda _: False, raising=False)
-    monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *_: 1 / 0)
-    assert attention_backends(GPU)["enabled"] == ["flash", "efficient", "math"]
+def test_a_full_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = SimpleNamespace(uuid="1b2c", major=9, minor=0, multi_processor_count=132, total_memory=150 << 30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: fake)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "A GPU")
+    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", lambda _: True, raising=False)
+    with NoMemory():
+        found = describe_environment(GPU)
+    assert (found["device"], found["sm_count"]) == ("A GPU", 132)
+    assert found["attention_backends"]["enabled"] == ["flash", "efficient", "math"]
+
+
+def test_a_gpu_that_answers_nothing_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: torch.device) -> None:
+        raise torch.AcceleratorError("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", fail)
+    monkeypatch.setattr(torch.cuda, "get_device_name", fail)
+    found = describe_environment(GPU)
+    assert found["device"] == "cuda:0"
+    assert {key: found[key] for key in (*NOTHING, "gpu")} == NOTHING | {"gpu": None}

@@ -24,18 +24,16 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.speculation import SpeculationSettings
+from refusing_allocator import FULL, NoMemory
 
 DRAFT, TARGET = ModelChoice("tiny-draft"), ModelChoice("tiny-target")
 
-FULL = (
-    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 139.72 GiB of which 1.10 GiB is "
-    "free. Including non-PyTorch memory, this process has 138.60 GiB memory in use."
-)
 AMOUNTS = ": 2.00 GiB were asked for and 1.10 GiB were free"
 
 
-def carry_out(engine: LocalEngine, mode: str, sample: Any, **asked: Any) -> RunLog:
-    settings = GenerationSettings(max_new_tokens=8, speculation=SpeculationSettings(**asked))
+def carry_out(engine: LocalEngine, mode: str, sample: Any, *, alternatives: bool = True, **asked: Any) -> RunLog:
+    speculation = SpeculationSettings(**asked)
+    settings = GenerationSettings(max_new_tokens=8, alternatives=alternatives, speculation=speculation)
     recording = RecordLog()
     engine.run(RunRequest(mode, sample, DRAFT, TARGET, settings), recording, threading.Event())
     book = RunBook(recording)
@@ -102,6 +100,36 @@ def test_a_run_that_runs_out_says_where_and_the_next_one_works(
     again = carry_out(engine, mode, sample, **asked)
     assert (again.info.status, again.info.error) == ("finished", None)
     assert [token.token_id for token in again.tokens] == [token.token_id for token in expected.tokens]
+
+
+def test_no_memory_from_the_start_is_a_failed_run(engine: LocalEngine, sample: Any) -> None:
+    """Its machine is described all the same."""
+    expected = carry_out(engine, "target", sample).info
+    with NoMemory():
+        failed = carry_out(engine, "target", sample).info
+    assert failed.status == "failed"
+    assert failed.error.startswith("Memory ran out on cuda:1 ")
+    assert failed.environment == expected.environment
+
+
+@pytest.mark.parametrize("mode", ["target", "speculative", "parallel-prefill"])
+def test_no_memory_is_needed_to_describe_a_run_that_ends(
+    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    # Alternatives and judgements are computed at the end, and not a description.
+    asked = {"alternatives": False, "judges": False}
+    expected = carry_out(engine, mode, sample, **asked).info
+    outcome = MeasuredRun._outcome
+
+    def described(*given: Any) -> dict[str, Any]:
+        with NoMemory():
+            return outcome(*given)
+
+    monkeypatch.setattr(MeasuredRun, "_outcome", described)
+    ended = carry_out(engine, mode, sample, **asked).info
+    assert (ended.status, ended.error) == ("finished", None)
+    assert all(model.attention_kernels for model in ended.models.values())
+    assert ended.models == expected.models
 
 
 def test_weights_that_do_not_fit(tiny_models: Any, sample: Any) -> None:
