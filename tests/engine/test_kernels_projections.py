@@ -12,8 +12,14 @@ from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.tilings import FULL, GROUP, INT4, INT8, Product, default_tiling
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("name", ["projections", "tuning", "packed_step"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("projections", marks=pytest.mark.whole),
+        "tuning",
+        pytest.param("packed_step", marks=pytest.mark.whole),
+    ],
+)
 def test_in_the_interpreter(name: str) -> None:
     pytest.importorskip("triton")
     told = interpreter.passes(name)
