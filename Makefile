@@ -52,7 +52,8 @@ test-window: setup
 test-ground: setup
 	@$(PYTEST) tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models
 
-CHECKS := style test-engine test-window test-commands test-ground types layers
+# The longest first.
+CHECKS := style test-engine test-ground test-commands test-window types layers
 
 test: setup  # check what every change has to pass: style, types, layers, and all tests but those of whole programs
 	@$(PYTHON) packaging/check.py $(CHECKS)

@@ -30,6 +30,7 @@ def test_a_bundled_card_says_what_its_description_says_and_how_to_measure_it_aga
     assert len(adapter.evaluation["sample_names"]) == adapter.evaluation["samples"]
 
 
+@pytest.mark.whole
 def test_the_commands_of_a_card_give_its_figures_again(
     evprof: Callable[..., Any], computed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def test_events_are_run_and_saved(bare: dict[str, str], tmp_path: Path) -> None:
     assert list((Path(bare["XDG_CACHE_HOME"]) / "evprof" / "vision").iterdir())
 
 
+@pytest.mark.whole
 def test_a_tiny_engine_is_measured(bare: dict[str, str], tmp_path: Path) -> None:
     words = ["bench", "engine", "--shape", "tiny", "--context", "20", "--tokens", "4", "--repeat", "1", "--json"]
     done = evprof([*words, "--contenders", "ours,hf_eager"], bare, tmp_path)

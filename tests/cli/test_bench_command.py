@@ -38,6 +38,7 @@ def test_an_engine_process_that_ends_at_once_is_told(evprof, monkeypatch) -> Non
     assert "engine process" in found.errors
 
 
+@pytest.mark.whole
 def test_overhead(evprof) -> None:
     pytest.importorskip("torch")
     found = evprof("bench", "overhead", "--shape", "tiny", "--pairs", "2", "--json")
