@@ -83,7 +83,7 @@ class ClipTower:
         layers = cast("Sequence[CLIPEncoderLayer]", source.encoder.layers)
         self.reads = feature_layer if feature_layer >= 0 else len(layers) + 1 + feature_layer
         self._embeddings, self._norm = source.embeddings, source.pre_layrnorm
-        # As everywhere, so that models whose first pass lies in inference mode can be trained on.
+        # The first use may lie in inference mode, whose tensors cannot take part in training.
         with torch.inference_mode(False), torch.no_grad():
             self.layers = [ClipLayer(layer) for layer in layers[: max(self.reads, 1)]]
 

@@ -87,7 +87,7 @@ class LoadedModel(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the model's files and its vision tower leave to say."""
+        """Sentences about the model's files, and one where its vision tower could not be captured."""
         if (problem := self.network.tower.problem) is None:
             return self._warnings
         return (*self._warnings, f"The vision tower is not captured as a CUDA graph but runs eagerly: {problem}.")
