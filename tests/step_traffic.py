@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from engines.decoder.fused_layers import run_fused_layers
 from engines.decoder.fused_pass import FusedPass
 from engines.decoder.kv_cache import StaticKv
 from engines.decoder.llama import LlamaDecoder
@@ -121,22 +122,38 @@ class _Operations(TorchDispatchMode):
         self.counted: Counter[str] = Counter()
 
     def __torch_dispatch__(self, called: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not called.is_view:
-            self.counted[called.overloadpacket.__name__] += 1
+        name = called.overloadpacket.__name__
+        if not called.is_view and not name.startswith(("empty", "new_empty")):
+            self.counted[name] += 1
         return called(*args, **(kwargs or {}))
 
 
 @torch.inference_mode()
-def operations_of_a_layer() -> Counter[str]:
-    """Of the eager step, views left out: on a GPU each is a launch at least."""
+def prefill_launches(new: int) -> list[Launch]:
+    """Our own kernels' launches in a layer over `new` first positions."""
+    decoder = vicuna(2)
+    cache = StaticKv(decoder.config, new + 64, device=META, dtype=torch.bfloat16)
+    with recorded() as launches:
+        states = torch.empty(1, new, 4096, dtype=torch.bfloat16, device=META)
+        decoder.trunk(states, cache, long_pass=run_fused_layers)
+    return launches[:4]
+
+
+@torch.inference_mode()
+def operations_of_a_layer(new: int = 1, *, is_fused: bool = False) -> Counter[str]:
+    """Of the eager pass over `new` positions up to the 640th, each of which is a launch at least on a GPU.
+
+    `is_fused`: with launches of our own kernels, as `engines.decoder.fused_layers` makes them.
+    """
     counted: list[Counter[str]] = []
     for layers in (1, 2):
         decoder = vicuna(layers)
         cache = StaticKv(decoder.config, 704, device=META, dtype=torch.bfloat16)
-        cache.length = 639
-        with _Operations() as operations:
-            decoder.trunk(decoder.embed(torch.zeros(1, 1, dtype=torch.long, device=META)), cache)
-        counted.append(operations.counted)
+        cache.length = 640 - new
+        with recorded() as launches, _Operations() as operations:
+            states = torch.empty(1, new, 4096, dtype=torch.bfloat16, device=META)
+            decoder.trunk(states, cache, long_pass=run_fused_layers if is_fused else None)
+        counted.append(operations.counted + Counter(launch.name for launch in launches))
     return counted[1] - counted[0]
 
 

@@ -27,7 +27,7 @@ ALONE = {FLASH: "PyTorch's flash attention", CUDNN: "cuDNN's attention"}
 """Kinds that leave no other kernel."""
 
 # Here, because whatever computes attention imports this. cuDNN, PyTorch's first choice on Hopper GPUs, builds a plan
-# for every new length in every thread, which takes longer than many decode steps.
+# for every new length in every thread, which takes longer than many decode steps: only a prefill may ask for it.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 
@@ -104,13 +104,16 @@ def added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.zeros(mask.shape, device=mask.device, dtype=dtype).masked_fill_(~mask, -torch.inf)
 
 
-def choosing_kernel(kind: str, mask: torch.Tensor | None) -> AbstractContextManager[None]:
-    """Restricts PyTorch to one kernel for "flash" and "cudnn", leaves it alone otherwise.
+def choosing_kernel(kind: str, mask: torch.Tensor | None, *, is_causal: bool = False) -> AbstractContextManager[None]:
+    """Restricts PyTorch to one kernel for "flash", and for "cudnn" in a prefill (`is_causal`); see `attend`.
 
-    A pass under a mask (a verified block, a padded batch) is left alone too: flash kernels on CUDA take no mask, and
-    cuDNN would build a plan for each.
+    A pass under a mask (a verified block, a padded batch) is not restricted: flash kernels on CUDA take no mask.
     """
-    return _only(kind) if kind in ALONE and mask is None else nullcontext()
+    return _only(kind) if _is_restricted(kind, mask, is_causal) else nullcontext()
+
+
+def _is_restricted(kind: str, mask: torch.Tensor | None, is_causal: bool) -> bool:
+    return mask is None and (kind == FLASH or (kind == CUDNN and is_causal))
 
 
 @contextmanager
@@ -133,7 +136,7 @@ def kernel_of(
 
     "eager", or a name of `attention_backends`; None where PyTorch names none. Computes nothing.
     """
-    if kind == EAGER or (kind in ALONE and mask is None):
+    if kind == EAGER or _is_restricted(kind, mask, is_causal):
         return kind
     shares = queries.shape[1] != keys.shape[1]
     chosen = torch._fused_sdp_choice(queries, keys, keys, mask, 0.0, is_causal, enable_gqa=shares)

@@ -15,7 +15,7 @@ import torch
 
 from engines.decoder.cache_choice import make_cache
 from engines.decoder.kv_cache import STATIC, KvCache
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder, TakesStates
 from engines.decoder.sampling import Sampler
 from engines.measuring.timing import StageClock
 from engines.tokens.answer import Answer
@@ -147,6 +147,22 @@ class CachedModel:
             (self.features,) = kept
         return self.decoder.head(hidden[:, -keep:])
 
+    def trunk(
+        self,
+        hidden: torch.Tensor,
+        *,
+        stop: StopFlag | None = None,
+        shape: BlockShape | None = None,
+        inputs: TakesStates | None = None,
+    ) -> torch.Tensor:
+        """The decoder's trunk over the cache, with the `long_pass` of `own_step` if it has one."""
+        if isinstance(self.decoder, LlamaDecoder):
+            long_pass = getattr(self.own_step, "long_pass", None)
+            return self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape, inputs=inputs, long_pass=long_pass)
+        if inputs is not None:
+            raise TypeError("only a Llama gives what enters its layers")
+        return self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape)
+
     def _through(
         self,
         hidden: torch.Tensor,
@@ -157,14 +173,12 @@ class CachedModel:
     ) -> torch.Tensor:
         """The decoder's own pass [B, S, hidden] -> [B, S, hidden]; `kept` is given what features are made of it."""
         if not self.keeps_features or not self.reads:
-            left = self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape)
+            left = self.trunk(hidden, stop=stop, shape=shape)
             if self.keeps_features:
                 kept.append(left)
             return left
-        if not isinstance(self.decoder, LlamaDecoder):
-            raise TypeError("what enters a layer is told by a Llama alone")
         inside = _Chosen(self.reads)
-        left = self.decoder.trunk(hidden, self.opened, stop=stop, shape=shape, inputs=inside)
+        left = self.trunk(hidden, stop=stop, shape=shape, inputs=inside)
         inside.append(left)
         kept.append(torch.cat(inside.states, dim=-1))
         return left

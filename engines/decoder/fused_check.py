@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Protocol
 
@@ -16,9 +17,10 @@ from torch import nn
 
 from engines.decoder.attention import added, attend
 from engines.decoder.compiled_step import first_line
+from engines.decoder.fused_layers import run_fused_layers
 from engines.decoder.fused_pass import MOST_POSITIONS, FusedPass, weight_of
 from engines.decoder.layer_check import PartDistances, compare, exact_dtype
-from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer
+from engines.decoder.llama import BlockShape, LlamaDecoder, LlamaLayer, LongPass
 
 _PROMPT = 700
 _STARTS = (_PROMPT, 65, 16, 1)
@@ -73,19 +75,30 @@ def exact_linear(linear: Any, dtype: torch.dtype) -> nn.Linear:
 
 def check(fused: FusedPass, decoder: LlamaDecoder, block: int) -> None:
     """Raises RuntimeError, with the reason, for kernels that do not compile or that compute something else."""
-    from triton.errors import TritonError
-
     try:
-        problem = next((found.problem for found in distances(fused, decoder, block) if found.problem), "")
-    except TritonError as error:
-        raise RuntimeError(f"Triton could not make its kernels: {first_line(error)}") from error
-    except torch.OutOfMemoryError as error:
-        raise RuntimeError("its check has no memory for a layer in a wider dtype") from error
+        problem = _first_problem(distances(fused, decoder, block))
     finally:
         fused.arrange(None)
         fused.release()
     if problem:
         raise RuntimeError(problem)
+
+
+def checked_long_pass(decoder: LlamaDecoder) -> tuple[LongPass | None, str]:
+    """The way to run a prefill's layers, or None and the reason, without a full stop."""
+    problem = _first_problem(prefill_distances(run_fused_layers, decoder))
+    return (None, problem) if problem else (run_fused_layers, "")
+
+
+def _first_problem(distances: Iterator[PartDistances]) -> str:
+    from triton.errors import TritonError
+
+    try:
+        return next((found.problem for found in distances if found.problem), "")
+    except TritonError as error:
+        return f"Triton could not make its kernels: {first_line(error)}"
+    except torch.OutOfMemoryError:
+        return "its check has no memory for a layer in a wider dtype"
 
 
 @torch.inference_mode()
@@ -128,6 +141,36 @@ def distances(candidate: PassByLayers, decoder: LlamaDecoder, block: int) -> Ite
         yield compare(f"the head with {each.name}", head(normed), eager=decoder.head(each.states), candidate=found)
 
 
+@torch.inference_mode()
+def prefill_distances(long_pass: LongPass, decoder: LlamaDecoder) -> Iterator[PartDistances]:
+    """Compares the layers of a prefill, with their keys and values. Every layer gets the eager pass's states."""
+    wide, first = exact_dtype(decoder.embed_tokens.weight.dtype), decoder.ordered[0]
+    turns = decoder.rotary.rows(0, _PROMPT)
+    generator = torch.Generator().manual_seed(1)
+    drawn = torch.randint(decoder.config.vocab_size, (1, _PROMPT), generator=generator)
+    states = decoder.embed(drawn.to(decoder.device))
+    keys, values = states.new_full((2, 1, first.kv_heads, _PROMPT, first.head_dim), _STALE)
+    look = partial(attend, mask=None, is_causal=True)
+    for number, layer in enumerate(decoder.ordered, 1):
+        eager, *eager_made = _through(layer, states, turns, _Attention())
+        exact, *exact_made = _through(ExactLayer(layer, wide), states, turns, _Attention())
+        found = long_pass([layer], states, decoder.rotary, 0, look, keys=[keys], values=[values])
+        name = f"layer {number} of a prefill"
+        yield compare(name, exact, eager=eager, candidate=found, entered=states)
+        for kind, part, right, expected in zip(("keys", "values"), (keys, values), exact_made, eager_made, strict=True):
+            yield compare(f"{kind} of {name}", right, eager=expected, candidate=_by_position(part))
+        states = eager
+
+
+def _through(
+    layer: LlamaLayer, states: torch.Tensor, turns: tuple[torch.Tensor, torch.Tensor], attention: _Attention
+) -> tuple[torch.Tensor, ...]:
+    """States that leave a layer, its keys and its values, [1, S, ...] each, in the layer's dtype."""
+    dtype = layer.input_norm.dtype
+    left = layer(states.to(dtype), *(turn.to(dtype) for turn in turns), attention, 0)
+    return left, *map(_by_position, attention.new)
+
+
 def _layer_distances(
     candidate: PassByLayers,
     layers: tuple[LlamaLayer, ExactLayer],
@@ -141,8 +184,7 @@ def _layer_distances(
     for layer in layers:
         dtype = layer.input_norm.dtype
         attention = _Attention([part[:, :, :start].to(dtype) for part in cache], added(shape.mask(start), dtype))
-        left = layer(entered.to(dtype), *(turn.to(dtype) for turn in block.turns), attention, 0)
-        results.append((left, *map(_by_position, attention.new)))
+        results.append(_through(layer, entered, block.turns, attention))
     for part in cache:
         part[:, :, start:] = _STALE
     found = entered[0].clone()

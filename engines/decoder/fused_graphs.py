@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import torch
 
 from engines.decoder.cuda_graphs import GraphStep
-from engines.decoder.fused_check import check
+from engines.decoder.fused_check import check, checked_long_pass
 from engines.decoder.fused_pass import FUSED, MOST_POSITIONS, FusedPass
 from engines.decoder.fused_tuning import tune_decoder
 from engines.decoder.kv_cache import KvCache, StaticKv
-from engines.decoder.llama import BlockShape, LlamaDecoder
+from engines.decoder.llama import BlockShape, LlamaDecoder, LongPass
 from evprof.core.clock import monotonic_ns
 from evprof.core.units import ms_from_ns
 
@@ -28,6 +28,8 @@ class FusedStep:
     def __init__(self, decoder: LlamaDecoder) -> None:
         self.problem: str | None = None
         self.features: torch.Tensor | None = None
+        self.long_pass: LongPass | None = None
+        self.prefill_problem = ""
         self.body = FusedPass(decoder)
         self._decoder = decoder
         self._is_checked = False
@@ -41,6 +43,7 @@ class FusedStep:
             return None
         began_ns = monotonic_ns()
         check(self.body, self._decoder, max(blocks))
+        self.long_pass, self.prefill_problem = checked_long_pass(self._decoder)
         self._is_checked = True
         return ms_from_ns(monotonic_ns() - began_ns)
 
@@ -64,6 +67,8 @@ class FusedGraphs(GraphStep):
     """A `GraphStep` of a `FusedPass`, checked before anything is captured."""
 
     def __init__(self, decoder: LlamaDecoder) -> None:
+        self.long_pass: LongPass | None = None
+        self.prefill_problem = ""
         self.body = FusedPass(decoder)
         self._is_checked = False
         super().__init__(decoder, body=self.body, kind=FUSED, has_buckets=False)
@@ -80,6 +85,7 @@ class FusedGraphs(GraphStep):
             with torch.cuda.device(self._decoder.device):
                 tune_decoder(self._decoder, blocks)
                 check(self.body, self._decoder, max(blocks))
+                self.long_pass, self.prefill_problem = checked_long_pass(self._decoder)
             self._is_checked = True
         captured_ms = super().capture_for(blocks, start, capacity)
         return captured_ms if was_checked else ms_from_ns(monotonic_ns() - began_ns)

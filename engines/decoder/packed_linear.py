@@ -1,7 +1,7 @@
 """A Linear whose weights are kept in eight or four bits and read by our own kernels where these run.
 
-Up to 16 rows on a CUDA device go to them, eager, captured or compiled; all others are multiplied with the matrix as it
-is unpacked for the moment.
+Up to 16 rows on a CUDA device go to them, eager, captured or compiled. More rows are multiplied with the matrix as it
+is unpacked for the moment. A prefill over floats of eight bits is multiplied as such floats.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import torch.nn.functional as F  # noqa: N812 - torch's own convention
 from torch import nn
 
 from engines.kernels.availability import kernels_problem
-from engines.kernels.packed_weight import PackedWeight, unpacked_numbers
-from engines.kernels.projections import MOST_TOKENS, launch
-from engines.kernels.tilings import INT8
+from engines.kernels.packed_weight import PackedWeight, float8_rows, unpacked_numbers
+from engines.kernels.projections import MOST_TOKENS, launch, launching_on
+from engines.kernels.tilings import FLOAT8, INT4
+
+_LEAST_FLOAT8_ROWS = 128
+"""Fewer may be a verified block, which must round as single steps do: its inputs stay as they are."""
 
 
 class PackedLinear(nn.Module):
@@ -44,14 +47,31 @@ class PackedLinear(nn.Module):
         if self._has_kernel[inputs.is_cuda] and inputs.numel() <= MOST_TOKENS * self.in_features:
             multiply = _few_rows_compiled if torch.compiler.is_compiling() else _few_rows
             return multiply(inputs, self.weight, self.scales, self.bias, self.bits)
+        if self.bits == FLOAT8 and inputs.numel() >= _LEAST_FLOAT8_ROWS * self.in_features:
+            multiplied = self._float8_product(inputs.reshape(-1, self.in_features).contiguous()).to(inputs.dtype)
+            product = multiplied.view(*inputs.shape[:-1], self.out_features)
+            return product if self.bias is None else product + self.bias
         numbers = unpacked_numbers(self.weight, self.scales, self.in_features, self.bits, inputs.dtype)
-        if self.bits == INT8 and inputs.dtype != torch.float16:
+        if self.bits != INT4 and inputs.dtype != torch.float16:
             product = (F.linear(inputs, numbers) * self.scales).to(inputs.dtype)
             return product if self.bias is None else product + self.bias
-        if self.bits == INT8:
-            # Sums of numbers up to 127 could leave what float16 holds.
+        if self.bits != INT4:
+            # Sums of numbers up to 127 or 448 could leave what float16 holds.
             numbers.mul_(self.scales[:, None])
         return F.linear(inputs, numbers, self.bias)
+
+    def _float8_product(self, inputs: torch.Tensor) -> torch.Tensor:
+        """[M, columns] -> [M, rows] in bfloat16, the only dtype in which GPUs add up scaled rows."""
+        if self._has_kernel[inputs.is_cuda] and not torch.compiler.is_compiling():
+            from engines.kernels.elementwise import quantize_rows
+
+            with launching_on(inputs.device):
+                numbers, scales = quantize_rows(inputs)
+        else:
+            numbers, scales = float8_rows(inputs)
+        return torch._scaled_mm(
+            numbers, self.weight.t(), scales[:, None], self.scales[None], out_dtype=torch.bfloat16, use_fast_accum=True
+        )
 
 
 def _few_rows(

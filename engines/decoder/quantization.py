@@ -15,35 +15,45 @@ from torch import nn
 from engines.decoder.kv_cache import leaves
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.packed_linear import PackedLinear
+from engines.kernels import tilings
 from engines.libraries.optional import LIBRARIES, optional_module
 from evprof.core.errors import USAGE, Cancelled, UserError
 from evprof.core.protocols import StopFlag
 from evprof.metrics.limits.packed_sizes import GROUP
 
-INT8, INT4, NF4 = "int8", "int4", "nf4"
+INT8, INT4, NF4, FP8 = "int8", "int4", "nf4", "fp8"
 PROJECTIONS = ("qkv", "out", "gate_up", "down")
 
-_BITS = {INT8: 8, INT4: 4}
+_BITS = {INT8: tilings.INT8, INT4: tilings.INT4, FP8: tilings.FLOAT8}
 """Kinds of our own; the others are bitsandbytes'."""
+
+_LEAST_FP8 = (8, 9)
+"""The first compute capability whose tensor cores multiply floats of eight bits."""
 
 Pack = Callable[[nn.Linear, torch.device], nn.Module]
 """A Linear, anywhere -> a module of the same use on the device."""
 
 
-def check_quantization(kind: str) -> None:
-    """Raises UserError when weights cannot be kept in this kind here: before anything is read."""
+def check_quantization(kind: str, device: torch.device) -> None:
+    """Raises UserError when weights cannot be kept in this kind on a device: before anything is read."""
     if kind not in (*_BITS, NF4):
-        raise UserError(f"There is no quantization '{kind}'; choose one of {INT8}, {INT4}, {NF4}.", exit_code=USAGE)
+        named = f"{INT8}, {INT4}, {NF4}, {FP8}"
+        raise UserError(f"There is no quantization '{kind}'; choose one of {named}.", exit_code=USAGE)
     if kind == NF4:
         _bitsandbytes()
+    if kind == FP8 and (device.type != "cuda" or torch.cuda.get_device_capability(device) < _LEAST_FP8):
+        raise UserError(
+            f"fp8 weights need a GPU of NVIDIA's compute capability 8.9 or later (Ada, Hopper), and {device} is none; "
+            "choose int8.",
+            exit_code=USAGE,
+        )
 
 
 def quantize_weights(decoder: LlamaDecoder, kind: str, device: torch.device, stop: StopFlag | None = None) -> None:
     """Packs the projections of every layer and brings the whole decoder to `device`.
 
-    Raises UserError for a kind that does not work here, Cancelled when `stop` is set between two layers.
+    Raises UserError when the kind's library is missing, Cancelled when `stop` is set between two layers.
     """
-    check_quantization(kind)
     pack = packer(kind)
     for layer in decoder.layers:
         if stop is not None and stop.is_set():

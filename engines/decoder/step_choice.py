@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from engines.decoder.attention import CUDNN
 from engines.decoder.bucket_pass import STRIDE
 from engines.decoder.compiled_step import CompiledStep, first_line, is_compilers
 from engines.decoder.cuda_graphs import GraphStep
@@ -119,7 +120,7 @@ class DecodeSteps:
         return self._made_for(asked, plan, self._fusing_problem(switches) if asked == FUSED else "")
 
     def _fusing_problem(self, switches: Switches) -> str:
-        if switches.attention != "auto":
+        if switches.attention not in ("auto", CUDNN):
             return f"attention {switches.attention} was asked for, and it computes its own"
         return fusing_problem(self._decoder)
 
@@ -146,6 +147,8 @@ class DecodeSteps:
                 try:
                     made_ms = _prepare(step, plan)
                     sentence = None if step.kind == kind else _because(kind, problem, step.kind)
+                    if reason := getattr(step, "prefill_problem", ""):
+                        sentence = f"The prefill is not fused but runs eagerly: {reason}."
                     return ChosenStep(step, step.kind, sentence, made_ms)
                 except torch.OutOfMemoryError:
                     raise

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import torch
+
 from engines.decoder.quantization import check_quantization
 from engines.decoder.quantized_kv import check_cache
 from engines.fit.advice import PlannedModels, find_ways, ways_text
@@ -73,7 +75,7 @@ def refusal(plan: PlannedModels, machine: Machine, held: Mapping[str, int], *, t
 def _check_packing(need: MemoryNeed) -> None:
     """Raises UserError for weights that cannot be packed, or a cache that cannot be made, on this machine."""
     if need.quantization is not None:
-        check_quantization(need.quantization)
+        check_quantization(need.quantization, torch.device(need.device))
     check_cache(need.cache)
 
 

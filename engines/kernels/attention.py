@@ -85,7 +85,9 @@ def rotate_and_write(
     """
     new, heads, width = queries.shape
     kv_heads, capacity = keys.shape[1], keys.shape[2]
-    _rotate_and_write[(new, heads + 2 * kv_heads)](
+    # A decode step needs many programs, a prefill large ones.
+    block_new = 1 if new <= MOST_POSITIONS else 16
+    _rotate_and_write[(triton.cdiv(new, block_new), heads + 2 * kv_heads)](
         states,
         cos,
         sin,
@@ -94,12 +96,14 @@ def rotate_and_write(
         keys,
         values,
         queries,
+        new,
         capacity,
         heads=heads,
         kv_heads=kv_heads,
         width=width,
+        block_new=block_new,
         block_width=triton.next_power_of_2(width),
-        num_warps=1,
+        num_warps=1 if block_new == 1 else 4,
     )
 
 
@@ -158,7 +162,7 @@ def attend_to_cache(
     return buffers.attended
 
 
-@triton.jit(do_not_specialize=["capacity"])
+@triton.jit(do_not_specialize=["count", "capacity"])
 def _rotate_and_write(
     states,
     cos,
@@ -168,35 +172,41 @@ def _rotate_and_write(
     keys,
     values,
     queries,
+    count,
     capacity,
     heads: tl.constexpr,
     kv_heads: tl.constexpr,
     width: tl.constexpr,
+    block_new: tl.constexpr,
     block_width: tl.constexpr,
 ):
-    """One head of one new position: a query, a key or a value."""
-    new, head = tl.program_id(0), tl.program_id(1)
-    before = tl.load(start)
-    columns = tl.arange(0, block_width)
-    is_column = columns < width
-    own = states + (new * (heads + 2 * kv_heads) + head) * width
-    state = tl.load(own + columns, mask=is_column, other=0.0).to(tl.float32)
+    """One head of a block of the `count` new positions: a query, a key or a value."""
+    new = tl.program_id(0) * block_new + tl.arange(0, block_new)
+    head = tl.program_id(1)
+    is_new = new < count
+    place = tl.load(start).to(tl.int64) + new
+    columns = tl.arange(0, block_width)[None, :]
+    inside = is_new[:, None] & (columns < width)
+    own = states + (new.to(tl.int64)[:, None] * (heads + 2 * kv_heads) + head) * width
+    state = tl.load(own + columns, mask=inside, other=0.0).to(tl.float32)
     if head < heads + kv_heads:
         # Rotating halves is reading half a head further on, once the sine carries the sign.
         half: tl.constexpr = width // 2
-        across = tl.load(own + (columns + half) % width, mask=is_column, other=0.0).to(tl.float32)
-        angle = (before + tl.load(depths + new)) * width + columns
-        state = state * tl.load(cos + angle, mask=is_column, other=0.0).to(tl.float32)
-        state += across * tl.load(sin + angle, mask=is_column, other=0.0).to(tl.float32)
-    place = before + new
+        across = tl.load(own + (columns + half) % width, mask=inside, other=0.0).to(tl.float32)
+        rotated = tl.load(start) + tl.load(depths + new, mask=is_new, other=0)
+        angle = rotated[:, None] * width + columns
+        state = state * tl.load(cos + angle, mask=inside, other=0.0).to(tl.float32)
+        state += across * tl.load(sin + angle, mask=inside, other=0.0).to(tl.float32)
+    held = inside & (place < capacity)[:, None]
     if head < heads:
-        tl.store(queries + (new * heads + head) * width + columns, state.to(queries.dtype.element_ty), mask=is_column)
+        row = queries + (new.to(tl.int64)[:, None] * heads + head) * width
+        tl.store(row + columns, state.to(queries.dtype.element_ty), mask=inside)
     elif head < heads + kv_heads:
-        row = keys + ((head - heads) * capacity + place) * width
-        tl.store(row + columns, state.to(keys.dtype.element_ty), mask=is_column & (place < capacity))
+        row = keys + ((head - heads) * capacity + place)[:, None] * width
+        tl.store(row + columns, state.to(keys.dtype.element_ty), mask=held)
     else:
-        row = values + ((head - heads - kv_heads) * capacity + place) * width
-        tl.store(row + columns, state.to(values.dtype.element_ty), mask=is_column & (place < capacity))
+        row = values + ((head - heads - kv_heads) * capacity + place)[:, None] * width
+        tl.store(row + columns, state.to(values.dtype.element_ty), mask=held)
 
 
 @triton.jit

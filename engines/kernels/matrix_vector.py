@@ -4,7 +4,8 @@ Every program takes some rows of the weights and all of their columns, so each w
 up between programs. Sums are float32. The scale of an RMS norm multiplies the product instead of its input: the squares
 are summed in the loop that multiplies, and the input is read once. Importing this needs Triton.
 
-Gated, the weights are [2 · ROWS, COLUMNS], gate first. Four bits: see `engines.kernels.packed_weight`.
+Gated, the weights are [2 · ROWS, COLUMNS], gate first. BITS is 0 for all weights that are numbers of their own, floats
+of eight bits included. Four bits: see `engines.kernels.packed_weight`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def one_token(
         scale = tl.rsqrt(squares / COLUMNS + eps)
         sums *= scale
         ups *= scale
-    if BITS == 8:
+    if BITS != 4 and scales is not None:
         sums *= tl.load(scales + held)
         if GATED:
             ups *= tl.load(scales + ROWS + held)
@@ -80,14 +81,14 @@ def _sums_of_numbers(
     for start in tl.range(0, COLUMNS, BLOCK_COLUMNS, num_stages=STAGES):
         columns = start + tl.arange(0, BLOCK_COLUMNS)
         inside = columns < COLUMNS
-        tile = tl.load(begins + columns[None, :], mask=inside[None, :], other=0, eviction_policy="evict_first")
+        tile = tl.load(begins + columns[None, :], mask=inside[None, :], other=0.0, eviction_policy="evict_first")
         values = tl.load(inputs + columns, mask=inside, other=0.0).to(tl.float32)
         if NORMED:
             squares += values * values
             values *= tl.load(norm + columns, mask=inside, other=0.0).to(tl.float32)
         sums += tile.to(tl.float32) * values[None, :]
         if GATED:
-            tile = tl.load(up_begins + columns[None, :], mask=inside[None, :], other=0, eviction_policy="evict_first")
+            tile = tl.load(up_begins + columns[None, :], mask=inside[None, :], other=0.0, eviction_policy="evict_first")
             ups += tile.to(tl.float32) * values[None, :]
     return tl.sum(sums, 1), tl.sum(ups, 1), tl.sum(squares, 0)
 
@@ -234,7 +235,7 @@ def several_tokens(
         scale = tl.rsqrt(tl.sum(squares, 1) / COLUMNS + eps)
         sums *= scale[:, None]
         ups *= scale[:, None]
-    if BITS == 8:
+    if BITS != 4 and scales is not None:
         sums *= tl.load(scales + held)[None, :]
         if GATED:
             ups *= tl.load(scales + ROWS + held)[None, :]
@@ -277,7 +278,7 @@ def _added_product(
     columns = start + tl.arange(0, BLOCK_COLUMNS)
     places = weight + rows[:, None] * WIDTH + columns[None, :]
     inside = (columns < WIDTH)[None, :]
-    tile = tl.load(places, mask=inside, other=0, eviction_policy="evict_first")
+    tile = tl.load(places, mask=inside, other=0 if BITS else 0.0, eviction_policy="evict_first")
     if BITS == 4:
         first = ((tile & 15).to(tl.float32) - 8.0).to(low.dtype)
         second = ((tile >> 4).to(tl.float32) - 8.0).to(low.dtype)

@@ -1,4 +1,7 @@
-"""Weights of a Linear in eight or four bits, as our kernels read them: 1.001 and 0.516 bytes a weight."""
+"""Weights of a Linear in eight or four bits, as our kernels read them: 1.001 and 0.516 bytes a weight.
+
+Floats of eight bits are e4m3 (arXiv 2209.05433), with a scale for each row.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
 
-from engines.kernels.tilings import GROUP, INT4, INT8, row_bytes
+from engines.kernels.tilings import FLOAT8, GROUP, INT4, INT8, row_bytes
+
+LARGEST_FLOAT8 = 448.0
+"""Of float8_e4m3fn, which has no infinity."""
 
 _HALF = GROUP // 2
 _ROWS = 1024
@@ -21,7 +27,7 @@ class PackedWeight:
     Eight bits: `data` uint8, a byte a column, holds the number plus 128; `scales` float32 [rows]. Four bits: `data`
     uint8, `scales` bfloat16 [rows, groups] for groups of 128 columns; byte i of a group holds its column i in the lower
     half and column 64 + i in the upper one, each as its number plus 8. Rows are filled up with zeros, to 16 columns or
-    to a group.
+    to a group. FLOAT8: `data` float8_e4m3fn [rows, columns], `scales` float32 [rows].
     """
 
     data: torch.Tensor
@@ -31,8 +37,8 @@ class PackedWeight:
 
     @classmethod
     def of(cls, weight: torch.Tensor, bits: int) -> PackedWeight:
-        """Packs [rows, columns] in 8 or 4 bits, to the nearest number each."""
-        pack = _eight_bits if bits == INT8 else _four_bits
+        """Packs [rows, columns] as INT8, INT4 or FLOAT8, to the nearest number each."""
+        pack = {INT8: _eight_bits, INT4: _four_bits, FLOAT8: float8_rows}[bits]
         parts = [pack(part.float()) for part in weight.detach().split(_ROWS)]
         data, scales = (torch.cat(each) for each in zip(*parts, strict=True))
         return cls(data, scales, weight.shape[1], bits)
@@ -50,18 +56,26 @@ class PackedWeight:
     def unpacked(self, dtype: torch.dtype) -> torch.Tensor:
         """The matrix that is multiplied with, [rows, columns]."""
         numbers = unpacked_numbers(self.data, self.scales, self.columns, self.bits, dtype)
-        return numbers * self.scales[:, None].to(dtype) if self.bits == INT8 else numbers
+        return numbers if self.bits == INT4 else numbers * self.scales[:, None].to(dtype)
 
 
 def unpacked_numbers(
     data: torch.Tensor, scales: torch.Tensor, columns: int, bits: int, dtype: torch.dtype
 ) -> torch.Tensor:
     """[rows, columns] in `dtype`: in eight bits without the rows' scales, which belong to the product as well."""
+    if bits == FLOAT8:
+        return data.to(dtype)
     if bits == INT8:
         return data[:, :columns].to(dtype).sub_(128)
     halves = data.unflatten(1, (-1, _HALF))
     numbers = torch.cat([halves & 15, halves >> 4], dim=2).to(dtype).sub_(8).mul_(scales[..., None])
     return numbers.flatten(1)[:, :columns]
+
+
+def float8_rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """[rows, columns] -> the same over `scales` as float8_e4m3fn, and `scales` float32 [rows]."""
+    scales = (values.abs().amax(1).float() / LARGEST_FLOAT8).clamp_min(torch.finfo(torch.float32).tiny)
+    return (values / scales[:, None]).clamp_(-LARGEST_FLOAT8, LARGEST_FLOAT8).to(torch.float8_e4m3fn), scales
 
 
 def _eight_bits(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from engines.kernels.packed_weight import PackedWeight
-from engines.kernels.tilings import FULL, Product, Tiling, default_tiling
+from engines.kernels.tilings import FLOAT8, FULL, Product, Tiling, default_tiling
 
 Weight = torch.Tensor | PackedWeight
 """[rows, columns] in full or packed."""
@@ -98,7 +98,7 @@ def launch(
         out = inputs.new_empty(tokens, product.rows)
     data, scales = (weight.data, weight.scales) if isinstance(weight, PackedWeight) else (weight, None)
     kernel = matrix_vector.one_token if tokens == 1 else matrix_vector.several_tokens
-    with _on(inputs.device):
+    with launching_on(inputs.device):
         kernel[(-(-product.rows // tiling.rows),)](
             inputs,
             norm,
@@ -111,7 +111,7 @@ def launch(
             product.rows,
             eps,
             COLUMNS=product.columns,
-            BITS=product.bits,
+            BITS=FULL if product.bits == FLOAT8 else product.bits,
             NORMED=norm is not None,
             GATED=is_gated,
             BIASED=bias is not None,
@@ -124,6 +124,6 @@ def launch(
     return out
 
 
-def _on(device: torch.device) -> Any:
-    """Triton launches on the current device."""
+def launching_on(device: torch.device) -> Any:
+    """Makes a device the current one, on which Triton launches."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()

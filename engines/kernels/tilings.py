@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 GROUP = 128
 """Weights in four bits that share a scale."""
 
-FULL, INT8, INT4 = 0, 8, 4
-"""How weights are held: in the activations' dtype, or in so many bits."""
+FULL, INT8, INT4, FLOAT8 = 0, 8, 4, 1
+"""How weights are held: in the activations' dtype, in so many bits, or (FLOAT8) as floats of eight bits."""
 
 MULTIPROCESSORS = 132
 """Of an H100 or H200; an A100 has 108."""
@@ -39,7 +39,7 @@ class Tiling:
 class Product:
     """The product of activations [tokens, columns] with weights [rows, columns]; gated: [2 · rows, columns].
 
-    `tokens` is 1, or 16 for any more; `itemsize` in bytes of the activations; `bits` one of FULL, INT8, INT4.
+    `tokens` is 1, or 16 for any more; `itemsize` in bytes of the activations; `bits` one of FULL, INT8, INT4, FLOAT8.
     """
 
     tokens: int
@@ -66,7 +66,9 @@ class Product:
 
 
 def row_bytes(columns: int, bits: int) -> int:
-    """Bytes of one packed row: up to 16 of them in eight bits, whole groups in four."""
+    """Bytes of one packed row: as many as columns in FLOAT8, up to 16 more in eight bits, whole groups in four."""
+    if bits == FLOAT8:
+        return columns
     return -(-columns // 16) * 16 if bits == INT8 else -(-columns // GROUP) * GROUP // 2
 
 

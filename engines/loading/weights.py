@@ -153,7 +153,7 @@ def load_model(choice: ModelChoice, role: str, progress: Progress, stop: StopFla
     # Weights that are to be packed wait beside the device: it never has to hold them as they are in the files.
     first_home = device
     if choice.quantization is not None:
-        check_quantization(choice.quantization)
+        check_quantization(choice.quantization, device)
         first_home = torch.device("cpu")
     config, folder = checkpoint.config, checkpoint.folder
     family = engine_family(config.family)

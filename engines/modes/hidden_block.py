@@ -82,7 +82,7 @@ class HiddenBlock:
         if proposal.size:
             drafted = target.decoder.embed(proposal.ids[None])
             embeddings = torch.cat([embeddings, drafted.to(embeddings.dtype)], dim=1)
-        hidden = target.decoder.trunk(embeddings, target.opened, stop=stop)
+        hidden = target.trunk(embeddings, stop=stop)
         target.prompt_length = target.length - proposal.size
         return target.decoder.head(hidden[:, -1 - proposal.size :])[0]
 

@@ -98,7 +98,7 @@ class ParallelPrefill(Prefilling):
         *before, last = last_apart(embeddings, cached.prefill_chunk)
         hidden: torch.Tensor | None = None
         for chunk in before:
-            hidden = cached.decoder.trunk(chunk, cached.opened, stop=stop)
+            hidden = cached.trunk(chunk, stop=stop)
         if hidden is not None:
             # The host is ahead of a GPU: it waits, or it would take drafts before they are made.
             wait_for(hidden)

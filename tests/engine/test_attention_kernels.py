@@ -27,13 +27,14 @@ def test_cudnn_is_off_in_every_process_that_computes_attention() -> None:
 
 
 def test_the_switch_brings_cudnn_back_for_as_long_as_it_is_asked_for() -> None:
-    with choosing_kernel(CUDNN, None):
+    with choosing_kernel(CUDNN, None, is_causal=True):
         assert torch.backends.cuda.cudnn_sdp_enabled()
         assert not torch.backends.cuda.flash_sdp_enabled()
     assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert torch.backends.cuda.flash_sdp_enabled()
-    with choosing_kernel(CUDNN, torch.zeros(1)):
-        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    for mask in (None, torch.zeros(1)):
+        with choosing_kernel(CUDNN, mask):
+            assert not torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_where_cudnn_cannot_the_sentence_names_it(make_llama: Any, without_gradients: Any, never: Any) -> None:
@@ -56,7 +57,8 @@ def test_the_kernel_is_what_pytorch_chooses() -> None:
     with sdpa_kernel([SDPBackend.MATH]):
         assert kernel_of(QUERIES, KEYS, None, is_causal=False, kind="sdpa") == "math"
     assert kernel_of(QUERIES, KEYS, None, is_causal=False, kind="eager") == "eager"
-    assert kernel_of(QUERIES, KEYS, None, is_causal=False, kind=CUDNN) == "cudnn"
+    assert kernel_of(QUERIES, KEYS, None, is_causal=True, kind=CUDNN) == "cudnn"
+    assert kernel_of(QUERIES, KEYS, None, is_causal=False, kind=CUDNN) == "flash"  # a decode step's is PyTorch's choice
     mask = torch.ones(1, 1, 5, 9, dtype=torch.bool)
     assert kernel_of(QUERIES, KEYS, mask, is_causal=False, kind=CUDNN) == "flash"  # a CPU's takes masks
 

@@ -55,6 +55,8 @@ def asked_at_once(launch: Launch, resident: int) -> int:
                 (1, 90, {"quant": "int8"}),
                 (5, 80, {"dtype": torch.float16}),
                 (2, 90, {"quant": "int4"}),
+                (1, 90, {"quant": "fp8"}),
+                (16, 90, {"quant": "fp8"}),
             )
         ),
     ],
@@ -130,6 +132,28 @@ def test_launches_of_a_layer_before_and_after() -> None:
         "one_token",
         "one_token",
     ]
+
+
+def test_launches_of_a_layer_of_a_prefill_before_and_after() -> None:
+    before, after = (step_traffic.operations_of_a_layer(640, is_fused=is_fused) for is_fused in (False, True))
+    print(f"launches of a layer of a prefill: {before.total()} {dict(before)}, {after.total()} {dict(after)}")
+    assert (before.total(), after.total()) == (17, 9)
+
+
+def test_every_kernel_of_a_prefill() -> None:
+    """Compiled once for all lengths; nothing spills, and memory is read and written 16 bytes at a time."""
+    launches = step_traffic.prefill_launches(640)
+    assert [launch.name for launch in launches] == ["_rotate_and_write", "_add_norm", "_silu_product", "_add_norm"]
+    keys = {recorded_launches.compile_key(launch) for launch in launches}
+    for length in (17, 4643):
+        assert keys == {recorded_launches.compile_key(launch) for launch in step_traffic.prefill_launches(length)}
+    for launch in launches[:3]:
+        made = recorded_launches.compiled(launch, 90)
+        assert made.spilled == 0
+        loads = [name for name in made.instructions if name.startswith("LDG")]
+        stores = [name for name in made.instructions if name.startswith("STG")]
+        print(launch.name, launch.grid, made.registers, sorted(set(loads)), sorted(set(stores)))
+        assert all("128" in name for name in stores)
 
 
 def test_the_page_says_what_is_computed() -> None:

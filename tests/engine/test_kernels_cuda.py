@@ -15,7 +15,7 @@ from engines.decoder.packed_linear import PackedLinear
 from engines.kernels import projections, tuning
 from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.projections import norm_gate_up, norm_project, product_of, project_add
-from engines.kernels.tilings import FULL, INT4, INT8, candidates
+from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8, candidates
 from engines.kernels.tuning import graph_ms, tune
 
 pytestmark = [
@@ -26,6 +26,9 @@ pytestmark = [
 ]
 
 EPS = 1e-5
+KINDS = [FULL, INT8, INT4]
+if torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 9):
+    KINDS.append(FLOAT8)
 LARGEST = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 """‖found − wanted‖ / ‖wanted‖, as many roundings of the dtype as there are."""
 
@@ -74,7 +77,7 @@ def distance(found: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((found.double() - wanted).norm() / wanted.norm())
 
 
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4])
+@pytest.mark.parametrize("bits", KINDS)
 @pytest.mark.parametrize("dtype", list(LARGEST), ids=str)
 @pytest.mark.parametrize("tokens", [1, 2, 7, 16])
 def test_products_of_7b_shapes(tokens: int, dtype: torch.dtype, bits: int) -> None:
@@ -89,7 +92,7 @@ def test_products_of_7b_shapes(tokens: int, dtype: torch.dtype, bits: int) -> No
             assert far < LARGEST[dtype], (name, rows, columns, far)
 
 
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4])
+@pytest.mark.parametrize("bits", KINDS)
 @pytest.mark.parametrize(("rows", "columns"), [(33, 65), (7, 200), (130, 1100)])
 def test_odd_shapes(rows: int, columns: int, bits: int) -> None:
     for tokens in (1, 3):
@@ -98,7 +101,7 @@ def test_odd_shapes(rows: int, columns: int, bits: int) -> None:
             assert distance(case.found(name), case.wanted(name)) < LARGEST[torch.bfloat16]
 
 
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4])
+@pytest.mark.parametrize("bits", KINDS)
 @pytest.mark.parametrize("tokens", [1, 5])
 def test_captured_it_neither_waits_nor_sets_anything_aside(tokens: int, bits: int) -> None:
     case = Case(*GATE_UP, tokens, torch.bfloat16, bits=bits)
@@ -135,7 +138,7 @@ def own_tilings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("own_tilings")
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4])
+@pytest.mark.parametrize("bits", KINDS)
 @pytest.mark.parametrize("tokens", [1, 5])
 def test_tuning_and_what_it_reads_a_second(tokens: int, bits: int) -> None:
     """Printed, and for a person: no figure of a machine is asserted."""
@@ -166,7 +169,7 @@ def _copy(weight: Any) -> Any:
 @pytest.mark.usefixtures("own_tilings")
 def test_every_candidate_is_right() -> None:
     for tokens in (1, 16):
-        for bits in (FULL, INT8, INT4):
+        for bits in KINDS:
             case = Case(1000, 1408, tokens, torch.bfloat16, bits=bits)
             product = product_of(tokens, case.weight, torch.bfloat16)
             for tiling in candidates(product):
@@ -174,7 +177,7 @@ def test_every_candidate_is_right() -> None:
                 assert distance(found, case.normed()) < LARGEST[torch.bfloat16], tiling
 
 
-@pytest.mark.parametrize("bits", [INT8, INT4])
+@pytest.mark.parametrize("bits", KINDS[1:])
 @pytest.mark.parametrize("rows", [1, 16, 17])
 def test_packed_linears_eager_and_compiled(rows: int, bits: int) -> None:
     linear = nn.Linear(1408, 512, bias=True, dtype=torch.bfloat16).requires_grad_(False)

@@ -1,4 +1,4 @@
-"""The fused step's attention and the whole step, in Triton's interpreter and in its compiler."""
+"""The fused step and layers over many positions, in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import interpreter
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("name", ["attention_kernel", "fused_step"])
+@pytest.mark.parametrize("name", ["attention_kernel", "fused_layers", "fused_step"])
 def test_in_the_interpreter(name: str) -> None:
     pytest.importorskip("triton")
     print(interpreter.passes(name))

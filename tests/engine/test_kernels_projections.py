@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import interpreter
 from engines.kernels.packed_weight import PackedWeight
-from engines.kernels.tilings import FULL, GROUP, INT4, INT8, Product, default_tiling
+from engines.kernels.tilings import FLOAT8, FULL, GROUP, INT4, INT8, Product, default_tiling
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_in_the_interpreter(name: str) -> None:
     print("\n".join(line for line in told.splitlines() if line.startswith("largest difference")))
 
 
-@given(st.integers(1, 9), st.integers(1, 300), st.sampled_from([INT8, INT4]), st.integers(0, 1000))
+@given(st.integers(1, 9), st.integers(1, 300), st.sampled_from([INT8, INT4, FLOAT8]), st.integers(0, 1000))
 def test_packing(rows: int, columns: int, bits: int, seed: int) -> None:
     """Nothing is further off than half a step; in four bits what is cut to 7 steps, by one."""
     torch.manual_seed(seed)
@@ -37,6 +37,11 @@ def test_packing(rows: int, columns: int, bits: int, seed: int) -> None:
     error = (found - weight).abs()
     if bits == INT8:
         assert bool((error <= 0.5001 * packed.scales[:, None]).all())
+    elif bits == FLOAT8:
+        # Three bits after the point, and steps of 2^-9 of a scale among the smallest.
+        room = torch.maximum(weight.abs() / 16, packed.scales[:, None] * 2.0**-10)
+        assert bool((error <= 1.0001 * room).all())
+        assert float(error.norm() / weight.norm()) < 0.035
     else:
         steps = packed.scales.float().abs().repeat_interleave(GROUP, 1)[:, :columns]
         is_cut = (found / steps).abs().round() == 7
@@ -47,13 +52,13 @@ def test_packing(rows: int, columns: int, bits: int, seed: int) -> None:
     torch.testing.assert_close(again, found, rtol=0.01, atol=1e-6)
 
 
-@pytest.mark.parametrize(("bits", "each"), [(INT8, 1.001), (INT4, 0.516)])
+@pytest.mark.parametrize(("bits", "each"), [(INT8, 1.001), (INT4, 0.516), (FLOAT8, 1.001)])
 def test_bytes_a_weight(bits: int, each: float) -> None:
     weight = torch.randn(16, 4096)
     assert PackedWeight.of(weight, bits).nbytes == pytest.approx(each * weight.numel(), rel=0.001)
 
 
-@pytest.mark.parametrize("bits", [INT8, INT4])
+@pytest.mark.parametrize("bits", [INT8, INT4, FLOAT8])
 def test_a_row_of_zeros_stays_zero(bits: int) -> None:
     weight = torch.zeros(2, 130)
     weight[1, 5] = 3.0
@@ -63,7 +68,7 @@ def test_a_row_of_zeros_stays_zero(bits: int) -> None:
 SHAPES_7B = [(12288, 4096, False), (4096, 4096, False), (11008, 4096, True), (4096, 11008, False), (32000, 4096, False)]
 
 
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4])
+@pytest.mark.parametrize("bits", [FULL, INT8, INT4, FLOAT8])
 @pytest.mark.parametrize("tokens", [1, 16])
 def test_every_multiprocessor_has_work(tokens: int, bits: int) -> None:
     """And no program of a 7B shape asks for fewer than 4 KiB at once."""

@@ -121,7 +121,7 @@ def test_cudnn_is_taken_only_when_it_is_named() -> None:
     names = kernels_of(lambda: attend(queries, queries, queries, None, is_causal=True))
     assert not any("cudnn" in name.lower() for name in names)
     if torch.cuda.get_device_capability(GPU) >= (9, 0):
-        with choosing_kernel(CUDNN, None):
+        with choosing_kernel(CUDNN, None, is_causal=True):
             names = kernels_of(lambda: attend(queries, queries, queries, None, is_causal=True, kind=CUDNN))
         assert any("cudnn" in name.lower() for name in names)
 

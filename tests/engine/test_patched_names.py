@@ -48,8 +48,8 @@ def used(tree: ast.AST) -> Iterator[str]:
     names = imported(tree)
     yield from names.values()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (of := ast.unparse(node)).split(".")[0] in names:
-            yield _whole(of, names)
+        if isinstance(node, ast.Attribute) and (read := ast.unparse(node)).split(".")[0] in names:
+            yield _whole(read, names)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in PATCHERS:
             match node.args:
                 case [ast.Constant(str(dotted)), *_]:

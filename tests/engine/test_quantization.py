@@ -30,9 +30,9 @@ pytestmark = pytest.mark.usefixtures("without_gradients")
 
 CPU = torch.device("cpu")
 ROWS = 257
-LARGEST_ERROR = {"int8": 0.011, "int4": 0.14, "nf4": 0.12}
+LARGEST_ERROR = {"int8": 0.011, "int4": 0.14, "nf4": 0.12, "fp8": 0.05}
 """Of one matrix, relative."""
-LARGEST_LOGITS_ERROR = {"int8": 0.04, "int4": 0.45, "nf4": 0.35}
+LARGEST_LOGITS_ERROR = {"int8": 0.04, "int4": 0.45, "nf4": 0.35, "fp8": 0.15}
 """After three layers."""
 
 
@@ -100,7 +100,7 @@ def test_the_bytes_are_those_foretold(
     assert packed == pytest.approx(foretold, rel=0.02)
     full = sum(rows * columns * dtype.itemsize for rows, columns in shapes)
     assert held_bytes([decoder]) == before - full + packed
-    assert packed < full * (0.53 if kind == "int8" else 0.3)
+    assert packed < full * (0.53 if kind in ("int8", "fp8") else 0.3)
 
 
 def test_a_first_pass_makes_them_no_larger(kind: str, make_llama: Callable[..., LlamaForCausalLM]) -> None:
@@ -119,13 +119,14 @@ def test_only_projections_are_packed(kind: str, make_llama: Callable[..., LlamaF
     assert torch.equal(decoder.lm_head.weight, head)
     assert torch.equal(decoder.embed_tokens.weight, embedding)
     assert all(
-        type(getattr(layer, name).weight.data) is not torch.Tensor or getattr(layer, name).weight.dtype == torch.uint8
+        type(getattr(layer, name).weight.data) is not torch.Tensor or getattr(layer, name).weight.dtype.itemsize == 1
         for layer in decoder.layers
         for name in PROJECTIONS
     )
 
 
-def test_loading_says_what_is_held(kind: str) -> None:
+def test_loading_says_what_is_held(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engines.loading.weights.check_quantization", lambda *_: None)
     never = threading.Event()
 
     def load(quantization: str | None) -> Any:
@@ -147,8 +148,19 @@ def test_stopped_between_layers(kind: str, make_llama: Callable[..., LlamaForCau
 
 
 def test_an_unknown_kind() -> None:
-    with pytest.raises(UserError, match=r"no quantization 'int3'; choose one of int8, int4, nf4"):
-        check_quantization("int3")
+    with pytest.raises(UserError, match=r"no quantization 'int3'; choose one of int8, int4, nf4, fp8"):
+        check_quantization("int3", CPU)
+
+
+@pytest.mark.parametrize(("device", "capability"), [("cpu", (9, 0)), ("cuda", (8, 6))])
+def test_fp8_is_refused_where_nothing_multiplies_it(
+    device: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: capability)
+    with pytest.raises(UserError, match=f"capability 8.9 or later .*, and {device} is none; choose int8"):
+        check_quantization("fp8", torch.device(device))
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: (8, 9))
+    check_quantization("fp8", torch.device("cuda"))
 
 
 def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +169,7 @@ def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
         UserError,
         match=r"nf4 needs bitsandbytes, which is not installed; install it with `pip install 'evprof\[quant\]'`",
     ):
-        check_quantization("nf4")
+        check_quantization("nf4", CPU)
 
 
 def test_a_broken_library_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,19 +184,43 @@ def test_a_broken_library_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_libraries_load_without_a_word() -> None:
     """What they write while they are imported would stand among our own lines."""
     pytest.importorskip("bitsandbytes")
-    script = f"from engines.decoder.quantization import check_quantization\nfor kind in {list(LARGEST_ERROR)}:\n"
-    script += "    check_quantization(kind)"
+    script = f"from engines.decoder.quantization import packer\nfor kind in {list(LARGEST_ERROR)}:\n    packer(kind)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize("kind", ["int8", "int4", "fp8"])
 def test_packed_weights_compile_as_one_graph(kind: str) -> None:
     linear = nn.Linear(96, 64, bias=True).requires_grad_(False)
     packed = packer(kind)(linear, CPU)
     compiled = torch.compile(packed, fullgraph=True, backend="eager")
     rows = torch.randn(1, 3, 96)
     assert torch.equal(compiled(rows), packed(rows))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_prefill_multiplies_floats_of_eight_bits(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the same operation as on a GPU; rows of very different sizes keep their precision."""
+    torch.manual_seed(2)
+    linear = nn.Linear(256, 192, bias=True, dtype=dtype).requires_grad_(False)
+    sizes = torch.logspace(-3, 3, 128).to(dtype)
+    rows = (torch.randn(1, 128, 256) * sizes[:, None]).to(dtype)
+    wanted, packed = linear(rows), packer("fp8")(linear, CPU)
+    seen: list[torch.dtype] = []
+    multiply = torch._scaled_mm
+
+    def noted(*given: Any, **named: Any) -> torch.Tensor:
+        seen.extend(tensor.dtype for tensor in given[:2])
+        return multiply(*given, **named)
+
+    monkeypatch.setattr(torch, "_scaled_mm", noted)
+    found = packed(rows)
+    assert seen == [torch.float8_e4m3fn] * 2
+    assert (found.shape, found.dtype) == (wanted.shape, dtype)
+    for row, exact in zip(found[0].float(), wanted[0].float(), strict=True):
+        assert distance(row, exact) < 0.06
+    packed(rows[:, :127])
+    assert len(seen) == 2
 
 
 def test_float16_sums_of_eight_bits_stay_finite() -> None:

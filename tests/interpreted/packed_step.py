@@ -40,7 +40,7 @@ def decoder(kind: str) -> LlamaDecoder:
 
 
 @pytest.mark.parametrize("tokens", [1, 3])
-@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize("kind", ["int8", "int4", "fp8"])
 @torch.inference_mode()
 def test_logits_of_packed_weights(decoder: LlamaDecoder, tokens: int) -> None:
     assert fusing_problem(decoder) == ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engines.kernels import projections
 from engines.kernels.packed_weight import PackedWeight
 from engines.kernels.projections import norm_gate_up, norm_project, project_add
-from engines.kernels.tilings import FULL, INT4, INT8, Tiling, default_tiling
+from engines.kernels.tilings import FLOAT8, FULL, INT4, INT8, Tiling, default_tiling
 
 EPS = 1e-5
 LARGEST = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 2e-2}
@@ -72,7 +72,7 @@ def tiled(product: Any, _: torch.device) -> Tiling:
     return Tiling(32, 256, 4, 2)
 
 
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4])
+@pytest.mark.parametrize("bits", [FULL, INT8, INT4, FLOAT8])
 @pytest.mark.parametrize("dtype", list(LARGEST), ids=str)
 def test_products(dtype: torch.dtype, bits: int) -> None:
     worst: dict[str, float] = {}
@@ -93,7 +93,7 @@ def test_every_number_of_tokens(tokens: int) -> None:
     st.sampled_from([15, 16, 17, 31, 32, 33, 64, 65]),
     st.sampled_from([1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257]),
     st.integers(1, 16),
-    st.sampled_from([FULL, INT8, INT4]),
+    st.sampled_from([FULL, INT8, INT4, FLOAT8]),
     st.integers(0, 1000),
 )
 def test_around_the_edges_of_blocks(rows: int, columns: int, tokens: int, bits: int, seed: int) -> None:
@@ -101,7 +101,7 @@ def test_around_the_edges_of_blocks(rows: int, columns: int, tokens: int, bits: 
     assert max(found.distances().values()) < 5 * LARGEST[torch.float32]
 
 
-@pytest.mark.parametrize("bits", [FULL, INT8, INT4])
+@pytest.mark.parametrize("bits", [FULL, INT8, INT4, FLOAT8])
 @pytest.mark.parametrize("tokens", [1, 4])
 def test_the_chosen_tiling_changes_nothing_but_rounding(
     tokens: int, bits: int, monkeypatch: pytest.MonkeyPatch

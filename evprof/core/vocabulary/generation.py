@@ -235,7 +235,7 @@ class ModelChoice(Plain):
         head=MODEL,
         follows="device",
         kind=str,
-        choices=((None, "not quantized"), ("int8", "int8"), ("int4", "int4"), ("nf4", "nf4")),
+        choices=((None, "not quantized"), ("int8", "int8"), ("int4", "int4"), ("nf4", "nf4"), ("fp8", "fp8")),
         has_none=True,
         has_control=False,
         option="quant",

@@ -92,7 +92,7 @@ class Switches(Plain):
     attention: str = setting(
         "auto",
         "attention",
-        "The kernel that computes attention; cuDNN's plans every new length anew and is taken only when named.",
+        "The kernel that computes attention. cuDNN's plans every new length, so it is for a prefill alone, when named.",
         effect=ROUNDED,
         head=LANGUAGE_MODEL,
         choices=_words("auto", sdpa="SDPA", flash="flash", cudnn="cuDNN", eager="eager"),

@@ -11,8 +11,8 @@ GROUP = 64
 RESIDUAL = 2 * GROUP
 """The latest positions of an hqq cache that wait as they came."""
 
-_INT8_ROW_BYTES = 4
-"""int8's scale is float32."""
+_ROW_SCALE_BYTES = 4
+"""A row's scale in int8 and fp8 is float32."""
 
 _INT4_GROUP, _INT4_SCALE_BYTES = 128, 2
 """int4's scales are bfloat16, whatever the model computes in."""
@@ -25,13 +25,16 @@ def weight_bytes(kind: str | None, rows: int, columns: int, itemsize: int) -> in
     """Bytes of one Linear's weight [rows, columns] whose dtype takes `itemsize` bytes; None: not quantized.
 
     int8: one byte each up to 16 columns, and a float32 scale per row. int4: half a byte and a scale per group of 128
-    columns. nf4: half a byte and a float32 maximum per GROUP of the flattened matrix.
+    columns. nf4: half a byte and a float32 maximum per GROUP of the flattened matrix. fp8: one byte each and a float32
+    scale per row.
     """
     match kind:
         case None:
             return rows * columns * itemsize
         case "int8":
-            return rows * (_up_to(columns, 16) + _INT8_ROW_BYTES)
+            return rows * (_up_to(columns, 16) + _ROW_SCALE_BYTES)
+        case "fp8":
+            return rows * (columns + _ROW_SCALE_BYTES)
         case "int4":
             return rows * -(-columns // _INT4_GROUP) * (_INT4_GROUP // 2 + _INT4_SCALE_BYTES)
         case "nf4":

@@ -57,7 +57,7 @@ PUBLISHED_VISION: dict[str, VisionShape] = {key: _published_vision(family) for k
 """CLIP ViT-L/14 in front of the language model by family, for one frame."""
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_PACKED_BYTES = {"int8": 1.0, "int4": 0.5, "nf4": 0.5, "8bit": 1.0, "4bit": 0.5}
+_PACKED_BYTES = {"int8": 1.0, "int4": 0.5, "nf4": 0.5, "fp8": 1.0, "8bit": 1.0, "4bit": 0.5}
 """Bytes of a packed weight without its scales; imported files say 8bit and 4bit."""
 
 

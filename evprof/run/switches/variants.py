@@ -214,7 +214,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("dtype", "bfloat16", MODEL, _choice(dtype="bfloat16"), _choice(dtype="float16"), "float16"),
     *(
         Variant("quantization", kind, LLM, _choice(quantization=kind), expects=QUANTIZATION)
-        for kind in ("int8", "int4", "nf4")
+        for kind in ("int8", "int4", "nf4", "fp8")
     ),
     *(
         Variant(
