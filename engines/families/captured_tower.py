@@ -65,7 +65,7 @@ class CapturedTower(ClipTower):
         """Captures a pass for each number of frames and releases all others; `decoder` is the language model of the
         tower, whose graphs share its stream.
 
-        Passes that cannot be captured, or compute something else, leave a `problem`. Raises OutOfMemoryError.
+        Passes that cannot be captured, or compute something else, leave a `problem`.
         """
         if self.problem is not None:
             return
@@ -73,12 +73,10 @@ class CapturedTower(ClipTower):
         try:
             for count in counts - self._graphs.keys():
                 self._graphs[count] = self._capture(count, decoder)
-        except torch.OutOfMemoryError:
-            self.release()
-            raise
         except RuntimeError as error:
             self.release()
-            self.problem = first_line(error)
+            is_full = isinstance(error, torch.OutOfMemoryError)
+            self.problem = "there is no memory for its graph" if is_full else first_line(error)
 
     def release(self) -> None:
         """Releases all graphs with their memory, and the problem, whose cause may be gone."""

@@ -259,16 +259,17 @@ def test_what_cannot_be_captured_runs_eagerly_with_a_warning(
 
 
 @pytest.mark.usefixtures("without_gradients", "narrow")
-def test_memory_that_runs_out_ends_the_run(make_model: Callable[..., Any], monkeypatch: Any) -> None:
+def test_a_tower_whose_graph_has_no_memory_runs_eagerly(
+    make_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = make_model("video_llava")
 
     def exhausted(*_: Any, **__: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(graph_recording.GraphRecorder, "record", exhausted)
-    with pytest.raises(torch.OutOfMemoryError):
-        model.make_ready(asked())
-    assert model.network.tower.problem is None
+    model.make_ready(asked())
+    assert model.warnings[-1].endswith("runs eagerly: there is no memory for its graph.")
 
 
 @pytest.mark.usefixtures("narrow")
