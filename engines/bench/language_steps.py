@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -101,7 +100,8 @@ class _Bench:
         elif left < self.plan.least_left_s:
             reason = f"only {left:.0f} s of the section's time were left"
         if reason is not None:
-            self.rows(workload, {contender.name: ContenderTurns(contender.name, reason=reason)})
+            nothing = ContenderTurns(contender.name, reason=reason)
+            self.rows(workload, {contender.name: nothing}, {}, ContenderTurns(HF_EAGER))
         return reason is None
 
     def contenders(self, workload: Workload, contenders: Sequence[EngineContender]) -> None:
@@ -129,11 +129,10 @@ class _Bench:
         self,
         workload: Workload,
         series: dict[str, ContenderTurns],
-        made: Mapping[str, Runner] = MappingProxyType({}),
-        reference: ContenderTurns | None = None,
+        made: Mapping[str, Runner],
+        reference: ContenderTurns,
     ) -> None:
         """A decode and a prefill row each, with what is counted and compared besides of those with a runner."""
-        reference = reference or ContenderTurns(HF_EAGER)
         needs = needs_of(
             text_shape(self.plan.shape.text), workload.prompt, workload.step_count, workload.dtype.itemsize, None
         )

@@ -21,7 +21,6 @@ FOLDERS: dict[Callable[[], Path], dict[str, str]] = {
         "frames": "decoded video frames (`--frame-cache disk`), 2 GiB at most",
         "vision": "visual embeddings (`--vision-cache disk`), 2 GiB at most",
         "inductor": "compiled decode steps (`--step compiled`)",
-        "fused-step.json": "GPUs on which `evprof bench gpu` proved the fused step",
     },
     user_folders.log_folder: {"": "reports of defects: what to attach when something broke"},
 }

@@ -70,19 +70,17 @@ def tell_plan(options: argparse.Namespace, console: Console) -> None:
     """Prints the sections in order, the seconds of their parts and the sum of all, and starts nothing."""
     sections = chosen_sections(options.only)
     starts = len(by_process(sections))
-    expected_s, limit_s = (
-        START_S * starts + sum(getattr(section, key) for section in sections) for key in ("expected_s", "limit_s")
-    )
+    limit_s = START_S * starts + sum(section.limit_s for section in sections)
     if console.is_json:
-        sums = {"start_s": START_S, "processes": starts, "expected_s": expected_s, "limit_s": limit_s}
-        plan = {"plan": [section.to_json() for section in sections], **sums, "most_s": MOST_S}
-        console.document({"schema_version": 1, "benchmark": "gpu", "measured_on": MEASURED_ON, **plan})
+        sums = {"start_s": START_S, "processes": starts, "limit_s": limit_s, "most_s": MOST_S}
+        plan = {"plan": [section.to_json() for section in sections], "measured_on": MEASURED_ON, **sums}
+        console.document({"schema_version": 1, "benchmark": "gpu", **plan})
         return
     for section in sections:
         console.print(f"{section.name}: {section.title}, about {section.expected_s:.0f} s, at most {section.limit_s} s")
         for kind in ("measured", "assumed"):
             if parts := getattr(section, kind):
-                text = "; ".join(f"{what} {seconds} s" for what, seconds in parts.items())
+                text = "; ".join(f"{what}: {seconds} s" for what, seconds in parts.items())
                 console.wrapped(f"{kind}: {text}", "    ", "    ")
-    console.print(f"start of {starts} processes: {START_S * starts} s")
-    console.print(f"together about {expected_s:.0f} s, at most {limit_s} s of {MOST_S} s; measured on {MEASURED_ON}")
+    console.print(f"start of each of {starts} processes: {START_S} s")
+    console.print(f"together at most {limit_s} s of {MOST_S} s; measured on {MEASURED_ON}")

@@ -13,7 +13,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +26,13 @@ EXIT_S = 30.0
 """How long one that has closed its standard output may take to end."""
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a process ended: with its own exit code, or because of OUT_OF_TIME or STOPPED."""
-
-    code: int | None
-    cut_short: str | None = None
-
-
 def hear_out(
     argv: Sequence[str], log: Path, until: Callable[[], float], stop: StopFlag, hear: Callable[[dict[str, Any]], None]
-) -> Ending:
+) -> int | str:
     """Runs `argv` until it ends, `stop` is set or time.monotonic() is past `until`; `hear` gets its objects.
 
-    `hear` may move `until`. Standard error goes to `log`. Raises OSError when the process cannot be started.
+    `hear` may move `until`. Standard error goes to `log`. Returns the exit code, STOPPED or OUT_OF_TIME. Raises
+    OSError when the process cannot be started.
     """
     cut_short: list[str] = []
     is_read = threading.Event()
@@ -74,7 +66,7 @@ def hear_out(
             is_read.set()
             watcher.join()
             _kill(process)
-    return Ending(None if cut_short else process.returncode, next(iter(cut_short), None))
+    return cut_short[0] if cut_short else process.returncode
 
 
 def _parsed(line: bytes) -> Any:

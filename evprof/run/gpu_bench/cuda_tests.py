@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,16 +30,14 @@ class TestCounts:
     by_outcome: dict[str, int] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
-    def hear(self, line: str) -> bool:
-        """Takes a line of `pytest -v`; whether it was one test's end."""
+    def hear(self, line: str) -> None:
+        """Takes a line of `pytest -v`."""
         if reason := _REASON.match(line):
             self.failures[reason[1]] = reason[2].strip()
         elif result := _RESULT.match(line):
             self.by_outcome[result[2]] = self.by_outcome.get(result[2], 0) + 1
             if result[2] in _BAD:
                 self.failures.setdefault(result[1], "")
-            return True
-        return False
 
     def to_json(self) -> dict[str, Any]:
         """A row."""
@@ -83,7 +81,8 @@ def run_cuda_tests(emit: Callable[[dict[str, Any]], None], left_s: float) -> str
     assert process.stdout is not None
     counts = TestCounts()
     with process.stdout:
-        for line in _echoed(process.stdout):
+        for line in process.stdout:
+            sys.stderr.write(line)  # for the section's log
             counts.hear(line)
     code = process.wait()
     row = counts.to_json()
@@ -93,13 +92,6 @@ def run_cuda_tests(emit: Callable[[dict[str, Any]], None], left_s: float) -> str
     if code not in (0, 1) or row["failed"]:
         raise UserError(_sentence(row, code))
     return _sentence(row, code)
-
-
-def _echoed(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, which go into the section's log as well."""
-    for line in lines:
-        sys.stderr.write(line)
-        yield line
 
 
 def _sentence(row: dict[str, Any], code: int) -> str:

@@ -6,7 +6,6 @@ The document is written after every row, whole or not at all, so that a killed b
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
+from evprof.core.files.whole_file import whole_file
 from evprof.core.protocols import StopFlag
-from evprof.run.gpu_bench.child import Ending, hear_out
+from evprof.run.gpu_bench.child import hear_out
 from evprof.run.gpu_bench.plan import DONE, FAILED, OUT_OF_TIME, STOPPED, GpuSection, by_process
 from evprof.run.gpu_bench.targets import judged, summary_of
 
@@ -106,7 +106,7 @@ class _Progress:
                     self._close(FAILED, self._reason)
         self._write()
 
-    def end_process(self, ending: Ending) -> None:
+    def end_process(self, ending: int | str) -> None:
         """The process has ended. Its section, if it had one, has failed; if it never had one, so have all others."""
         status, sentence = self._outcome(ending)
         if self._current is not None:
@@ -117,14 +117,12 @@ class _Progress:
             self._give_up(OUT_OF_TIME, f"The {self._bench.most_s:.0f} s of all sections were over before it began.")
         self._write()
 
-    def _outcome(self, ending: Ending) -> tuple[str, str | None]:
+    def _outcome(self, ending: int | str) -> tuple[str, str | None]:
         """Status and sentence of a section that was at work when the process ended."""
-        if ending.cut_short == STOPPED:
-            return STOPPED, None
-        if ending.cut_short == OUT_OF_TIME:
-            return OUT_OF_TIME, "It was ended when its time was over; the rows it had by then are kept."
-        code = ending.code or 0
-        how = f"by signal {-code}" if code < 0 else f"with code {code}"
+        if isinstance(ending, str):
+            is_late = ending == OUT_OF_TIME
+            return ending, "It was ended when its time was over; the rows it had by then are kept." if is_late else None
+        how = f"by signal {-ending}" if ending < 0 else f"with code {ending}"
         return FAILED, self._reason or f"Its process ended {how} and gave no reason; {self._log} says more."
 
     def _allow(self, seconds: float) -> None:
@@ -166,11 +164,6 @@ class _Progress:
         self.document["targets"] = judged(rows, self.document["settings"])
         self.document["summary"] = summary_of(sections, rows, is_complete=is_complete)
         text = json.dumps(self.document, indent=1, ensure_ascii=False, allow_nan=False)
-        _write_whole(self._bench.folder / "gpu.json", f"{text}\n")
-        _write_whole(self._bench.folder / "gpu.md", self._bench.tell(self.document))
-
-
-def _write_whole(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+        for name, content in (("gpu.json", f"{text}\n"), ("gpu.md", self._bench.tell(self.document))):
+            with whole_file(self._bench.folder / name) as stream:
+                stream.write(content)

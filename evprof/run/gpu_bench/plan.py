@@ -66,7 +66,7 @@ SECTIONS = (
     ),
     GpuSection(
         "steps",
-        "Decode, prefill, vision and same tokens at 640 and 4,643 positions",
+        "Decode, prefill, vision and same tokens",
         100,
         STEPS,
         {"ceilings, twice": 9, "5 rounds of 5 ways of decoding at 640 positions": 22},
