@@ -291,6 +291,18 @@ def test_a_suite_goes_on_with_more_samples_fewer_and_other_repeats() -> None:
     check_goes_on(fact, MIXED, samples_of(2), repeat=7)
 
 
+def test_a_suite_that_goes_on_with_less_counts_what_was_measured_and_not_what_was_asked() -> None:
+    spec = spec_of(MIXED, repeat=2)
+    measured = [key for row in plan_suite(spec, samples_of(3)).rows if row.repeat == 1 for key in row.keys]
+    now = plan_suite(replace(spec, repeat=1), samples_of(1))
+    fact = suite_fact(
+        now, fingerprint(spec, samples_of(1)), before=begun_as(MIXED, samples_of(9), 40), measured=measured
+    )
+    assert (fact["samples"], fact["repeat"]) == (3, 2)
+    assert fact["planned_runs"] == len(measured) + sum(len(row.roles) for row in now.rows)
+    assert len(fact["fingerprint"]["samples"]) == 9, "a sample that changed is still noticed"
+
+
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
     st.tuples(st.integers(0, 2), st.integers(0, 2)),

@@ -41,7 +41,7 @@ class Requests:
         self._hand_over(request)
 
     def run_demo(self) -> None:
-        """Runs the bundled pair on the bundled sample: side by side, then speculative."""
+        """Runs the bundled models on the bundled sample (see `evprof.run.demo`)."""
         self.submit(*demo_requests())
 
     def run_chosen(self) -> None:

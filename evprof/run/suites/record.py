@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evprof.core.errors import GPU_LOST, UserError
-from evprof.core.run_info import FAILED, FINISHED, RowKey, RunInfo
+from evprof.core.run_info import FAILED, FINISHED, REFERENCE, RowKey, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.modes import mode_of
 from evprof.run.suites.plan import SuitePlan, SuiteRow
@@ -28,7 +28,7 @@ def suite_fact(
     asked: Mapping[str, Any],
     *,
     before: Mapping[str, Any] | None = None,
-    measured: Iterable[RowKey] = (),
+    measured: Collection[RowKey] = (),
     command: str = "",
     manifest: str | None = None,
     problems: Iterable[str] = (),
@@ -39,14 +39,14 @@ def suite_fact(
     its runs: they stay and count as planned, although the plan may have fewer samples or repeats.
     """
     spec = plan.spec
-    before = before or {}
-    samples = {**_table(_table(before, "fingerprint"), "samples"), **asked["samples"]}
+    known = _table(_table(before, "fingerprint"), "samples")
+    repeats = (1 + key.repeat // spec.sessions for key in measured if key.cell != REFERENCE)
     return {
         "name": spec.name,
         "title": spec.title,
         "command": command,
         "manifest": manifest,
-        "repeat": max(spec.repeat, before.get("repeat", 0)),
+        "repeat": max([spec.repeat, *repeats]),
         "sessions": spec.sessions,
         "warmup": spec.warmup,
         "cooldown": str(spec.cooldown) if spec.cooldown else None,
@@ -62,10 +62,10 @@ def suite_fact(
             }
             for cell in spec.cells
         ],
-        "samples": len(samples),
+        "samples": len({*asked["samples"], *(key.sample for key in measured)}),
         "problems": list(dict.fromkeys([*spec.notes, *plan.problems, *problems])),
         "planned_runs": len({*measured, *(key for row in plan.rows for key in row.keys)}),
-        "fingerprint": {**asked, "samples": samples},
+        "fingerprint": {**asked, "samples": {**known, **asked["samples"]}},
     }
 
 
@@ -175,7 +175,7 @@ class RowOutcomes:
         return not (retry_failed and any(attempt.status == FAILED for attempt in known))
 
     @property
-    def keys(self) -> Iterable[RowKey]:
+    def keys(self) -> Collection[RowKey]:
         """Of the runs that were measured, however they ended."""
         return self._last
 
