@@ -71,6 +71,9 @@ test-near: setup
 quick: setup  # while you edit: lint, and for a minute the tests nearest to what you changed
 	@$(PYTHON) packaging/check.py style test-near types layers
 
+bench: setup  # run a benchmark of evprof itself: NAME=ui, events, video, parts, sessions, coverage, engine, engine-process
+	@$(PYTHON) tests/benchmarks/run.py $(NAME)
+
 bench-check: setup  # measure the ratios that are promised
 	@OMP_NUM_THREADS=1 $(PYTHON) packaging/bench_check.py
 
@@ -89,7 +92,7 @@ soak: setup  # use evprof for very long, and tell whether it grows
 
 pictures: setup  # draw the documentation's pictures anew, and every panel and dialog of the window: out/pictures
 	@OMP_NUM_THREADS=1 $(PYTHON) packaging/site_pictures.py
-	@OMP_NUM_THREADS=1 PYTHONPATH=. $(PYTHON) packaging/window_pictures.py out/pictures
+	@OMP_NUM_THREADS=1 PYTHONPATH=.:tests $(PYTHON) packaging/window_pictures.py out/pictures
 
 frozen: docs  # build the frozen program and try it
 	@packaging/setup.sh dev frozen

@@ -63,7 +63,7 @@ def main(out: Path, words: list[str]) -> int:
 
 
 def _import(path: Path) -> None:
-    from evprof.run.benches.part_files import write_results
+    from benchmarks.part_files import write_results
     from evprof.run.legacy_import import import_files
 
     import_files([write_results(path.with_suffix(".json"), 20)], path)

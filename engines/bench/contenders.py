@@ -1,4 +1,4 @@
-"""Who takes part in `evprof bench engine`: names, and what makes each of them run."""
+"""Contenders of the benchmarks of models: names, and what makes each of them run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from functools import partial
 from engines.bench import generate, ours
 from engines.bench.turns import Runner
 from engines.bench.workload import Workload
-from evprof.core.errors import USAGE, UserError
-from evprof.core.suggestions import guess_among
 from evprof.core.vocabulary.settings import choices_of
 
 OURS, OURS_COMPILED = "ours", "ours_compiled"
@@ -55,15 +53,3 @@ CONTENDERS = (
 def contenders_on(device_type: str) -> tuple[EngineContender, ...]:
     """All that take part unasked on a type of device."""
     return tuple(contender for contender in CONTENDERS if contender.only_on in (None, device_type))
-
-
-def choose_contenders(names: str) -> tuple[EngineContender, ...]:
-    """Those of a list of names with commas. Raises UserError (exit code 2) for an unknown one."""
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = {contender.name: contender for contender in CONTENDERS}
-    for name in wanted:
-        if name not in known:
-            raise UserError(f"Unknown contender '{name}'{guess_among(name, known)}", exit_code=USAGE)
-    if not wanted:
-        raise UserError(f"--contenders names nobody; choose among {', '.join(known)}.", exit_code=USAGE)
-    return tuple(contender for contender in CONTENDERS if contender.name in wanted)

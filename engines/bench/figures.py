@@ -1,4 +1,4 @@
-"""Rows and summary of `evprof bench engine` out of measured turns, ceilings and a shape's arithmetic.
+"""Rows of the benchmarks of models: measured turns, ceilings and a shape's arithmetic.
 
 Pure arithmetic on what was measured; it runs nothing.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.bench.ceilings import Ceilings
-from engines.bench.contenders import HF_EAGER, OURS, OURS_COMPILED
+from engines.bench.contenders import HF_EAGER, OURS
 from engines.bench.turns import (
     ContenderTurns,
     Spread,
@@ -131,36 +131,6 @@ def _row(series: ContenderTurns, phase: str, found: Spread | None) -> dict[str, 
 
 def _against(ratios: list[float]) -> dict[str, float | None]:
     return spread_of("vs_hf_eager", ratios)
-
-
-def summarise(rows: list[dict[str, Any]], needs: Needs, ceilings: Ceilings, limit: Limit) -> dict[str, Any]:
-    """The promised keys, and the ceilings they are held against. What was not measured is None."""
-    found = {(row["contender"], row["phase"]): row for row in rows}
-
-    def value(contender: str, phase: str, key: str) -> Any:
-        return found.get((contender, phase), {}).get(key)
-
-    shares = [row["mbu"] for row in rows if row["contender"].startswith(OURS) and row["mbu"] is not None]
-    speeds = [row["tok_s"] for row in rows if row["phase"] == "decode" and row["contender"].startswith(OURS)]
-    bandwidth = limit.bandwidth_bytes_s
-    return {
-        "ours_vs_hf_eager": value(OURS, "decode", "vs_hf_eager"),
-        "ours_compiled_vs_hf_eager": value(OURS_COMPILED, "decode", "vs_hf_eager"),
-        "decode_mbu": max(shares, default=None),
-        "decode_mbu_reason": limit.reason,
-        "prefill_mfu": value(OURS, "prefill", "mfu"),
-        "vision_mfu": value(OURS, VISION, "mfu"),
-        "decode_tok_s": max((speed for speed in speeds if speed is not None), default=None),
-        "decode_ceiling_tok_s": roofline.decode_ceiling_tok_s(bandwidth, needs.token_bytes) if bandwidth else None,
-        "weight_bytes_per_token": needs.weight_bytes,
-        "kv_bytes_per_token": needs.kv_bytes,
-        "prefill_flops": needs.prefill_flops,
-        "vision_flops": needs.vision_flops,
-        "copy_bytes_s": ceilings.copy_bytes_s,
-        "read_bytes_s": ceilings.read_bytes_s,
-        "matmul_flops_s": ceilings.matmul_flops_s,
-        "cache_bytes": ceilings.cache_bytes,
-    }
 
 
 def problems_of(rows: list[dict[str, Any]], series: Mapping[str, ContenderTurns], dtype: str) -> list[str]:

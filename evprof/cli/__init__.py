@@ -119,37 +119,6 @@ def _print_manual(_: list[str]) -> int:
     return 0
 
 
-def _paint_window(words: list[str]) -> int:
-    from evprof.cli.terminal.program import leave_to_window_program, loading_window
-
-    leave_to_window_program()
-    with loading_window():
-        from ui.bench.first_paint import paint_once
-
-        return paint_once(*words)
-
-
-def _measure_window_effect(words: list[str]) -> int:
-    from evprof.cli.terminal.program import engine_argv, leave_to_window_program
-
-    leave_to_window_program()
-    from ui.bench.engine_effect import tell_engine_effect
-
-    return tell_engine_effect(engine_argv(), int(words[0]))
-
-
-def _list_runs(words: list[str]) -> int:
-    from ui.bench.many_runs import measure_listing
-
-    return measure_listing(*words)
-
-
-def _read_events(words: list[str]) -> int:
-    from evprof.run.benches.event_readers import read_and_tell
-
-    return read_and_tell(words)
-
-
 def _decode_videos(_: list[str]) -> int:
     from evprof.loaders.videos.apart_server import main as serve_videos
 
@@ -172,12 +141,8 @@ _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _serve_engine,
     "_examine": _report_part,
     "_gpu-section": _measure_section,
-    "_list-runs": _list_runs,
     "_manual": _print_manual,
-    "_paint": _paint_window,
-    "_read-events": _read_events,
     "_video": _decode_videos,
-    "_window-effect": _measure_window_effect,
     "_work": _do_long_work,
     "_tensorboard": _serve_tensorboard,
 }

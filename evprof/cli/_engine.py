@@ -9,23 +9,15 @@ from evprof.core.protocols import Engine
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Serves the host that started this process; `--synthetic RECORDS_PER_S SECONDS` serves an engine without models.
+    """Serves the host that started this process.
 
-    Raises UserError (exit code 2) when no host did, or for other arguments.
+    Raises UserError (exit code 2) when no host did, or for arguments.
     """
     from evprof.run.processes.engine_server import serve
 
-    match list(arguments):
-        case []:
-            return serve(_make_engine)
-        case ["--synthetic", records_per_s, seconds]:
-            from evprof.run.benches.synthetic_engine import SyntheticEngine
-
-            return serve(lambda: SyntheticEngine(float(records_per_s), float(seconds)))
-        case _:
-            raise UserError(
-                "evprof _engine takes no arguments; it is started by the window, not by people.", exit_code=USAGE
-            )
+    if arguments:
+        raise UserError("evprof _engine takes no arguments; the window starts it.", exit_code=USAGE)
+    return serve(_make_engine)
 
 
 def _make_engine() -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import subprocess
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import bench_check
 from bench_check import BENCHES, Bound, judged
+from benchmarks.command import OwnBenchmarks
 from evprof.cli import build_parser
 
 DOCUMENT = {"summary": {"speed": 1.5, "gone": None}, "rows": [{"format": "csv", "ratio": 0.5}, {"format": "dat"}]}
@@ -35,8 +37,15 @@ def test_a_bound_is_kept_or_broken(bound: Bound, is_kept: bool, words: str) -> N
 
 
 @pytest.mark.parametrize("bench", BENCHES)
-def test_its_benchmarks_are_commands_of_evprof(bench: str) -> None:
-    assert build_parser().parse_args(["bench", *shlex.split(bench), "--json"]).command == "bench"
+def test_its_programs_know_their_options(bench: str) -> None:
+    program, *words = shlex.split(bench)
+    if program == bench_check.OURS:
+        parser = argparse.ArgumentParser()
+        OwnBenchmarks().add_options(parser)
+        assert parser.parse_args([*words, "--json"]).benchmark == words[0]
+    else:
+        assert [program, words[0]] == ["-m", "evprof"]
+        assert build_parser().parse_args([*words[1:], "--json"]).command == "bench"
 
 
 def test_one_broken_bound_fails_the_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_the_window_s_modules_are_imported_without_their_sources_being_read() ->
 def test_a_window_without_runs_loads_nothing_that_compares_them() -> None:
     # It shows no run yet: the document of a comparison is for when it does.
     code = (
-        "import sys\nfrom ui.bench.first_paint import the_application\napplication = the_application()\n"
+        "import sys\nfrom PySide6.QtWidgets import QApplication\napplication = QApplication([])\n"
         "from ui.style.theme import ThemeHolder\nfrom ui.window.main_window import MainWindow\n"
         "window = MainWindow(ThemeHolder())\nprint('evprof.metrics.comparison.document' in sys.modules)"
     )

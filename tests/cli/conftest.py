@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import benchmarks.command
 from evprof.cli import main
 from evprof.cli.preflight import request as preflight
 from evprof.cli.run import recorded_session
@@ -54,6 +55,20 @@ def evprof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         capsys.readouterr()
         code = main([str(word) for word in words])
         decode_here()  # as commands leave it to the end of their process
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Runs `tests/benchmarks/run.py WORDS`."""
+
+    def run(*words: object) -> Outcome:
+        capsys.readouterr()
+        code = benchmarks.command.main([str(word) for word in words])
+        decode_here()
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)
 

@@ -39,14 +39,6 @@ def test_events_are_run_and_saved(bare: dict[str, str], tmp_path: Path) -> None:
     assert list((Path(bare["XDG_CACHE_HOME"]) / "evprof" / "vision").iterdir())
 
 
-@pytest.mark.whole
-def test_a_tiny_engine_is_measured(bare: dict[str, str], tmp_path: Path) -> None:
-    words = ["bench", "engine", "--shape", "tiny", "--context", "20", "--tokens", "4", "--repeat", "1", "--json"]
-    done = evprof([*words, "--contenders", "ours,hf_eager"], bare, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert {row["status"] for row in json.loads(done.stdout)["rows"]} == {"measured"}
-
-
 def test_a_video_file_says_what_it_needs(bare: dict[str, str], tmp_path: Path) -> None:
     done = evprof(["run", "--sample", str(ROOT / "assets/samples/bus-approaching")], bare, tmp_path)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""`evprof bench`: documents with the promised keys, refusals in a sentence."""
+"""`evprof bench`, and the benchmarks of evprof itself: documents with the promised keys, refusals in a sentence."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import sys
 
 import pytest
 
-from evprof.cli.bench import engine_process
+from benchmarks import engine_process
+from benchmarks.processes import run_argv
 from evprof.cli.bench.switch_report import switch_blocks, switch_markdown_blocks
 from evprof.cli.terminal import program
 from evprof.cli.terminal.blocks import print_blocks
 from evprof.cli.terminal.console import Console
 
-OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a", "windowed_vs_headless"}
+OVERHEAD_KEYS = {"instrumented_vs_off", "instrumented_vs_off_ci95_high", "a_vs_a"}
 
 
-def test_engine_process_answers(evprof, monkeypatch) -> None:
-    argv = [sys.executable, "-m", "evprof", "_engine", "--synthetic", "1", "1"]
+def test_engine_process_answers(bench, monkeypatch) -> None:
+    argv = run_argv("_engine", "1", "1")
     monkeypatch.setattr(program, "engine_argv", lambda: argv)
     monkeypatch.setattr(engine_process, "arrival_ms", lambda: 21.5)
-    document = evprof("bench", "engine-process", "--json").document
+    document = bench("engine-process", "--json").document
     assert document["benchmark"] == "engine-process"
     assert document["environment"]["device"] == "synthetic"
     assert document["summary"]["ready_ms"] > 0
@@ -31,9 +32,9 @@ def test_records_of_an_engine_process_arrive() -> None:
     assert engine_process.arrival_ms() > 0
 
 
-def test_an_engine_process_that_ends_at_once_is_told(evprof, monkeypatch) -> None:
+def test_an_engine_process_that_ends_at_once_is_told(bench, monkeypatch) -> None:
     monkeypatch.setattr(program, "engine_argv", lambda: [sys.executable, "-c", "raise SystemExit(3)"])
-    found = evprof("bench", "engine-process", "--json")
+    found = bench("engine-process", "--json")
     assert (found.code, found.output) == (1, "")
     assert "engine process" in found.errors
 
@@ -45,17 +46,15 @@ def test_overhead(evprof) -> None:
     assert found.code == 0, found.errors
     assert set(found.document["summary"]) >= OVERHEAD_KEYS
     assert len(found.document["rows"]) > 0
-    pytest.importorskip("PySide6")
-    assert found.document["summary"]["windowed_vs_headless"] > 0
 
 
 ENGINE_KEYS = {"ours_vs_hf_eager", "ours_compiled_vs_hf_eager", "decode_mbu", "prefill_mfu", "vision_mfu"}
 QUICK_ENGINE = ["engine", "--shape", "tiny", "--tokens", "4", "--repeat", "2", "--contenders", "ours,hf_eager"]
 
 
-def test_engine(evprof) -> None:
+def test_engine(bench) -> None:
     pytest.importorskip("torch")
-    found = evprof("bench", *QUICK_ENGINE, "--device", "cpu", "--json")
+    found = bench(*QUICK_ENGINE, "--device", "cpu", "--json")
     assert found.code == 0, found.errors
     assert found.document["benchmark"] == "engine"
     assert set(found.document["summary"]) >= ENGINE_KEYS
@@ -63,9 +62,9 @@ def test_engine(evprof) -> None:
     assert "ceilings" in found.errors
 
 
-def test_engine_for_people(evprof) -> None:
+def test_engine_for_people(bench) -> None:
     pytest.importorskip("torch")
-    found = evprof("bench", *QUICK_ENGINE, "--device", "cpu")
+    found = bench(*QUICK_ENGINE, "--device", "cpu")
     lines = found.output.splitlines()
     assert lines[0].startswith("tiny in float32 on ")
     table = lines.index(next(line for line in lines if "middle half" in line))
@@ -79,18 +78,18 @@ def test_engine_for_people(evprof) -> None:
     assert any("GB/s" in line and "TFLOP/s" in line for line in lines)
 
 
-def test_engine_as_markdown(evprof) -> None:
+def test_engine_as_markdown(bench) -> None:
     pytest.importorskip("torch")
-    found = evprof("bench", *QUICK_ENGINE, "--device", "cpu", "--markdown")
+    found = bench(*QUICK_ENGINE, "--device", "cpu", "--markdown")
     rows = [line for line in found.output.splitlines() if line.startswith("|")]
     assert len(rows) == 6
     assert len({line.count("|") for line in rows}) == 1
 
 
-def test_a_shape_that_does_not_fit_is_refused_in_a_sentence(evprof, monkeypatch) -> None:
+def test_a_shape_that_does_not_fit_is_refused_in_a_sentence(bench, monkeypatch) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr("engines.bench.engine.free_bytes", lambda _device: 16 << 30)
-    found = evprof("bench", "engine", "--shape", "7b-llava", "--device", "cpu")
+    monkeypatch.setattr("benchmarks.engine.free_bytes", lambda _device: 16 << 30)
+    found = bench("engine", "--shape", "7b-llava", "--device", "cpu")
     assert (found.code, found.output) == (1, "")
     assert "16.00 GiB is free" in found.errors
     assert len(found.errors.splitlines()) == 1
@@ -104,13 +103,18 @@ def test_a_shape_that_does_not_fit_is_refused_in_a_sentence(evprof, monkeypatch)
         ["engine", "--tokens", "1"],
         ["engine", "--contenders", "nobody"],
         ["engine", "--dtype", "int3"],
-        ["overhead", "--shape", "huge"],
-        ["overhead", "--pairs", "0"],
     ],
 )
+def test_refusals_of_benchmarks_of_evprof(bench, words) -> None:
+    pytest.importorskip("torch")
+    found = bench(*words)
+    assert found.code == 2
+    assert len(found.errors.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["lunch"], ["overhead", "--shape", "huge"], ["overhead", "--pairs", "0"]])
 def test_refusals(evprof, words) -> None:
-    if words[0] in ("overhead", "engine"):
-        pytest.importorskip("torch")
+    pytest.importorskip("torch")
     found = evprof("bench", *words)
     assert found.code == 2
     assert len(found.errors.splitlines()) == 1

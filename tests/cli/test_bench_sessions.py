@@ -48,7 +48,7 @@ def test_people_see_how_far_the_processes_lie_apart(evprof: Any) -> None:
     assert "session 2 of 3" in found.errors
 
 
-def test_benchmarks_without_an_engine_have_no_sessions(evprof: Any) -> None:
-    found = evprof("bench", "events", "--sessions", 2)
+def test_benchmarks_without_an_engine_have_no_sessions(bench: Any) -> None:
+    found = bench("events", "--sessions", 2)
     assert found.code == 2
     assert "--sessions" in found.errors

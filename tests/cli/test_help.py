@@ -75,7 +75,7 @@ def test_every_placeholder_is_a_known_one() -> None:
 
 
 def test_help_of_a_command_is_its_help(evprof) -> None:
-    for words in (["run"], ["bench", "events"], ["adapter", "train"]):
+    for words in (["run"], ["bench", "gpu"], ["adapter", "train"]):
         assert evprof("help", *words).output.split() == evprof(*words, "--help").output.split()
     assert evprof("help").output.split() == evprof("--help").output.split()
     assert "examples:" in evprof("help", "show").output
@@ -101,8 +101,8 @@ def test_a_file_in_a_commands_place_is_meant_for_the_window(evprof, tmp_path) ->
         (["rnu"], "run"),
         (["run", "--ganma", "3"], "--gamma"),
         (["run", "--mode", "paralel-prefil"], "parallel-prefill"),
-        (["bench", "engin"], "engine"),
-        (["bench", "engine", "--contender", "x"], "--contenders"),
+        (["bench", "speculatio"], "speculation"),
+        (["bench", "overhead", "--pair", "3"], "--pairs"),
         (["adapter", "tran"], "train"),
         (["export", "s.evprof", "--format", "crome", "-o", "x"], "chrome"),
     ],
@@ -164,7 +164,7 @@ def test_bash_completes_commands_options_values_and_files(tmp_path: Path, monkey
     (tmp_path / "scene.evprof").touch()
     (tmp_path / "scene.txt").touch()
     assert completed(script, "evprof sui") == ["suite"]
-    assert completed(script, "evprof bench eng") == ["engine", "engine-process"]
+    assert completed(script, "evprof bench re") == ["repeatability"]
     assert completed(script, "evprof run --mode spec") == ["speculative"]
     assert completed(script, "evprof run --gam") == ["--gamma"]
     assert completed(script, "evprof run --target evprof-tiny-v") == ["evprof-tiny-video-llava"]

@@ -1,13 +1,13 @@
-"""`evprof bench events` and `video`: JSON, tables, refusals."""
+"""The benchmarks `events` and `video`: JSON, tables, refusals."""
 
 from __future__ import annotations
 
-QUICK = ["bench", "events", "--events", "3000", "--repeat", "1", "--only", "evt2", "dat", "evt2.1"]
+QUICK = ["events", "--events", "3000", "--repeat", "1", "--only", "evt2", "dat", "evt2.1"]
 KEYS = {"slowest_vs_library", "mev_per_s", "render_vs_loop", "window_100ms_ms"}
 
 
-def test_json(evprof) -> None:
-    found = evprof(*QUICK, "--json")
+def test_json(bench) -> None:
+    found = bench(*QUICK, "--json")
     assert found.code == 0, found.errors
     document = found.document
     assert document["benchmark"] == "events"
@@ -17,21 +17,21 @@ def test_json(evprof) -> None:
     assert document["settings"] == {"events": 3000, "rounds": 1, "large": False}
 
 
-def test_tables(evprof) -> None:
-    plain = evprof(*QUICK)
+def test_tables(bench) -> None:
+    plain = bench(*QUICK)
     assert plain.code == 0, plain.errors
     assert "3,000 events" in plain.output
     assert "evt2.1: faery does not read EVT2.1." in plain.output
     assert "the same pixels" in plain.output
-    marked = evprof(*QUICK, "--markdown").output
+    marked = bench(*QUICK, "--markdown").output
     assert "| --- | --- |" in marked
     assert "| dat |" in marked
 
 
-def test_refusals(evprof) -> None:
-    found = evprof("bench", "events", "--only", "evt9", "--json")
+def test_refusals(bench) -> None:
+    found = bench("events", "--only", "evt9", "--json")
     assert (found.code, found.output) == (2, "")
     assert "no format 'evt9'" in found.errors
-    video = evprof("bench", "video", "--only", "nosuch", "--json")
+    video = bench("video", "--only", "nosuch", "--json")
     assert (video.code, video.output) == (2, "")
     assert "no clip 'nosuch'" in video.errors

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.many_runs import CONFIGURATIONS, ManyRuns, write_many_runs
+from benchmarks.sessions import STEPS
 from evprof.cli.sessions import show
 from evprof.export.report.sections.runs import pipeline
-from evprof.run.benches.many_runs import CONFIGURATIONS, ManyRuns, write_many_runs
-from evprof.run.benches.sessions import STEPS
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_each_step_is_told_as_soon_as_it_is_measured(evprof: Any, many: Path) -> None:
-    found = evprof("bench", "sessions", "--session", many, "--only", "list", "show", "compare", "--json")
+def test_each_step_is_told_as_soon_as_it_is_measured(bench: Any, many: Path) -> None:
+    found = bench("sessions", "--session", many, "--only", "list", "show", "compare", "--json")
     steps = [*STEPS, "show", "compare"]
     told = [line.partition(":")[0] for line in found.errors.splitlines() if " s of the processor" in line]
     assert told == steps

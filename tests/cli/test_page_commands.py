@@ -117,11 +117,11 @@ def test_comments_and_marks_are_read() -> None:
     """What the check above looks at."""
     text = (
         "```sh\nevprof show a.evprof   # its runs\n$ evprof bench gpu   # needs a GPU: all of it\nmake run\n```\n"
-        "<!-- not tried: takes minutes -->\n```sh\nevprof bench ui \\\n  --trials 5\n```\n```text\nevprof no\n```\n"
+        "<!-- not tried: takes minutes -->\n```sh\nevprof bench gpu \\\n  --plan\n```\n```text\nevprof no\n```\n"
     )
     assert [(command.line, command.reason) for command in commands_of(text)] == [
         ("evprof show a.evprof", ""),
         ("evprof bench gpu", "needs a GPU"),
-        ("evprof bench ui    --trials 5", "takes minutes"),
+        ("evprof bench gpu    --plan", "takes minutes"),
     ]
     assert set(LEFT_OUT) <= set(REASONS)

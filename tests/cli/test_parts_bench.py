@@ -1,4 +1,4 @@
-"""`evprof bench parts`: every part really does its work, and is told with its amounts."""
+"""The benchmark `parts`: every part really does its work, and is told with its amounts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from benchmarks import parts
+from benchmarks.parts import PARTS, TimedPart, measure_parts
 from evprof.core.errors import UserError
-from evprof.run.benches import parts
-from evprof.run.benches.parts import PARTS, TimedPart, measure_parts
 
 QUICK = ("five frames", "paint polarity", "read manifest", "interval")
 
 
-def test_rows_say_what_took_how_long(evprof: Callable[..., Any]) -> None:
-    document = evprof("bench", "parts", "--only", *QUICK, "--repeat", 2, "--json").document
+def test_rows_say_what_took_how_long(bench: Callable[..., Any]) -> None:
+    document = bench("parts", "--only", *QUICK, "--repeat", 2, "--json").document
     assert document["benchmark"] == "parts"
     assert [row["part"] for row in document["rows"]] == list(QUICK)
     for row in document["rows"]:
@@ -27,19 +27,19 @@ def test_rows_say_what_took_how_long(evprof: Callable[..., Any]) -> None:
     assert document["summary"] == {"slowest": slowest["part"], "slowest_ms": slowest["ms"]}
 
 
-def test_people_get_a_table(evprof: Callable[..., Any]) -> None:
-    lines = evprof("bench", "parts", "--only", "interval", "--repeat", 1).output.splitlines()
+def test_people_get_a_table(bench: Callable[..., Any]) -> None:
+    lines = bench("parts", "--only", "interval", "--repeat", 1).output.splitlines()
     assert lines[0].startswith("1 turns each")
     assert lines[-1].split()[:3] == ["interval", "2,220", "pairs"]
-    lines = evprof("bench", "parts", "--only", "interval", "--repeat", 1, "--markdown").output.splitlines()
+    lines = bench("parts", "--only", "interval", "--repeat", 1, "--markdown").output.splitlines()
     assert lines[-1].startswith("| interval | 2,220 pairs |")
 
 
-def test_what_there_is_not_is_refused(evprof: Callable[..., Any]) -> None:
-    found = evprof("bench", "parts", "--only", "lunch")
+def test_what_there_is_not_is_refused(bench: Callable[..., Any]) -> None:
+    found = bench("parts", "--only", "lunch")
     assert (found.code, found.output) == (2, "")
     assert "there is no part 'lunch'; there are five frames," in found.errors
-    assert evprof("bench", "parts", "--repeat", 0).code == 2
+    assert bench("parts", "--repeat", 0).code == 2
 
 
 def test_each_part_takes_its_turn_and_its_first_one_does_not_count() -> None:

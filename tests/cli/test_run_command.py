@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.synthetic_engine import ENVIRONMENT, SyntheticEngine
 from evprof.cli.run import recorded_session
 from evprof.core.errors import UserError
 from evprof.core.messages import RunEnded, RunStarted
-from evprof.run.benches.synthetic_engine import ENVIRONMENT, SyntheticEngine
 from evprof.session.facts import add_facts
 from evprof.session.reading import load_session
 
@@ -245,7 +245,7 @@ class RefusingEngine(SyntheticEngine):
     """Begins a run, then finds that the input is no good."""
 
     def run(self, request, sink, stop) -> None:
-        from evprof.run.benches.synthetic_engine import synthetic_info
+        from benchmarks.synthetic_engine import synthetic_info
 
         sink.post(RunStarted(request.first_run_id, synthetic_info(request, 0)))
         raise UserError("video.mp4 holds no frames; name another file.")
@@ -293,7 +293,7 @@ def test_a_library_that_prints_does_not_spoil_the_document(evprof, inputs, tmp_p
             sink.post(RunEnded(request.first_run_id, "finished"))
 
     def _info(request):
-        from evprof.run.benches.synthetic_engine import synthetic_info
+        from benchmarks.synthetic_engine import synthetic_info
 
         return synthetic_info(request, 0)
 

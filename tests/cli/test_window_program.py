@@ -19,12 +19,12 @@ def console_program(monkeypatch, tmp_path):
     return tmp_path / "evprof"
 
 
-@pytest.mark.parametrize("words", [("gui", "a.evprof"), ("_paint",), ("_examine", "window")])
+@pytest.mark.parametrize("words", [("gui", "a.evprof"), ("_examine", "window")])
 def test_what_needs_qt_goes_to_the_window_program(console_program, words) -> None:
     assert program.program_argv(*words) == [str(console_program.with_name("evprof-window")), *words]
 
 
-@pytest.mark.parametrize("words", [("_engine",), ("_examine", "engine"), ("bench", "events"), ("_read-events",)])
+@pytest.mark.parametrize("words", [("_engine",), ("_examine", "engine"), ("bench", "gpu"), ("_video",)])
 def test_everything_else_stays_with_the_console_program(console_program, words) -> None:
     assert program.program_argv(*words) == [str(console_program), *words]
 

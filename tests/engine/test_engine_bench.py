@@ -11,12 +11,14 @@ import pytest
 import torch
 from transformers import CLIPVisionConfig
 
+from benchmarks import engine
+from benchmarks.engine import EngineBench, choose_contenders, measure_engine, summarise
 from engines.bench import ceilings as ceilings_module
-from engines.bench import engine, generate, ours
+from engines.bench import generate, ours
 from engines.bench.ceilings import Ceilings, fastest_s, last_level_cache_bytes, measure_ceilings
-from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, EngineContender, choose_contenders, contenders_on
-from engines.bench.engine import EngineBench, measure_engine, unrest_problems
-from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of, summarise
+from engines.bench.contenders import CONTENDERS, HF_EAGER, OURS, EngineContender, contenders_on
+from engines.bench.engine import unrest_problems
+from engines.bench.figures import Needs, decode_row, memory_limit, needs_of, prefill_row, problems_of
 from engines.bench.turns import (
     ContenderTurns,
     EngineTurn,

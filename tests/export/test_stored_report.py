@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.part_files import write_results
 from evprof.export.report.sections.runs.pipeline import MOST_LOOKED_INTO
 from evprof.export.report.writing import write_report
-from evprof.run.benches.part_files import write_results
 from evprof.run.legacy_import import import_files
 from evprof.session.summaries.opened import SessionStore
 

@@ -12,8 +12,8 @@ from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QFontMetricsF, QImage, QPainter
 from PySide6.QtWidgets import QApplication
 
+from benchmarks.crowd import crowded_recording
 from example_counts import examples
-from ui.bench.crowd import crowded_recording
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, _line, dark

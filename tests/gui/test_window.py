@@ -113,7 +113,7 @@ class Paints(QObject):
 
 
 def _play(window: MainWindow, wait_until: Wait, request: RunRequest) -> Paints:
-    """Runs a request and waits until its last token is in a picture; how soon is what `evprof bench ui` measures."""
+    """Runs a request and waits until its last token is in a picture; how soon is what the benchmark `ui` measures."""
     paints = Paints(window)
     window.timeline.latency.installEventFilter(paints)
     first = window.controller.next_run_id

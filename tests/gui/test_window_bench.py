@@ -1,4 +1,4 @@
-"""`evprof bench ui` in small: real engine process, real pipe, real window; figures that hang together."""
+"""The benchmark `ui` in small: real engine process, real pipe, real window; figures that hang together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from ui.bench.engine_effect import WindowTurn, paces
-from ui.bench.window import SIZES
+from benchmarks.engine_effect import WindowTurn, paces
+from benchmarks.processes import run_argv
+from benchmarks.window import SIZES
 
 CROWD = ("median_ms", "p99_ms", "cpu_median_ms", "cpu_p99_ms", "pyqtgraph_ms", "vs_pyqtgraph")
 ENDS = ("", "_ci95_low", "_ci95_high")
@@ -19,10 +20,8 @@ ENDS = ("", "_ci95_low", "_ci95_high")
 
 def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
-    words = ["-m", "evprof", "bench", "ui", "--trials", "1", "--seconds", "1", "--quick", "--json"]
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=600, env=environment, check=False
-    )
+    words = run_argv("ui", "--trials", "1", "--seconds", "1", "--quick", "--json")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["benchmark"], document["schema_version"]) == ("ui", 1)
@@ -67,8 +66,8 @@ def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
 
 
 def test_a_window_that_never_paints_is_told() -> None:
+    from benchmarks.window import first_paint_ms
     from evprof.core.errors import UserError
-    from ui.bench.window import first_paint_ms
 
     with pytest.raises(UserError, match="no Qt here"):
         first_paint_ms([sys.executable, "-c", "raise SystemExit('no Qt here')"])

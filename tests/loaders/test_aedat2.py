@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.event_files import write_aedat2
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.aedat.aedat2 import unwrapped
 from evprof.loaders.events.opening import open_recording
-from evprof.run.benches.event_files import write_aedat2
 
 DAVIS346 = "eu.seebetter.ini.chips.davis.Davis346blue"
 DVS128 = "ch.unizh.ini.jaer.chip.retina.DVS128"

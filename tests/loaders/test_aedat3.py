@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.event_files import write_aedat3
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording
-from evprof.run.benches.event_files import write_aedat3
 
 HEADER = b"#!AER-DAT3.1\r\n#Format: RAW\r\n#Source 1: DAVIS240C\r\n#Start-Time: 2016-01-01\r\n#!END-HEADER\r\n"
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.event_files import write_ncaltech
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events import ncaltech
@@ -20,7 +21,6 @@ from evprof.loaders.events.file_head import HEAD_BYTES
 from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.opening import open_recording
 from evprof.loaders.pictures.png import encode_png
-from evprof.run.benches.event_files import write_ncaltech
 
 OVERFLOW = bytes([0, 240, 0, 0, 0])
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.many_runs import ManyRuns, write_many_runs
+from benchmarks.part_files import write_results
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED
-from evprof.run.benches.many_runs import ManyRuns, write_many_runs
-from evprof.run.benches.part_files import write_results
 from evprof.run.legacy_import import import_files
 from evprof.session.reading import load_session
 from evprof.session.store import Commit, changed_session

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from benchmarks.coverage import CoverageCase, binomial_interval, covered, measure_coverage, questions
+from benchmarks.simulated_runs import Scenario, simulated
 from evprof.metrics.estimates.estimates import ProcessSpread, ratio_of
-from evprof.run.benches.coverage import CoverageCase, binomial_interval, covered, measure_coverage, questions
-from evprof.run.benches.simulated_runs import Scenario, simulated
 
 
 @pytest.mark.parametrize("estimator", sorted({question.estimator for question in questions()}))

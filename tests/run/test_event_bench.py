@@ -1,24 +1,24 @@
-"""`evprof bench events`: right and wrong results told apart, what is missing said, in processes of their own."""
+"""The benchmark `events`: right and wrong results told apart, what is missing said, in processes of their own."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.event_files import write_evt21
+from benchmarks.event_formats import CONTESTS, Contest
+from benchmarks.events import EventsPlan, measure_events, measure_rendering
+from benchmarks.moving_edges import moving_edges
+from benchmarks.processes import run_argv
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.writers.raw import write_evt2
-from evprof.run.benches.event_files import write_evt21
-from evprof.run.benches.event_formats import CONTESTS, Contest
-from evprof.run.benches.events import EventsPlan, measure_events, measure_rendering
-from evprof.run.benches.moving_edges import moving_edges
 
-ARGV = (sys.executable, "-m", "evprof", "_read-events")
+ARGV = tuple(run_argv("_read-events"))
 
 
 def write_right(path: Path, events: EventArray) -> None:

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
+from benchmarks.synthetic_engine import SyntheticEngine
 from evprof.core.errors import UserError
 from evprof.core.messages import RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import RunInfo
-from evprof.run.benches.synthetic_engine import SyntheticEngine
 from evprof.run.processes.runner import LocalRunner
 from scripted_engine import ScriptedEngine
 from scripted_process import DeafEngine

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.many_runs import ManyRuns, write_many_runs
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.run_book import RunBook
 from evprof.export.report.data import Source, gather
@@ -14,7 +15,6 @@ from evprof.export.report.html import html
 from evprof.export.report.writing import build_report
 from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.configurations.baselines import engine_session
-from evprof.run.benches.many_runs import ManyRuns, write_many_runs
 from evprof.run.rewriting.merging import merge_sessions
 from evprof.session.facts import MERGED, add_facts, told_facts
 from evprof.session.reading import load_session

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks.processes import run_argv
 from evprof.core.errors import UserError
 from evprof.core.messages import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
@@ -396,7 +397,7 @@ from evprof.run.processes.runner import EngineHost
 from evprof.run.session_writer import SessionWriter
 recording = RecordLog()
 writer = SessionWriter(recording, Path(sys.argv[1]))
-host = EngineHost([sys.executable, "-m", "evprof", "_engine", "--synthetic", "4000", "3600"], recording)
+host = EngineHost(sys.argv[2:], recording)
 host.submit(RunRequest("target", Sample(video_path="absent.mp4"), None, ModelChoice("m")))
 while host.pid is None:
     time.sleep(0.01)
@@ -407,7 +408,8 @@ time.sleep(3600)
 
 def test_a_killed_program_loses_nothing_that_was_committed_and_leaves_no_orphan(tmp_path, wait_until):
     path = tmp_path / "s.evprof"
-    program = subprocess.Popen([sys.executable, "-c", _PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)
+    argv = [sys.executable, "-c", _PROGRAM, str(path), *run_argv("_engine", "4000", "3600")]
+    program = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     engine_pid = int(program.stdout.readline())
     wait_until(lambda: committed(path) > 1500)
     before_the_end = committed(path)

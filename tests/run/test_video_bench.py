@@ -1,4 +1,4 @@
-"""`evprof bench video`, with clips that take no time: every way gives the right frames, and the figures add up."""
+"""The benchmark `video`, with clips that take no time: every way gives the right frames, and the figures add up."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evprof.cli import main
+from benchmarks import video as video_bench
+from benchmarks import video_readers
+from benchmarks.command import main
+from benchmarks.video import measure_video
+from benchmarks.video_clips import CLIPS, Clip, number_of, write_clip
+from benchmarks.video_readers import FULL, OURS, SEEK
 from evprof.core.errors import UserError
-from evprof.run.benches import video as video_bench
-from evprof.run.benches import video_readers
-from evprof.run.benches.video import measure_video
-from evprof.run.benches.video_clips import CLIPS, Clip, number_of, write_clip
-from evprof.run.benches.video_readers import FULL, OURS, SEEK
 
 SMALL = (
     Clip("small gop 6", 320, 240, 40, 6),
@@ -157,14 +157,14 @@ def test_the_command_prints_tables_and_json(
     monkeypatch.setattr(
         video_bench, "measure_video", lambda rounds, note, *, only: measured | {"asked": [rounds, *only]}
     )
-    assert main(["bench", "video", "--json", "--repeat", "2", "--only", "mkv"]) == 0
+    assert main(["video", "--json", "--repeat", "2", "--only", "mkv"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["benchmark"] == "video"
     assert document["asked"] == [2, "mkv"]
     assert document["rows"] == measured["rows"]
-    assert main(["bench", "video"]) == 0
+    assert main(["video"]) == 0
     text = capsys.readouterr().out
     assert "small gop 30 vfr" in text
     assert "PyAV seek per frame, AUTO threads" in text
-    assert main(["bench", "video", "--markdown"]) == 0
+    assert main(["video", "--markdown"]) == 0
     assert "| evprof | " in capsys.readouterr().out

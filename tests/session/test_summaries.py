@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.many_runs import ManyRuns, write_many_runs
 from evprof.core.errors import UserError
 from evprof.core.run_book import RunBook
 from evprof.core.run_info import FAILED
@@ -20,7 +21,6 @@ from evprof.metrics.comparison.document import configurations_of
 from evprof.metrics.document import run_document
 from evprof.metrics.figures.kept import KEPT
 from evprof.metrics.run_summary import COLUMNS
-from evprof.run.benches.many_runs import ManyRuns, write_many_runs
 from evprof.run.rewriting.merging import merge_sessions
 from evprof.session import chunk
 from evprof.session.reading import load_session

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from evprof.cli.bench.benchmarks import BENCHMARKS
+from evprof.cli.bench.benchmarks import BENCHMARKS, Benchmark
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.parser import CommandExample, add_command, add_commands
+from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE
 
@@ -16,22 +18,28 @@ _ASKED = ("plan", "sessions", "markdown")
 
 
 class BenchCommand(Command):
-    """Measure evprof itself: its speed, its cost, its readers and its statistics.
+    """Measure this machine with evprof: what a GPU reaches, drafters, switches, and what recording costs.
 
     Each benchmark has options and a help of its own: evprof bench BENCHMARK --help.
     """
 
     name = "bench"
-    examples = (
-        CommandExample("evprof bench engine --shape tiny", "measure how fast the engine decodes"),
+    examples: ClassVar[tuple[CommandExample, ...]] = (
         CommandExample("evprof bench gpu --out found", "measure everything that needs a GPU"),
-        CommandExample("evprof help bench events", "say more about one benchmark"),
+        CommandExample("evprof bench overhead --pairs 300", "measure what recording costs"),
+        CommandExample("evprof help bench switches", "say more about one benchmark"),
     )
+    benchmarks: ClassVar[Mapping[str, Benchmark]] = BENCHMARKS
+
+    @staticmethod
+    def argv(*words: str) -> list[str]:
+        """The argument list that runs a benchmark in another process."""
+        return program.program_argv("bench", *words)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """A command for each, with its options."""
         choices = add_commands(parser, "benchmark", metavar="BENCHMARK", is_required=True)
-        for name, benchmark in BENCHMARKS.items():
+        for name, benchmark in self.benchmarks.items():
             entry = add_command(choices, name, benchmark.text, benchmark.examples)
             for add_options in benchmark.options:
                 add_options(entry)
@@ -47,25 +55,38 @@ class BenchCommand(Command):
             return _plan(options, console)
         in_sessions = (options.sessions or 1) > 1 and options.benchmark != "repeatability"
         if in_sessions:
-            documents = measure_in_sessions(options, console)
+            documents = measure_in_sessions(options, console, self.argv)
             document = together(documents, options.sessions)
         else:
-            found = BENCHMARKS[options.benchmark].measure(options, console)
+            found = self.benchmarks[options.benchmark].measure(options, console)
             document = {"schema_version": 1, "benchmark": options.benchmark} | found
         if console.is_json:
             console.document(document)
         elif in_sessions:
             for number, each in enumerate(documents, 1):
                 console.print(f"session {number} of {options.sessions}")
-                _print({"summary": each["summary"]}, each, options, console)
+                self._print({"summary": each["summary"]}, each, options, console)
             for line in spread_lines(documents):
                 console.print(line)
         else:
-            _print({"environment": document["environment"], "summary": document["summary"]}, document, options, console)
+            self._print(
+                {"environment": document["environment"], "summary": document["summary"]}, document, options, console
+            )
         # A measurement that was stopped before its end has measured something all the same.
         if document["summary"].get("is_complete") is False:
             return CANCELLED
         return FAILURE if document["summary"].get("failed") else 0
+
+    def _print(
+        self, facts: dict[str, Any], document: dict[str, Any], options: argparse.Namespace, console: Console
+    ) -> None:
+        """What a benchmark tells of its document; the facts of one that tells nothing."""
+        from evprof.cli.terminal.blocks import print_blocks
+        from evprof.cli.terminal.facts import facts_lines
+
+        benchmark = self.benchmarks[options.benchmark]
+        tell = (options.markdown and benchmark.tell_markdown) or benchmark.tell
+        print_blocks(tell(document) if tell else facts_lines(facts), console, is_markdown=bool(options.markdown))
 
 
 def _plan(options: argparse.Namespace, console: Console) -> int:
@@ -73,13 +94,3 @@ def _plan(options: argparse.Namespace, console: Console) -> int:
 
     tell_plan(options, console)
     return 0
-
-
-def _print(facts: dict[str, Any], document: dict[str, Any], options: argparse.Namespace, console: Console) -> None:
-    """What a benchmark tells of its document; the facts of one that tells nothing."""
-    from evprof.cli.terminal.blocks import print_blocks
-    from evprof.cli.terminal.facts import facts_lines
-
-    benchmark = BENCHMARKS[options.benchmark]
-    tell = (options.markdown and benchmark.tell_markdown) or benchmark.tell
-    print_blocks(tell(document) if tell else facts_lines(facts), console, is_markdown=bool(options.markdown))

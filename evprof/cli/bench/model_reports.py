@@ -1,4 +1,4 @@
-"""What the benchmarks of models tell: the engine beside others, drafters beside plain decoding, engine processes."""
+"""What the benchmarks of models tell: drafters beside plain decoding, engine processes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, filled
-from evprof.core.units import count_text, number_text
+from evprof.core.units import count_text
 from evprof.loaders.bundled_evaluation import pair_sentences
-
-_ENGINE: tuple[Column, ...] = (
-    ("", "{phase} {contender}"),
-    ("time", lambda row: filled("{ms:ms} / token" if row["phase"] == "decode" else "{ms:ms}", row)),
-    ("middle half", "{ms_low:ms} … {ms_high:ms}"),
-    ("tok/s", "{tok_s:,.1f}"),
-    ("vs hf_eager", "{vs_hf_eager:times}"),
-    ("same tokens", "{agreement:percent}"),
-    ("MBU", "{mbu:percent}"),
-    ("MFU", "{mfu:percent}"),
-    ("turns", "{turns}"),
-)
 
 
 def _range(row: Row) -> str:
@@ -47,29 +35,6 @@ _DRAFTERS: tuple[Column, ...] = (
     ("same", _same),
     ("n", "{scenes} scenes, {runs} pairs"),
 )
-
-
-def engine_blocks(document: Row) -> Iterator[Block]:
-    """What ran where, a table of phases and contenders, the machine's ceilings, and what to doubt."""
-    found = document["environment"] | document["summary"]
-    count = document["environment"]["threads"]
-    threads = f"{count_text(count, 'thread')} · " if found["device"] == "cpu" else ""
-    where = f"{document['environment']['device']} · torch {found['torch']} · transformers {found['transformers']}"
-    yield filled(f"{{shape}} in {{dtype}} on {where} · {threads}prompt {{context:,}} · {{tokens:,}} tokens", found)
-    yield ""
-    yield PrintedTable(_ENGINE, [row for row in document["rows"] if row["status"] == "measured"])
-    yield ""
-    yield (
-        f"This machine copies {found['copy_bytes_s'] / 1e9:,.0f} GB/s, reads {found['read_bytes_s'] / 1e9:,.0f} GB/s "
-        f"and multiplies matrices at {number_text(found['matmul_flops_s'] / 1e12, 3)} TFLOP/s."
-    )
-    if found["decode_ceiling_tok_s"] is None:
-        yield f"No ceiling by memory: {found['decode_mbu_reason']}."
-    else:
-        read = "A step reads {weight_bytes_per_token:bytes} of weights and {kv_bytes_per_token:bytes} of cache: "
-        best = filled(" Ours reaches {decode_tok_s:,.1f} ({decode_mbu:percent}).", found, "")
-        yield filled(f"{read}at most {{decode_ceiling_tok_s:,.1f}} tok/s.{best}", found)
-    yield from found["problems"]
 
 
 def speculation_blocks(document: Row) -> Iterator[Block]:

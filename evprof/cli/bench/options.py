@@ -58,20 +58,6 @@ def max_new_tokens(parser: argparse.ArgumentParser) -> None:
     add_setting(parser, SETTINGS["max_new_tokens"], default=64)
 
 
-def engine(parser: argparse.ArgumentParser) -> None:
-    """Adds the size of a turn and who takes part."""
-    parser.add_argument("--context", type=int, metavar="N", help="positions of prompt (default: the family's own)")
-    parser.add_argument("--tokens", type=int, metavar="N", default=64, help="tokens per turn (default: %(default)s)")
-    parser.add_argument(
-        "--limit",
-        type=float,
-        metavar="SECONDS",
-        default=300,
-        help="how long a contender may take (default: %(default)s)",
-    )
-    parser.add_argument("--contenders", metavar="NAMES", help="who takes part, with commas (default: all)")
-
-
 def _only(what: str, parser: argparse.ArgumentParser) -> None:
     """Adds which parts are measured."""
     parser.add_argument("--only", nargs="+", metavar="NAME", default=[], help=f"{what} (default: all)")
@@ -85,11 +71,6 @@ def only(what: str) -> partial[None]:
 def repeat(rounds: int) -> partial[None]:
     """What adds `--repeat`, whose default is `rounds`."""
     return partial(_repeat, rounds)
-
-
-def quick(known: str) -> partial[None]:
-    """What adds `--quick`, and what it leaves out."""
-    return partial(_quick, known)
 
 
 def markdown(parser: argparse.ArgumentParser) -> None:
@@ -117,38 +98,9 @@ def scenes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--adapter", metavar="ADAPTER", action="append", help="a trained adapter to take part as well")
 
 
-def events(parser: argparse.ArgumentParser) -> None:
-    """Adds the size of the recordings."""
-    parser.add_argument(
-        "--events", type=int, metavar="N", default=10_000_000, help="events of a file (default: %(default)s)"
-    )
-    parser.add_argument("--large", action="store_true", help="measure windows in a DSEC file of a gigabyte")
-
-
 def pairs(parser: argparse.ArgumentParser) -> None:
     """Adds how many pairs of generations are measured."""
     parser.add_argument("--pairs", type=int, metavar="N", default=300, help="pairs (default: %(default)s)")
-
-
-def trials(parser: argparse.ArgumentParser) -> None:
-    """Adds how often and how long the window is watched."""
-    parser.add_argument("--trials", type=int, metavar="N", default=5, help="trials (default: %(default)s)")
-    parser.add_argument(
-        "--seconds", type=float, metavar="SECONDS", default=30, help="how long each takes (default: %(default)s)"
-    )
-
-
-def runs(parser: argparse.ArgumentParser) -> None:
-    """Adds how many runs a session holds, or which session is measured."""
-    parser.add_argument(
-        "--runs", type=int, metavar="N", default=100_000, help="runs of the session (default: %(default)s)"
-    )
-    parser.add_argument("--session", metavar="S.evprof", help="a session to measure, in place of one that is made")
-
-
-def _quick(known: str, parser: argparse.ArgumentParser) -> None:
-    """Adds the short form."""
-    parser.add_argument("--quick", action="store_true", help=known)
 
 
 pair = add_pair_options

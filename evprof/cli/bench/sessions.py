@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 from evprof.cli.setting_options import typed_words
-from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import UserError
 from evprof.core.units import number_text
@@ -18,13 +18,17 @@ from evprof.run.processes.interrupts import stop_flag
 _NOT_PASSED = ("benchmark", "sessions", "markdown", "plan", "only")
 
 
-def measure_in_sessions(options: argparse.Namespace, console: Console) -> list[dict[str, Any]]:
-    """The document of every process. Ctrl-C stops the one at work, keeps what was measured, and starts no other.
+def measure_in_sessions(
+    options: argparse.Namespace, console: Console, argv_of: Callable[..., list[str]]
+) -> list[dict[str, Any]]:
+    """The document of every process; `argv_of` gives the argument list of one that runs a benchmark.
+
+    Ctrl-C stops the one at work, keeps what was measured, and starts no other.
 
     Raises UserError when a process fails.
     """
     words = ["--only", *only] if (only := getattr(options, "only", [])) else []
-    argv = program.program_argv("bench", options.benchmark, *typed_words(options, _NOT_PASSED), *words, "--json")
+    argv = argv_of(options.benchmark, *typed_words(options, _NOT_PASSED), *words, "--json")
     documents: list[dict[str, Any]] = []
     with stop_flag() as stop:
         for number in range(options.sessions):

@@ -23,12 +23,12 @@ class HelpCommand(Command):
     examples = (
         CommandExample("evprof help", "list the commands"),
         CommandExample("evprof help run", "say what evprof run does, with its options and examples"),
-        CommandExample("evprof help bench engine", "the same of one benchmark"),
+        CommandExample("evprof help bench switches", "the same of one benchmark"),
     )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The command's words."""
-        parser.add_argument("words", metavar="COMMAND", nargs="*", help="such as run, or bench engine (default: all)")
+        parser.add_argument("words", metavar="COMMAND", nargs="*", help="such as run, or bench switches (default: all)")
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         """Prints the help of the parser that the words lead to."""

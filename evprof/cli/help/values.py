@@ -35,7 +35,6 @@ VALUES: dict[str, ValueKind] = {
     "TEXT": ValueKind("words; quote them where they hold spaces"),
     "NAME": ValueKind("a name"),
     "FORMAT": ValueKind("a name of a format"),
-    "NAMES": ValueKind("names with commas between them"),
     "LIST": ValueKind("numbers of runs, as 1,2,5-8"),
     "RUN": ValueKind("the number of a run, or the name of a configuration"),
     "DEVICE": ValueKind("auto, cpu, cuda, or cuda:1 and so on", ("auto", "cpu", "cuda")),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from evprof.core.installation import CONSOLE, WINDOW, bundled_program, is_bundle, is_without_qt
 
-_NEED_QT = (("gui",), ("_paint",), ("_window-effect",), ("_examine", "window"))
+_NEED_QT = (("gui",), ("_examine", "window"))
 """How commands begin that the program without Qt cannot carry out."""
 
 

@@ -34,7 +34,7 @@ AUTO, PYAV, TORCHCODEC, PILLOW = "auto", "pyav", "torchcodec", "pillow"
 
 DECODERS = (AUTO, PYAV, TORCHCODEC)
 """What can be asked for. `auto` is PyAV: it decodes several groups of a video at once and leaves out frames nothing
-depends on, so torchcodec was never faster where both were measured (`evprof bench video`), and importing it takes
+depends on, so torchcodec was never faster where both were measured (benchmark `video`), and importing it takes
 seconds and needs shared libraries of FFmpeg that it does not bring."""
 
 

@@ -5,7 +5,7 @@ few values hardly tell rho, so it is not estimated but averaged over: every rho 
 likelihood (Harville, J. Am. Stat. Assoc. 72, 1977), and the interval is that of the mixture of Student's t which the
 generalized least squares of each give. Few values thus have wide intervals, as wide as the neighbours' likeness that
 they cannot rule out; many values have those of the likeness they show. Of rho itself (1 - rho)^-1/2 is believed before
-any value: with that, means of three values and of twenty were covered as often (`evprof bench coverage`).
+any value: with that, means of three values and of twenty were covered as often (benchmark `coverage`).
 """
 
 from __future__ import annotations

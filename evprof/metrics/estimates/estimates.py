@@ -9,7 +9,7 @@ of a sample count as one value, their mean. What an interval is made of, from th
 - fewer scenes: repeats in order of time. Where the sides took turns, each two neighbours are a pair; else a line
   through time with a level for each side, whose errors are alike from neighbour to neighbour (`series`).
 
-`evprof bench coverage` measures what these intervals hold.
+The benchmark `coverage` measures what these intervals hold.
 """
 
 from __future__ import annotations

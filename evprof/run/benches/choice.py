@@ -1,12 +1,9 @@
-"""What all benchmarks ask of their options and note of their surroundings."""
+"""What all benchmarks ask of their options."""
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.suggestions import guess_among
@@ -33,19 +30,3 @@ def chosen(
                 f"--only: there is no {kind} '{word}'{guess_among(word, map(name, known))}", exit_code=USAGE
             )
     return [entry for entry in known if not only or any(fits(entry, word) for word in only)]
-
-
-def environment(libraries: Iterable[str]) -> dict[str, Any]:
-    """Python, processors, and versions of libraries by name; None where one is not installed."""
-    return {
-        "python": platform.python_version(),
-        "cpus": os.cpu_count(),
-        "libraries": {name: _version(name) for name in libraries},
-    }
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

@@ -83,7 +83,7 @@ ITEMS: tuple[Item, ...] = listed(
             "a decoding loop of our own, as fast and with the same tokens",
             None,
             never("nothing to import"),
-            command("bench engine"),
+            command("bench gpu"),
         ),
         plan(
             "Recommendation: faster data loading",

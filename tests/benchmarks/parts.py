@@ -1,4 +1,4 @@
-"""`evprof bench parts`: how long evprof's own work takes on what it is made for, without any model.
+"""`run.py parts`: how long evprof's own work takes on what it is made for, without any model.
 
 Each part makes its material once and is then timed, one turn of every part after another.
 """
@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.moving_edges import HEIGHT, WIDTH, moving_edges
+from benchmarks.part_files import write_manifest, write_results
 from evprof.core.run_book import RunBook
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.pictures.render import render_events
@@ -28,8 +30,6 @@ from evprof.metrics.arithmetic.statistics import ratio_interval
 from evprof.metrics.comparison.document import compare_document, configurations_of
 from evprof.metrics.figures.texts import rouge_l
 from evprof.run.benches.choice import check_repeat, chosen
-from evprof.run.benches.moving_edges import HEIGHT, WIDTH, moving_edges
-from evprof.run.benches.part_files import write_manifest, write_results
 from evprof.run.conversion.plan import plan_rows
 from evprof.run.conversion.recipe import ConversionRecipe
 from evprof.run.legacy_import import import_files

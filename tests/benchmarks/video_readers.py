@@ -1,4 +1,4 @@
-"""The ways of reading evenly spread frames that `evprof bench video` compares: ours, fixed strategies, and libraries.
+"""The ways of reading evenly spread frames that `run.py video` compares: ours, fixed strategies, and libraries.
 
 Each gives the frames as [H, W, 3] arrays; in which order the colours are does not matter here. Libraries are imported
 when they are asked for.

@@ -8,9 +8,6 @@ Beside the ratio stands that of every other turn of sleep to the rest of them: w
 
 from __future__ import annotations
 
-import json
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +31,6 @@ from evprof.run.demo import BUNDLED_TARGET
 from evprof.run.processes.engine_host import EngineHost
 from ui.state.look_rate import QUICKEST_MS
 from ui.state.run_controller import Host
-from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
 
 GRACE_S = 120.0
@@ -112,25 +108,6 @@ def measure_engine_effect(
     found = dict(zip(names, values, strict=True))
     note(f"{on.model}: time per token with a window by that without: {_told(ratio)}")
     return found
-
-
-def tell_engine_effect(argv: Sequence[str], pairs: int) -> int:
-    """Prints the figures of a small model as JSON."""
-    from ui.bench.first_paint import SIZE, the_application
-
-    application = the_application()
-
-    def make_window() -> MainWindow:
-        window = MainWindow(ThemeHolder(theme_named("dark")))
-        window.resize(*SIZE)
-        window.show()
-        application.processEvents()
-        return window
-
-    with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
-        found = measure_engine_effect(argv, make_window, Path(folder), pairs, lambda _: None)
-    sys.stdout.write(json.dumps(found) + "\n")
-    return 0
 
 
 _NAMES = (

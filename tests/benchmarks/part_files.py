@@ -1,4 +1,4 @@
-"""Files that `evprof bench parts` reads: a manifest as a dataset's authors write it, and a file of results."""
+"""Files that `run.py parts` reads: a manifest as a dataset's authors write it, and a file of results."""
 
 from __future__ import annotations
 

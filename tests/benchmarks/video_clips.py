@@ -1,4 +1,4 @@
-"""Clips for `evprof bench video`: H.264, or MPEG-4 without x264, with each frame's number painted in to check readers.
+"""Clips for `run.py video`: H.264, or MPEG-4 without x264, with each frame's number painted in to check readers.
 
 One slice per frame, as ordinary encoders write it: PyAV's own default gives two, which decode faster than real files.
 """

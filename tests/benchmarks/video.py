@@ -1,4 +1,4 @@
-"""`evprof bench video`: evenly spread frames read by evprof, by fixed strategies and by libraries, in turns.
+"""`run.py video`: evenly spread frames read by evprof, by fixed strategies and by libraries, in turns.
 
 Every frame that comes is recognised by the number painted into it. It knows no container; see `video_clips`.
 """
@@ -13,11 +13,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from benchmarks.environment import environment
+from benchmarks.video_clips import CLIPS, Clip, number_of, write_clip
+from benchmarks.video_readers import FULL, OURS, READERS, SEEK, Reader, why_missing
 from evprof.core.units import times_text
 from evprof.loaders.even_spread import uniform_indices
-from evprof.run.benches.choice import check_repeat, chosen, environment
-from evprof.run.benches.video_clips import CLIPS, Clip, number_of, write_clip
-from evprof.run.benches.video_readers import FULL, OURS, READERS, SEEK, Reader, why_missing
+from evprof.run.benches.choice import check_repeat, chosen
 
 FRAMES = 8
 

@@ -1,4 +1,4 @@
-"""`evprof bench events`: our event readers beside the libraries people know, on the same files, in turns.
+"""`run.py events`: our event readers beside the libraries people know, on the same files, in turns.
 
 Every measurement has a process of its own (`event_readers`), so that peaks of memory are a reader's own. It knows no
 format itself; which there are is `event_formats`.
@@ -21,15 +21,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.environment import environment
+from benchmarks.event_formats import CONTESTS, DSEC, Contest
+from benchmarks.event_readers import FITS, OURS, ReadingTask, load_source, save_source, why_missing
+from benchmarks.moving_edges import SPAN_US, moving_edges
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.units import times_text
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.writers.hdf5 import write_dsec
-from evprof.run.benches.choice import check_repeat, chosen, environment
-from evprof.run.benches.event_formats import CONTESTS, DSEC, Contest
-from evprof.run.benches.event_readers import FITS, OURS, ReadingTask, load_source, save_source, why_missing
-from evprof.run.benches.moving_edges import SPAN_US, moving_edges
+from evprof.run.benches.choice import check_repeat, chosen
 
 SMALL_EVENTS = 2_000
 LARGE_BYTES = 1 << 30

@@ -1,4 +1,4 @@
-"""What `evprof bench ui` measures on much: thousands of runs in the list, and an answer of thousands of tokens."""
+"""What `run.py ui` measures on much: thousands of runs in the list, and an answer of thousands of tokens."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QApplication
 
+from benchmarks.part_files import write_results
 from evprof.core.records import ORIGIN_TARGET, TARGET, TokenRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.run.benches.part_files import write_results
 from evprof.run.legacy_import import import_files
 from evprof.view.columns import ShownModel
 from ui.columns.token_text import TokenText

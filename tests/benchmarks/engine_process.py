@@ -1,4 +1,4 @@
-"""`evprof bench engine-process`: how soon an engine process answers, and how soon its records arrive."""
+"""How soon an engine process answers, and how soon its records arrive."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from statistics import median
 from typing import Any
 
+from benchmarks.processes import run_argv
 from evprof.cli.terminal import program
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import UserError
@@ -45,7 +46,7 @@ def arrival_ms() -> float:
     """Median time in ms from a record that an engine process makes to its being in this process's Recording."""
     recording = RecordLog()
     ages_ns: list[int] = []
-    process = EngineProcess([*program.engine_argv(), "--synthetic", "200", "2"])
+    process = EngineProcess(run_argv("_engine", "200", "2"))
     try:
         process.send(Submit.of(RunRequest("target", Sample(video_path="synthetic"), None, ModelChoice("synthetic"))))
         while not any(isinstance(message, RequestEnded) for message in recording.messages()):

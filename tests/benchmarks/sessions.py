@@ -1,4 +1,4 @@
-"""`evprof bench sessions`: how long sessions of very many runs take to open, list, filter, compare and report, and the
+"""`run.py sessions`: how long sessions of very many runs take to open, list, filter, compare and report, and the
 memory that takes. Each step runs in a process of its own on a session that is made for it, and is told at once."""
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.many_runs import ManyRuns, write_many_runs
+from benchmarks.processes import run_argv
 from evprof.core.errors import USAGE, UserError
 from evprof.run.benches.choice import chosen
-from evprof.run.benches.many_runs import ManyRuns, write_many_runs
 
 Note = Callable[[str], object]
 Argv = Callable[..., list[str]]
@@ -105,11 +106,11 @@ def _making(place: Path, runs: int, note: Note) -> dict[str, Any]:
 
 def _measured(argv: Argv, name: str, session: Path, folder: Path) -> list[dict[str, Any]]:
     if name == LIST:
-        spent = _spent(argv("_list-runs", str(session)))
+        spent = _spent(run_argv("_list-runs", str(session)))
         found = json.loads(spent.output)
         return [_row(step, told, found[step][0], found[step][1], spent.peak_bytes) for step, told in STEPS.items()]
     if name == WINDOW:
-        spent = _spent(argv("_paint", str(session)))
+        spent = _spent(run_argv("_paint", str(session)))
         found = json.loads(spent.output.splitlines()[-1])
         seconds, cpu_s = found["first_picture_ms"] / 1000, found["cpu_ms"] / 1000
         return [_row(name, "open it in the window, to its first picture", seconds, cpu_s, spent.peak_bytes)]

@@ -16,13 +16,13 @@ import pyqtgraph as pg
 from PySide6.QtCore import QDeadlineTimer, Qt, QThread
 from PySide6.QtWidgets import QApplication
 
+from benchmarks.crowd import COUNTERS, SPANS, crowded_recording
+from benchmarks.first_paint import paint_all
 from evprof.core.clock import monotonic_ns
 from evprof.core.messages import RunEnded
 from evprof.core.recording import Texts
 from evprof.core.records import END, ORIGIN_TARGET, SETTLED, STAGES, TARGET
 from evprof.core.run_info import FINISHED
-from ui.bench.crowd import COUNTERS, SPANS, crowded_recording
-from ui.bench.first_paint import paint_all
 from ui.state.selection import TimeRange
 from ui.window.main_window import MainWindow
 

@@ -1,11 +1,11 @@
-"""What the benchmarks without models tell: readers of events and video, evprof's own parts, coverage of intervals."""
+"""What the benchmarks tell: the engine, readers of events and video, evprof's own parts, coverage of intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, Row, TableName, filled
-from evprof.core.units import percent_text
+from evprof.core.units import count_text, number_text, percent_text
 
 
 def _right(row: Row) -> str:
@@ -18,6 +18,17 @@ def _ends(ends: Sequence[float] | None) -> str:
     return "" if ends is None else f"{100 * ends[0]:.1f}–{percent_text(ends[1], 1)}"
 
 
+_ENGINE: tuple[Column, ...] = (
+    ("", "{phase} {contender}"),
+    ("time", lambda row: filled("{ms:ms} / token" if row["phase"] == "decode" else "{ms:ms}", row)),
+    ("middle half", "{ms_low:ms} … {ms_high:ms}"),
+    ("tok/s", "{tok_s:,.1f}"),
+    ("vs hf_eager", "{vs_hf_eager:times}"),
+    ("same tokens", "{agreement:percent}"),
+    ("MBU", "{mbu:percent}"),
+    ("MFU", "{mfu:percent}"),
+    ("turns", "{turns}"),
+)
 _EVENTS: tuple[Column, ...] = (
     ("", "{format}"),
     ("file", lambda row: "" if row["file_bytes"] is None else f"{row['file_bytes'] / 1e6:,.1f} MB"),
@@ -61,6 +72,29 @@ _COVERAGE: tuple[Column, ...] = (
     ("of which 95 % sure", lambda row: _ends(row["coverage_ci95"])),
     ("width / oracle's", "{width_ratio:.1f}"),
 )
+
+
+def engine_blocks(document: Row) -> Iterator[Block]:
+    """What ran where, a table of phases and contenders, the machine's ceilings, and what to doubt."""
+    found = document["environment"] | document["summary"]
+    count = document["environment"]["threads"]
+    threads = f"{count_text(count, 'thread')} · " if found["device"] == "cpu" else ""
+    where = f"{document['environment']['device']} · torch {found['torch']} · transformers {found['transformers']}"
+    yield filled(f"{{shape}} in {{dtype}} on {where} · {threads}prompt {{context:,}} · {{tokens:,}} tokens", found)
+    yield ""
+    yield PrintedTable(_ENGINE, [row for row in document["rows"] if row["status"] == "measured"])
+    yield ""
+    yield (
+        f"This machine copies {found['copy_bytes_s'] / 1e9:,.0f} GB/s, reads {found['read_bytes_s'] / 1e9:,.0f} GB/s "
+        f"and multiplies matrices at {number_text(found['matmul_flops_s'] / 1e12, 3)} TFLOP/s."
+    )
+    if found["decode_ceiling_tok_s"] is None:
+        yield f"No ceiling by memory: {found['decode_mbu_reason']}."
+    else:
+        read = "A step reads {weight_bytes_per_token:bytes} of weights and {kv_bytes_per_token:bytes} of cache: "
+        best = filled(" Ours reaches {decode_tok_s:,.1f} ({decode_mbu:percent}).", found, "")
+        yield filled(f"{read}at most {{decode_ceiling_tok_s:,.1f}} tok/s.{best}", found)
+    yield from found["problems"]
 
 
 def events_blocks(document: Row) -> Iterator[Block]:

@@ -22,6 +22,11 @@ from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QThread, QTimer, qVe
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
+from benchmarks.crowd import RECORDS, SPANS, write_session
+from benchmarks.engine_effect import LARGE, SMALL, measure_engine_effect
+from benchmarks.first_paint import PAINTED, SIZE, paint_all, the_application
+from benchmarks.processes import run_argv
+from benchmarks.scale import SAMPLES, measure_long_text, measure_many_runs, timed_ms
 from evprof.core.clock import monotonic_ns
 from evprof.core.errors import USAGE, UserError
 from evprof.core.messages import EngineChanged, Message, RequestEnded
@@ -29,10 +34,6 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from ui.bench.crowd import RECORDS, SPANS, write_session
-from ui.bench.engine_effect import LARGE, SMALL, measure_engine_effect
-from ui.bench.first_paint import PAINTED, SIZE, paint_all, the_application
-from ui.bench.scale import SAMPLES, measure_long_text, measure_many_runs, timed_ms
 from ui.state.run_controller import Host
 from ui.style.theme import ThemeHolder, theme_named
 from ui.window.main_window import MainWindow
@@ -81,7 +82,7 @@ def measure_window(
     *,
     sizes: Sizes = SIZES,
 ) -> dict[str, Any]:
-    """`environment`, `rows` (one per trial) and `summary` of `evprof bench ui`; `note` hears how far it is.
+    """`environment`, `rows` (one per trial) and `summary` of the benchmark `ui`; `note` hears how far it is.
 
     `engine_argv` starts an engine process, `paint_argv` a process that calls `paint_once`. Gaps are the longest time
     between two heartbeats of a 5 ms timer in the window's thread during a trial; the summary gives their median.
@@ -99,7 +100,7 @@ def measure_window(
     with tempfile.TemporaryDirectory(prefix="evprof-bench-") as folder:
         for trial in range(trials):
             path = Path(folder) / f"trial{trial}.evprof"
-            argv = [*engine_argv, "--synthetic", str(RECORDS_PER_S), f"{seconds:g}"]
+            argv = run_argv("_engine", str(RECORDS_PER_S), f"{seconds:g}")
             row = _trial(application, argv, path, seconds)
             row["window_visible_ms"] = visible[trial]
             rows.append(row)
@@ -309,7 +310,7 @@ def _million(paint_argv: Sequence[str], folder: Path, trials: int, note: Note, r
 
 def _crowd(application: QApplication, note: Note, spans: int) -> dict[str, Any]:
     # Only now: what it imports would count as the window's start.
-    from ui.bench.crowd_steps import measure_crowd
+    from benchmarks.crowd_steps import measure_crowd
 
     window = _window()
     window.housekeeping.start()  # as in every window that has an engine

@@ -1,4 +1,4 @@
-"""The files that `evprof bench events` compares readers on: who writes each, and which library reads it beside us."""
+"""The files that `run.py events` compares readers on: who writes each, and which library reads it beside us."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.event_files import write_aedat2, write_aedat3, write_evt21, write_ncaltech
+from benchmarks.moving_edges import HEIGHT, WIDTH
 from evprof.core.events import EventArray
 from evprof.loaders.writers.hdf5 import write_dsec
 from evprof.loaders.writers.npy import write_npy
 from evprof.loaders.writers.npz import write_npz
 from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
-from evprof.run.benches.event_files import write_aedat2, write_aedat3, write_evt21, write_ncaltech
-from evprof.run.benches.moving_edges import HEIGHT, WIDTH
 
 _PIECE_EVENTS = 1 << 20
 DSEC = "dsec-h5 blosc-zstd"

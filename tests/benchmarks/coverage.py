@@ -1,4 +1,4 @@
-"""`evprof bench coverage`: how often our 95 % intervals hold the truth, over simulated runs of which it is known.
+"""`run.py coverage`: how often our 95 % intervals hold the truth, over simulated runs of which it is known.
 
 Every row asks the function that the product asks. Widths stand beside an oracle's: the interval of who knows all that
 was simulated (the spreads, how alike neighbours are, the drift) and has only the runs' means to look up.
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.simulated_runs import Scenario, oracle_error, oracle_error_of_mean, simulated
 from evprof.core.protocols import StopFlag
 from evprof.metrics.arithmetic.scaling import fit_line
 from evprof.metrics.arithmetic.statistics import Interval, student_quantile
 from evprof.metrics.estimates.drift import trend_of
 from evprof.metrics.estimates.estimates import Observation, ProcessSpread, difference_of, mean_of, ratio_of
-from evprof.run.benches.simulated_runs import Scenario, oracle_error, oracle_error_of_mean, simulated
 
 NOMINAL = 0.95
 SIMULATIONS, QUICK_SIMULATIONS = 2000, 300
