@@ -1,4 +1,4 @@
-"""Small result files of the families that came later: answers side by side, drafts, trainings, statistics alone.
+"""Small result files of the families that came later: answers side by side, drafts.
 
 Values are made up; shapes and flaws are not.
 """
@@ -181,121 +181,6 @@ def verified_drafts(count: int = 3) -> dict[str, Any]:
     }
 
 
-def feature_similarity() -> dict[str, Any]:
-    """Pooled features before and after an adapter; two samples of a thousand are listed."""
-    before = {"mean_cosine_similarity": 0.6, "std": 0.1, "acceptance_at_0.8": 2.0}
-    after = {"mean_cosine_similarity": 0.9, "std": 0.1, "acceptance_at_0.8": 86.0}
-    return {
-        "total_samples": 1000,
-        "before_adapter": before,
-        "after_adapter": after,
-        "improvement": {"cosine_sim_gain": 0.9 - 0.6, "acceptance_gain_0.8": 84.0},
-        "timing": {"total_adapter_time": 0.1, "samples_per_second": 10_000.0},
-        "sample_results": [{"id": "a", "cos_sim_before": 0.7, "cos_sim_after": 0.9, "accepted_at_0.8": True}] * 2,
-    }
-
-
-def hidden_state_acceptance() -> dict[str, Any]:
-    """Shares of positions above thresholds, and times worked out from constants."""
-    decode = 50 / 1.5 * (25.0 * 6 + 1.5)
-    return {
-        "hidden_dim": 4096,
-        "total_valid_positions": 1000,
-        "cos_sim_mean": 0.9,
-        "accept_90": 0.6,
-        "consecutive_mean_90": 0.4,
-        "num_hidden_tokens_mean": 40.0,
-        "sd_accept_rate_prefill_gamma": 0.01,
-        "sd_consecutive_gamma5": 0.5,
-        "e2e_num_output_tokens": 50,
-        "e2e_baseline_time_ms": 1560.0,
-        "e2e_sd_time_ms": 310.0 + decode,
-        "speedup_e2e": 1560.0 / (310.0 + decode),
-        "cosim_90_count": 600,
-        "position_accept_90": [0.1, 0.5, 0.7],
-    }
-
-
-def position_statistics(count: int = 4) -> list[dict[str, Any]]:
-    """A row per position of the answer."""
-    return [
-        {"position": place, "mean": 0.8 + 0.01 * place, "std": 0.1, "num_samples": 100, "accept_80": 0.5}
-        for place in range(count)
-    ]
-
-
-def two_phases(*, has_prefill: bool = False) -> dict[str, Any]:
-    """An estimate whose first phase was skipped, or not."""
-    free = 4.0 if has_prefill else 0.0
-    total = 310.0 + (50 - free) / 1.5 * 26.5
-    return {
-        "label": "L1",
-        "no_prefill": not has_prefill,
-        "gamma_decode": 5,
-        "num_output_tokens": 50,
-        "phase1_prefill_top1": 0.2 if has_prefill else 0.0,
-        "phase1_free_tokens": free,
-        "phase1_time_saved_ms": 25 * free,
-        "phase2_shifted_top1": 0.4,
-        "phase2_decode_consecutive": 0.5,
-        "baseline_time_ms": 1560.0,
-        "sd_time_ms": total,
-        "e2e_speedup": 1560.0 / total,
-    }
-
-
-def training_history(count: int = 5) -> dict[str, list[float]]:
-    """Losses and a share by epoch; the best epoch is the last but one."""
-    losses = [1.0 - 0.1 * epoch for epoch in range(count)]
-    losses[-1] = losses[-2] + 0.05
-    return {"train_loss": losses, "val_loss": losses, "val_accept_80": [0.2] * count}
-
-
-def token_adapter_training() -> dict[str, Any]:
-    """Shares guessed right before and after, with stage times of another file: one split has them, one has zeros."""
-
-    def split(most: float) -> dict[str, Any]:
-        stages = {"stage1": {"mean": most / 2, "std": 0.0, "min": 0.0, "max": most}}
-        return {
-            "num_samples": 10,
-            "acceptance_rate": 0.25,
-            "top5_rate": 0.4,
-            "total_correct": 25,
-            "total_tokens": 100,
-            "inference_time_sec": 0.5,
-            "samples_per_sec": 20.0,
-            "timing_stats": {"eventgpt": stages},
-        }
-
-    return {
-        "timestamp": "2026-01-27T21:53:39",
-        "config": {"num_epochs": 2},
-        "model_params": 45,
-        "baseline": {"test": {"acceptance_rate": 0.02, "total_correct": 2, "total_tokens": 100}},
-        "final": {"train": split(0.02), "test": split(0.0)},
-        "best_val_acc": 0.25,
-        "training_history": [{"epoch": 1, "val_acc": 0.1}, {"epoch": 2, "val_acc": 0.25}],
-    }
-
-
-def mock_steps() -> dict[str, Any]:
-    """Steps of a stand-in, three runs of one and one run of another."""
-    three = {
-        "durations": [0.1, 0.2, 0.3],
-        "average": 0.2,
-        "minimum": 0.1,
-        "maximum": 0.3,
-        "std_dev": 0.1,
-        "num_runs": 3,
-    }
-    one = {"average": 0.5, "minimum": 0.5, "maximum": 0.5, "std_dev": 0.0, "count": 1}
-    return {
-        "benchmark_info": {"num_runs": 3},
-        "total_times": [7.0, 7.1, 7.2],
-        "step_statistics": {"step2: encode": three, "step3: generate": one},
-    }
-
-
 RUNS = (
     "one_vs_eight",
     "sample_rows",
@@ -311,14 +196,3 @@ RUNS = (
     "verified_drafts",
 )
 """Shapes whose rows are runs."""
-
-STATISTICS = (
-    "feature_similarity",
-    "hidden_state_acceptance",
-    "position_statistics",
-    "two_phases",
-    "training_history",
-    "token_adapter_training",
-    "mock_steps",
-)
-"""Shapes that hold statistics and no runs."""

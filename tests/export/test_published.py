@@ -164,8 +164,7 @@ def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes
     "shape",
     [
         *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "four_stages", "matched_answers"),
-        *("shared_decoder", "word_estimates", "token_lists", "verified_drafts", "feature_similarity", "two_phases"),
-        *("hidden_state_acceptance", "position_statistics", "training_history", "token_adapter_training", "mock_steps"),
+        *("shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
     ],
 )
 def test_every_family_has_its_problems_in_the_section(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -213,16 +212,13 @@ def test_one_report_has_one_time_per_token(legacy_shapes: ModuleType, tmp_path: 
 
 
 def test_a_report_of_statistics_alone_has_them_and_no_figures_of_runs(
-    legacy_shapes: ModuleType, tmp_path: Path
+    serving_shapes: ModuleType, tmp_path: Path
 ) -> None:
-    report = build_report(gathered(tmp_path, legacy_shapes.token_adapter_training()))
+    report = build_report(gathered(tmp_path, serving_shapes.vllm_latency()))
     assert report.summary == "Imported statistics; the sessions hold no run that finished."
     words = markdown(report)
-    assert "| final.train.acceptance_rate | 0.25 ⁱ | 0.25 ᵈ | n/a |" in words
-    assert "| final.train.top5_rate | 0.4 ⁱ | n/a (cannot be worked out from the file) | n/a |" in words
-    assert "| val_acc | 2 ⁱ | 0.1 ⁱ | 0.1 ⁱ | 1 | 0.25 ⁱ | 2 | 0.25 ⁱ |" in words
-    assert "| final.test.timing_stats" not in words
-    assert "6 of 6 are what its other numbers give" in words
+    assert "| avg_latency | 0.8 ⁱ | 0.8 ᵈ |" in words
+    assert "| latencies | 4 ⁱ | 0.81 ⁱ |" in words
 
 
 def test_no_statistic_over_nothing_is_printed(legacy_shapes: ModuleType, tmp_path: Path) -> None:

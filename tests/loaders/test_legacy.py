@@ -48,13 +48,6 @@ SHAPES = {
     "word_estimates": "matched answers",
     "token_lists": "matched answers",
     "verified_drafts": "verified drafts",
-    "feature_similarity": "feature similarity",
-    "hidden_state_acceptance": "hidden-state acceptance",
-    "position_statistics": "position statistics",
-    "two_phases": "two-phase estimate",
-    "training_history": "training history",
-    "token_adapter_training": "token adapter training",
-    "mock_steps": "mock LLaVA steps",
 }
 
 

@@ -1,4 +1,4 @@
-"""Answers side by side, drafts, trainings and statistics alone: what becomes runs, and what follows from what."""
+"""Answers side by side and drafts: what becomes runs, and what follows from what."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ def test_an_answer_begins_behind_the_prompt_that_its_ids_begin_with(legacy_shape
     "shape",
     [
         *("four_stages", "matched_answers", "shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
-        *("mock_steps", "two_phases"),
     ],
 )
 def test_what_a_file_says_of_its_rows_follows_from_them(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
@@ -141,69 +140,6 @@ def test_a_verified_draft_counts_everything_that_was_timed(legacy_shapes: Module
 
 
 @pytest.mark.parametrize(
-    ("shape", "name"),
-    [
-        ("feature_similarity", "improvement.acceptance_gain_0.8"),
-        ("feature_similarity", "timing.samples_per_second"),
-        ("hidden_state_acceptance", "e2e_sd_time_ms"),
-        ("hidden_state_acceptance", "cosim_90_count"),
-        ("hidden_state_acceptance", "sd_accept_rate_prefill_gamma"),
-        ("two_phases", "sd_time_ms"),
-        ("token_adapter_training", "best_val_acc"),
-        ("token_adapter_training", "final.train.samples_per_sec"),
-        ("mock_steps", "step_statistics.step2: encode.std_dev"),
-    ],
-)
-def test_files_of_statistics_make_no_runs_and_are_worked_out_again(
-    shape: str, name: str, legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
-    value = getattr(legacy_shapes, shape)()
-    rows, published, found, _ = read(tmp_path, value)
-    assert rows == []
-    assert published.told is not None
-    assert found[name] == pytest.approx(published.told[name], rel=1e-6)
-    *path, last = name.split(".", 2) if name.startswith(("step", "final")) else name.split(".", 1)
-    inner = value
-    for key in path:
-        inner = inner[key]
-    inner[last] = 77.0
-    assert f"{name} is 77 in the file, but its rows give" in read(tmp_path, value)[3]
-
-
-def test_lists_are_kept_by_what_they_step_through(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    expected = {
-        "training_history": ("epoch", "val_loss", 5),
-        "position_statistics": ("position", "mean", 4),
-        "hidden_state_acceptance": ("position", "position_accept_90", 3),
-        "token_adapter_training": ("epoch", "val_acc", 2),
-        "feature_similarity": ("sample", "cos_sim_after", 2),
-        "mock_steps": ("run", "total_times", 3),
-    }
-    for shape, (axis, name, count) in expected.items():
-        series = read(tmp_path, getattr(legacy_shapes, shape)())[1].series
-        assert series is not None, shape
-        assert (series.axis, len(series.values[name])) == (axis, count)
-
-
-def test_what_counts_nothing_is_named_as_such(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    skipped = read(tmp_path, legacy_shapes.two_phases())[1].over_nothing
-    assert skipped == {"phase1_prefill_top1", "phase1_free_tokens", "phase1_time_saved_ms"}
-    assert not read(tmp_path, legacy_shapes.two_phases(has_prefill=True))[1].over_nothing
-    empty = read(tmp_path, legacy_shapes.token_adapter_training())[1].over_nothing
-    assert {name.rsplit(".", 1)[0] for name in empty} == {"final.test.timing_stats.eventgpt.stage1"}
-    assert read(tmp_path, legacy_shapes.mock_steps())[1].over_nothing == {"step_statistics.step3: generate.std_dev"}
-
-
-def test_what_was_modelled_or_slept_is_said_so(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    assert "none was measured" in read(tmp_path, legacy_shapes.hidden_state_acceptance())[3]
-    assert "No model ran" in read(tmp_path, legacy_shapes.mock_steps())[3]
-    told = read(tmp_path, legacy_shapes.token_adapter_training())[3]
-    assert "The best epoch was chosen on the test set" in told
-    assert "val_accept_80 is the same in all epochs" in read(tmp_path, legacy_shapes.training_history())[3]
-    assert "of 1,000 samples and the file lists 2" in read(tmp_path, legacy_shapes.feature_similarity())[3]
-
-
-@pytest.mark.parametrize(
     ("value", "words"),
     [
         ({"task": "L1", "adapter": {}, "data": {}, "training": {}}, "settings of a training"),
@@ -212,6 +148,13 @@ def test_what_was_modelled_or_slept_is_said_so(legacy_shapes: ModuleType, tmp_pa
         ([{"question": "What?", "count": 3}], "count of the questions"),
         ({"features": {}, "splits": {}}, "description of a data set"),
         ({"source": "x.json", "num_samples": 5, "extracted_at": "2026"}, "description of extracted outputs"),
+        ({"train_loss": [1.0], "val_loss": [1.1]}, "history of a training"),
+        ({"final_stats": {"train_losses": [1.0]}}, "history of a training"),
+        ({"training_history": [], "baseline": {}, "final": {}}, "history of a training"),
+        ({"before_adapter": {"mean_cosine_similarity": 0.6}, "after_adapter": {}}, "statistics of hidden states"),
+        ({"cos_sim_mean": 0.9, "total_valid_positions": 10}, "statistics of hidden states"),
+        ([{"position": 0, "num_samples": 10, "accept_80": 0.5}], "statistics of hidden states"),
+        ({"total_times": [7.0], "step_statistics": {}}, "a script that runs no model"),
         (["a", "b"], "list of names"),
         ({str(token): token for token in range(200)}, "table of token ids"),
     ],

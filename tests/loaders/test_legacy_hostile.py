@@ -131,9 +131,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 SHAPES = (
     *("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors", "prefill_rows", "four_stages"),
-    *("matched_answers", "shared_decoder", "word_estimates", "token_lists", "verified_drafts", "feature_similarity"),
-    *("hidden_state_acceptance", "position_statistics", "two_phases", "training_history", "token_adapter_training"),
-    "mock_steps",
+    *("matched_answers", "shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
 )
 
 

@@ -16,7 +16,6 @@ from evprof.loaders.legacy.five_stages import FiveStages
 from evprof.loaders.legacy.four_stages import FourStages
 from evprof.loaders.legacy.json_rows import DOCUMENTS, JsonRows, Place
 from evprof.loaders.legacy.matched_answers import MatchedAnswers
-from evprof.loaders.legacy.mock_steps import MockSteps
 from evprof.loaders.legacy.one_vs_eight import OneVersusEight
 from evprof.loaders.legacy.prefill_rows import PrefillRows
 from evprof.loaders.legacy.reading import Preview, RowReader
@@ -28,20 +27,16 @@ from evprof.loaders.legacy.servers.batch_lines import SglangBatches
 from evprof.loaders.legacy.servers.engine_totals import VllmLatency, VllmThroughput
 from evprof.loaders.legacy.servers.sglang import SglangServing
 from evprof.loaders.legacy.servers.vllm import VllmServing
-from evprof.loaders.legacy.similarity import FeatureSimilarity, PositionRows, StateSimilarity, TwoPhases
-from evprof.loaders.legacy.trainings import TokenAdapterTraining, TrainingHistory
 from evprof.loaders.legacy.verified_drafts import VerifiedDrafts
 from evprof.loaders.legacy.without_measurements import described
 from evprof.loaders.paths import opened_file
 
 FAMILIES: tuple[type[RowReader], ...] = (
     *(OneVersusEight, EndToEnd, FiveStages, FourStages, MatchedAnswers, VerifiedDrafts, PrefillRows),
-    *(SampleRows, FeatureSimilarity, StateSimilarity, PositionRows, TwoPhases),
-    *(TrainingHistory, TokenAdapterTraining, MockSteps),
+    SampleRows,
     *(VllmServing, VllmLatency, VllmThroughput, SglangServing, SglangBatches, AiperfRecords, AiperfSummary),
 )
-"""In order of asking: the laboratory's own, of which those after `SampleRows` hold statistics and no runs, and those of
-other benchmarks."""
+"""In order of asking: the laboratory's own, and those of other benchmarks."""
 
 _MARKS = (
     *(b"eventgpt_frames", b"s4_time", b"stage1_time", b"baseline_per_sample", b"sd_per_sample"),

@@ -1,4 +1,4 @@
-"""What stands beside result files and holds no measurement, in words: a refusal should say what a file is."""
+"""Files without measured runs that lie beside result files, in words: a refusal says what a file is."""
 
 from __future__ import annotations
 
@@ -7,18 +7,32 @@ from typing import Any
 from evprof.loaders.legacy.checks import finite
 from evprof.loaders.legacy.reading import Preview
 
+_TRAINING = "the history of a training, without runs"
+_STATISTICS = "statistics of hidden states or features, without runs"
+
 _OF_OBJECTS = (
     ({"task", "adapter", "training"}, "the settings of a training; its history.json holds the losses"),
     ({"features", "splits"}, "the description of a data set"),
     ({"source", "num_samples", "extracted_at"}, "the description of extracted outputs"),
     ({"source_dataset", "num_samples"}, "the description of a data set"),
     ({"total_questions", "unique_questions"}, "a count of the questions in a data set"),
+    ({"train_loss"}, _TRAINING),
+    ({"final_stats"}, _TRAINING),
+    ({"training_history", "final"}, _TRAINING),
+    ({"baseline_acceptance", "final_acceptance"}, _TRAINING),
+    ({"best_val_acc", "train_size"}, _TRAINING),
+    ({"before_adapter", "after_adapter"}, _STATISTICS),
+    ({"before_alignment", "after_alignment"}, _STATISTICS),
+    ({"cos_sim_mean", "total_valid_positions"}, _STATISTICS),
+    ({"phase2_shifted_top1"}, _STATISTICS),
+    ({"step_statistics"}, "the times of a script that runs no model"),
 )
 _OF_ROWS = (
     ({"conversations", "event_data"}, "the questions and answers of a data set"),
     ({"sequence_name", "left_events"}, "a list of event recordings with their sizes"),
     ({"question", "frequency"}, "a count of the questions in a data set"),
     ({"question", "count"}, "a count of the questions in a data set"),
+    ({"position", "num_samples", "accept_80"}, _STATISTICS),
 )
 _MANY = 100
 

@@ -127,7 +127,7 @@ ITEMS: tuple[Item, ...] = listed(
             "Phase 2: without an adapter; baseline; acceptance on a validation set",
             "drafted and accepted tokens of the draft as it is",
             tables.acceptances,
-            files("end to end, acceptance results"),
+            files("end to end"),
             suite("drafters"),
         ),
         plan(
@@ -148,14 +148,14 @@ ITEMS: tuple[Item, ...] = listed(
             "Phase 3: adapter with cross-attention, trained for 80 %",
             "a head that looks at what the target sees",
             None,
-            files("training histories", "curves only"),
+            never("result files hold no runs of a training"),
             command("adapter train SHARDS --kind hidden -o FOLDER"),
         ),
         plan(
             "Phase 3: validate on held-out samples",
             "acceptance and speed of an adapter on samples it has not seen",
             None,
-            files("acceptance results, end to end"),
+            files("end to end"),
             command("adapter evaluate FOLDER DATA"),
         ),
         plan(
