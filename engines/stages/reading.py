@@ -18,7 +18,7 @@ from evprof.core.sample import Sample
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.clips import clip_events, rectified, video_window
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.source import AUTO, PILLOW, VideoFrames
+from evprof.loaders.videos.source import PILLOW, VideoFrames
 
 OFF = "off"
 
@@ -89,8 +89,8 @@ def read_input(
         return read_events(sample, event_frames, spans)
     taken = switches or Switches()
     if taken.frame_cache != OFF:
-        return _read_kept_video(sample, video_frames, spans, decoder=taken.video_decoder)
-    return read_video(sample, video_frames, spans, decoder=taken.video_decoder)
+        return _read_kept_video(sample, video_frames, spans)
+    return read_video(sample, video_frames, spans)
 
 
 def files_of(sample: Sample, kinds: Iterable[str], *, has_frame_cache: bool = False) -> list[str]:
@@ -188,27 +188,25 @@ def _sizes(paths: Iterable[Path]) -> int:
     return sum(path.stat().st_size for path in set(paths))
 
 
-def read_video(sample: Sample, count: int, spans: StageClock, *, decoder: str = AUTO) -> HostInputs:
+def read_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
     """`count` uniformly sampled frames of the sample's video or the clip of it, with their times."""
-    return _of_frames(sample, *_decoded(sample, count, spans, decoder))
+    return _of_frames(sample, *_decoded(sample, count, spans))
 
 
-def _read_kept_video(sample: Sample, count: int, spans: StageClock, *, decoder: str) -> HostInputs:
+def _read_kept_video(sample: Sample, count: int, spans: StageClock) -> HostInputs:
     """As `read_video`, with what was decoded before out of the frame cache; what was not is put there."""
     from evprof.loaders.videos.frame_cache import FrameCache
 
     cache, path = FrameCache(), _video_path(sample)
     with spans.child("frame cache"):
-        key = cache.key(
-            path, count=count, window_us=video_window(sample), times_path=sample.video_times_path, decoder=decoder
-        )
+        key = cache.key(path, count=count, window_us=video_window(sample), times_path=sample.video_times_path)
         video = cache.get(key)
     if video is not None:
         shown = dict(zip(video.indices, video.frames, strict=True))
         nbytes = sum(picture.nbytes for picture in shown.values())
         loading = LoadingFacts(nbytes, frames=len(shown), decoder=video.decoder, frame_cache="hit")
         return _of_frames(sample, video, loading)
-    video, loading = _decoded(sample, count, spans, decoder)
+    video, loading = _decoded(sample, count, spans)
     found = _of_frames(sample, video, replace(loading, frame_cache="miss"))
     try:
         with spans.child("frame cache"):
@@ -225,10 +223,10 @@ def _video_path(sample: Sample) -> str:
     return sample.video_path
 
 
-def _decoded(sample: Sample, count: int, spans: StageClock, decoder: str) -> tuple[VideoFrames, LoadingFacts]:
+def _decoded(sample: Sample, count: int, spans: StageClock) -> tuple[VideoFrames, LoadingFacts]:
     with ExitStack() as opened:
         with spans.child("open"):
-            source = opened.enter_context(open_video(_video_path(sample), sample.video_times_path, decoder))
+            source = opened.enter_context(open_video(_video_path(sample), sample.video_times_path))
         with spans.child("demux"):
             source.index()
         source.parts = _Parts(spans)

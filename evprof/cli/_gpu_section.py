@@ -38,7 +38,7 @@ from evprof.run.gpu_bench.engine_sections import (
 from evprof.run.gpu_bench.picture_scene import write_picture_scene
 from evprof.run.gpu_bench.sizes import SIZES, SectionSize
 
-FROM_FILES = ("prefetch", "video-decoder", "frame-cache")
+FROM_FILES = ("prefetch", "frame-cache")
 """Switches that are about files and decoders, of which a GPU shows nothing."""
 
 

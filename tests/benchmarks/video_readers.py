@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from evprof.loaders.even_spread import uniform_indices
 from evprof.loaders.videos.opening import open_video
-from evprof.loaders.videos.source import TORCHCODEC
 
 if TYPE_CHECKING:
     from av import VideoStream
@@ -53,12 +52,6 @@ def why_missing(module: str) -> str | None:
 
 def _ours(path: Path, count: int) -> Frames:
     with open_video(path) as video:
-        video.index()
-        return video.read_uniform(count).frames
-
-
-def _through_torchcodec(path: Path, count: int) -> Frames:
-    with open_video(path, decoder=TORCHCODEC) as video:
         video.index()
         return video.read_uniform(count).frames
 
@@ -176,5 +169,4 @@ READERS = (
         "torchcodec.decoders",
         lambda path, count: _torchcodec(path, count, 0, "approximate"),
     ),
-    Reader("evprof through torchcodec", LIBRARY, "torchcodec.decoders", _through_torchcodec),
 )

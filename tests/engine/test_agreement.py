@@ -57,7 +57,6 @@ OTHER: dict[str, Any] = {
     "projector": "fused",
     "frame_cache": "disk",
     "prefetch": "warm",
-    "video_decoder": "pyav",
     "drafter": "lookup",
     "length": "heuristic",
     "tree": "2,1",
@@ -97,7 +96,6 @@ OPTIONS = {
     "--image-layout": "image_layout",
     "--projector": "projector",
     "--frame-cache": "frame_cache",
-    "--video-decoder": "video_decoder",
 }
 """What the engine warns about where it changes nothing, by option."""
 
@@ -261,7 +259,7 @@ def test_a_target_that_takes_video_makes_one_cell_of_settings_of_other_families(
 
 
 def test_the_window_lets_no_setting_of_videos_run_where_nothing_reads_one() -> None:
-    settings = changed(GenerationSettings(), {"video_decoder": "pyav", "frame_cache": "disk"})
+    settings = changed(GenerationSettings(), {"frame_cache": "disk"})
     assert form_of("draft", settings).settings_in_force.switches == Switches()
 
 

@@ -168,17 +168,6 @@ def test_files_are_made_cold_or_warm_before_a_run_and_not_within_it(
     assert said == [([str(events)], "warm")] * 2 + [([str(events)], "cold")] * 2
 
 
-def test_a_decoder_that_is_not_here_is_named(sink: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "torchcodec", None)
-    monkeypatch.delitem(sys.modules, "torchcodec.decoders", raising=False)
-    with pytest.raises(UserError, match="torchcodec cannot be used here"):
-        load(sink, "video", bundled_sample(), switches=Switches(video_decoder="torchcodec"))
-    plain, _ = load(sink, "video", bundled_sample(), switches=Switches(video_decoder="pyav"))
-    assert plain.loading.decoder == "pyav"
-
-
 def test_a_recording_cut_short_is_read_as_far_as_it_goes_and_the_run_says_so(engine: Any, tmp_path: Path) -> None:
     import threading
 

@@ -114,7 +114,7 @@ def test_the_frame_cache_is_offered_where_a_video_is_read(mode: str, reads: str,
     form.settings = GenerationSettings(input=InputSettings(draft_input=reads))
     form.choose_mode(mode)
     assert form.mode == mode
-    assert [form.obstacle(key, form.here) for key in ("frame_cache", "video_decoder")] == [words, words]
+    assert form.obstacle("frame_cache", form.here) == words
     control = form.controls["frame_cache"]
     assert [value for value, _ in control.choices] == ["off", "disk"]
     assert control.sentence.endswith("Same answer.")

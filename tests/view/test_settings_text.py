@@ -74,7 +74,6 @@ def test_a_run_at_its_defaults_has_no_label() -> None:
         (switched(vision_cache="disk"), "target", "vision cache on disk"),
         (switched(frame_cache="disk"), "target", "frame cache"),
         (switched(prefetch="cold"), "draft", "cold files"),
-        (switched(video_decoder="torchcodec"), "target", "torchcodec"),
         (switched(visual_keep=0.5), "target", "keep 0.5"),
         (switched(visual_keep=0.5, prune_by="similarity"), "target", "keep 0.5 by similarity"),
         (switched(prune_by="similarity"), "target", ""),
@@ -118,7 +117,6 @@ def test_every_field_of_the_switches_can_be_told_apart() -> None:
         "projector": "fused",
         "frame_cache": "disk",
         "prefetch": "cold",
-        "video_decoder": "torchcodec",
     }
     assert set(changed) == set(Switches().to_json())
     enabling: dict[str, dict[str, Any]] = {"exit_confidence": {"early_exit": 3}, "prune_by": {"visual_keep": 0.25}}

@@ -191,7 +191,7 @@ class Switches(Plain):
         "Share of the visual tokens that reach the language model.",
         effect=LOSSY,
         head=VISION,
-        follows="video_decoder",
+        follows="prefetch",
         **OF_VISUAL_TOKENS,
         label=lambda value, values: f"keep {value:g}" + _unusual_pruning(values),
         text=lambda value, values: "all" if value == 1 else f"{value:g} by {values['prune_by']}",
@@ -239,16 +239,6 @@ class Switches(Plain):
         label="{} files",
         text={"off": "as they are", "warm": "in memory", "cold": "on disk"},
         is_told_idle=True,
-    )
-    video_decoder: str = setting(
-        "auto",
-        "video decoder",
-        "The library that decodes video files; auto is PyAV.",
-        head=VISION,
-        choices=_words("auto", "pyav", "torchcodec"),
-        label="{}",
-        is_told_idle=True,
-        idle=_where_video_is_read,
     )
 
 

@@ -45,7 +45,6 @@ class FrameCache:
         count: int,
         window_us: tuple[int, int] | None = None,
         times_path: str | Path | None = None,
-        decoder: str = "",
     ) -> str:
         """The key of what `read_uniform(count, window_us)` gives: 64 hexadecimal digits. Opens no video.
 
@@ -58,7 +57,6 @@ class FrameCache:
             "times": None if times_path is None else self._contents.of(times_path),
             "count": count,
             "window_us": window_us,
-            "decoder": decoder,
             "versions": [_version(name) for name in ("av", "pillow")],
         }
         return hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()

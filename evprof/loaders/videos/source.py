@@ -29,13 +29,8 @@ MOST_FRAMES_ASKED = 1_000_000
 _NO_END_US = 1 << 59
 """A window that ends later is one without an end: a sample's from a time on ends 2**60 µs after its zero."""
 
-AUTO, PYAV, TORCHCODEC, PILLOW = "auto", "pyav", "torchcodec", "pillow"
-"""What decodes: video files one of the first three, folders of pictures always the last."""
-
-DECODERS = (AUTO, PYAV, TORCHCODEC)
-"""What can be asked for. `auto` is PyAV: it decodes several groups of a video at once and leaves out frames nothing
-depends on, so torchcodec was never faster where both were measured (benchmark `video`), and importing it takes
-seconds and needs shared libraries of FFmpeg that it does not bring."""
+PYAV, PILLOW = "pyav", "pillow"
+"""What decodes video files, and what decodes folders of pictures."""
 
 
 @dataclass(frozen=True)
