@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from evprof.cli.parser import CommandExample, CommandHelp, CommandParser, add_command, add_commands, epilog
@@ -28,7 +29,7 @@ EXAMPLES = (
     CommandExample(
         "evprof run --events scene.npy --video scene.mp4 -o scene.evprof", "measure both models on a recording"
     ),
-    CommandExample("evprof help run", "say more about one command"),
+    CommandExample("evprof doctor", "look for what does not work here"),
 )
 
 
@@ -161,9 +162,9 @@ class _PrintVersion(argparse.Action):
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with every command that this version has."""
-    from evprof.cli.commands import COMMANDS
+    from evprof.cli.commands import COMMANDS, REMOVED
 
-    return _parser_of(COMMANDS)
+    return _parser_of(COMMANDS, removed=REMOVED)
 
 
 def parser_for(words: list[str]) -> argparse.ArgumentParser:
@@ -172,12 +173,16 @@ def parser_for(words: list[str]) -> argparse.ArgumentParser:
 
     if not words or words[0] == DEFAULT_COMMAND:
         return _parser_of([GuiCommand])
-    from evprof.cli.commands import COMMANDS
+    from evprof.cli.commands import COMMANDS, REMOVED
 
-    return _parser_of(COMMANDS, {*words, DEFAULT_COMMAND})
+    return _parser_of(COMMANDS, {*words, DEFAULT_COMMAND}, REMOVED)
 
 
-def _parser_of(commands: Sequence[type[Command]], words: Container[str] | None = None) -> argparse.ArgumentParser:
+def _parser_of(
+    commands: Sequence[type[Command]],
+    words: Container[str] | None = None,
+    removed: Mapping[str, str] = MappingProxyType({}),
+) -> argparse.ArgumentParser:
     """With the options of those commands that are among `words`; None: of all."""
     parser = CommandParser(
         prog="evprof",
@@ -187,6 +192,7 @@ def _parser_of(commands: Sequence[type[Command]], words: Container[str] | None =
         allow_abbrev=False,
     )
     parser.examples = EXAMPLES
+    parser.removed = removed
     parser.add_argument(
         "--version", action=_PrintVersion, nargs=0, default=argparse.SUPPRESS, help="print version and build, and exit"
     )

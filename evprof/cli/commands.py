@@ -10,7 +10,7 @@ from evprof.cli.cuda.command import CudaCommand
 from evprof.cli.demo import DemoCommand
 from evprof.cli.doctor.command import DoctorCommand
 from evprof.cli.gui import GuiCommand
-from evprof.cli.help.command import CompletionsCommand, HelpCommand
+from evprof.cli.help.command import CompletionsCommand
 from evprof.cli.inspect.command import InspectCommand
 from evprof.cli.models import ModelsCommand
 from evprof.cli.run.command import RunCommand
@@ -42,6 +42,12 @@ COMMANDS: tuple[type[Command], ...] = (
     BenchCommand,
     DoctorCommand,
     CudaCommand,
-    HelpCommand,
     CompletionsCommand,
 )
+
+REMOVED = {
+    "film": "use `evprof export --format rerun` and Rerun's viewer",
+    "help": "use `evprof COMMAND --help`",
+    "prune": "use `evprof export`, which writes the figures without logs",
+}
+"""Commands of the release before this one, and what to use instead."""

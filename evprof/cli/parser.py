@@ -45,6 +45,8 @@ class CommandParser(argparse.ArgumentParser):
     """argparse, except that wrong usage is one sentence with the nearest name and the way to the help."""
 
     examples: tuple[CommandExample, ...] = ()
+    removed: Mapping[str, str] = {}
+    """Names of commands that were removed, and what to use instead."""
 
     def error(self, message: str) -> NoReturn:
         """Raises UserError (exit code 2)."""
@@ -81,6 +83,8 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         if isinstance(action, argparse._SubParsersAction):
+            if instead := self.removed.get(value):
+                self.error(f"the command '{value}' was removed: {instead}")
             # Who writes a file where a command stands wants to see it.
             is_file = "gui" in action.choices and Path(value).exists()
             guess = f"; did you mean {self.prog} gui {value}?" if is_file else did_you_mean(value, action.choices)

@@ -11,7 +11,7 @@ from site_pages.markdown import code, plain, prose, table
 
 _INTRODUCTION = """# Every command
 
-What each command takes, as `evprof help COMMAND` and `evprof COMMAND --help` print it. For tasks rather than lists, see
+What each command takes, as `evprof COMMAND --help` prints it. For tasks rather than lists, see
 [the command line by task](../command-line.md).
 """
 

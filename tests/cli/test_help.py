@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from evprof.cli import build_parser, parser_for
+from evprof.cli.commands import REMOVED
 from evprof.cli.help.completions import SHELLS, completions
 from evprof.cli.help.manual import manual, roff
 from evprof.cli.help.pages import CommandPage, commands_of, pages_of
@@ -74,17 +75,17 @@ def test_every_placeholder_is_a_known_one() -> None:
     assert set(VALUES) - shown == set()
 
 
-def test_help_of_a_command_is_its_help(evprof) -> None:
-    for words in (["run"], ["bench", "gpu"], ["adapter", "train"]):
-        assert evprof("help", *words).output.split() == evprof(*words, "--help").output.split()
-    assert evprof("help").output.split() == evprof("--help").output.split()
-    assert "examples:" in evprof("help", "show").output
+def test_a_benchmark_of_evprof_itself_names_its_program(evprof) -> None:
+    found = evprof("bench", "events", "--only", "dat")
+    assert found.code == 2
+    assert "was removed: run tests/benchmarks/run.py events in a checkout" in found.errors
 
 
-def test_help_of_no_command_names_the_nearest(evprof) -> None:
-    found = evprof("help", "shwo")
+@pytest.mark.parametrize(("name", "instead"), REMOVED.items())
+def test_a_removed_command_names_what_to_use_instead(evprof, name: str, instead: str) -> None:
+    found = evprof(name, "x")
     assert (found.code, found.output) == (2, "")
-    assert "did you mean show?" in found.errors
+    assert found.errors == f"evprof: The command '{name}' was removed: {instead}; see evprof --help.\n"
 
 
 def test_a_file_in_a_commands_place_is_meant_for_the_window(evprof, tmp_path) -> None:

@@ -8,13 +8,19 @@ from typing import Any, ClassVar
 
 from evprof.cli.bench.benchmarks import BENCHMARKS, Benchmark
 from evprof.cli.command import Command, add_json_option
-from evprof.cli.parser import CommandExample, add_command, add_commands
+from evprof.cli.parser import CommandExample, CommandParser, add_command, add_commands
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import CANCELLED, FAILURE
 
 _ASKED = ("plan", "sessions", "markdown")
 """Options that the command asks every benchmark's for."""
+
+_REMOVED = {
+    name: f"run tests/benchmarks/run.py {name} in a checkout"
+    for name in ("engine", "ui", "events", "video", "parts", "sessions", "coverage", "engine-process")
+}
+"""Benchmarks of the release before this one, and what to use instead."""
 
 
 class BenchCommand(Command):
@@ -27,7 +33,6 @@ class BenchCommand(Command):
     examples: ClassVar[tuple[CommandExample, ...]] = (
         CommandExample("evprof bench gpu --out found", "measure everything that needs a GPU"),
         CommandExample("evprof bench overhead --pairs 300", "measure what recording costs"),
-        CommandExample("evprof help bench switches", "say more about one benchmark"),
     )
     benchmarks: ClassVar[Mapping[str, Benchmark]] = BENCHMARKS
 
@@ -38,6 +43,8 @@ class BenchCommand(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """A command for each, with its options."""
+        if isinstance(parser, CommandParser):
+            parser.removed = _REMOVED
         choices = add_commands(parser, "benchmark", metavar="BENCHMARK", is_required=True)
         for name, benchmark in self.benchmarks.items():
             entry = add_command(choices, name, benchmark.text, benchmark.examples)
