@@ -8,7 +8,10 @@ from pathlib import Path
 
 from evprof.core.units import percent_text, times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, EAGLE, KINDS, KV, SELF
-from evprof.metrics.limits.theory import (
+from evprof.metrics.speculation.outcome import acceptance_ceiling
+from evprof.metrics.speculation.payoff import PRINTED_002, SLIP_002
+from evprof.metrics.speculation.what_if import OUTPUT_LENGTHS, AnswerPace, free_tokens
+from site_pages.formulas import (
     C_002,
     CARDS,
     DRAFT_002,
@@ -23,9 +26,6 @@ from evprof.metrics.limits.theory import (
     inside_on,
     verify_cost,
 )
-from evprof.metrics.speculation.outcome import acceptance_ceiling
-from evprof.metrics.speculation.payoff import PRINTED_002, SLIP_002
-from evprof.metrics.speculation.what_if import OUTPUT_LENGTHS, AnswerPace, free_tokens
 from site_pages.markdown import code, table
 
 _BENCHMARKS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
@@ -40,7 +40,7 @@ _USED = 0.5
 _INTRODUCTION = """# What speculation can win at most
 
 Every number on this page but those under *measured* is worked out by the program's own formulas
-(`evprof/metrics/limits/theory.py`) when the page is made. They hold for what is assumed below, and for single chains
+(`packaging/site_pages/formulas.py`) when the page is made. They hold for what is assumed below, and for single chains
 of drafts. Costs that are left out make gains too large; trees, and acceptances that come in runs, may gain more.
 
 ## The formula and what it assumes

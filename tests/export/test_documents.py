@@ -15,7 +15,6 @@ from evprof.cli import build_parser
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.documents.contents import ITEMS, TITLES, numbered
 from evprof.export.report.documents.item import FULL, NONE, PARTLY
-from evprof.export.report.documents.page import page
 from evprof.export.report.documents.sections import answers, document_sections, part_of
 from evprof.export.report.html import html
 from evprof.export.report.markdown import markdown
@@ -23,6 +22,7 @@ from evprof.export.report.parts import Heading, Report, Table
 from evprof.export.report.readings import ReportReading
 from evprof.export.report.writing import build_report
 from evprof.run.suites.ready import DOCUMENTS, READY
+from site_pages.documents import page
 
 ROOT = Path(__file__).resolve().parents[2]
 MakeData = Callable[..., ReportData]
@@ -50,7 +50,7 @@ def measured(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
 
 def test_the_page_is_what_the_list_says() -> None:
     assert (ROOT / "docs/documents.md").read_text(encoding="utf-8") == page(), (
-        "write it anew: python -m evprof.export.report.documents.page > docs/documents.md"
+        "write it again: PYTHONPATH=.:packaging .venv/bin/python -m site_pages.documents > docs/documents.md"
     )
 
 

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evprof.core.vocabulary.drafters import DRAFTERS
-from evprof.metrics.limits.theory import (
+from evprof.metrics.speculation.outcome import acceptance_ceiling
+from evprof.metrics.speculation.payoff import PRINTED_002
+from evprof.metrics.speculation.what_if import free_tokens
+from site_pages.formulas import (
     C_002,
     CARDS,
     DRAFT_002,
@@ -23,9 +26,6 @@ from evprof.metrics.limits.theory import (
     step_bytes,
     verify_cost,
 )
-from evprof.metrics.speculation.outcome import acceptance_ceiling
-from evprof.metrics.speculation.payoff import PRINTED_002
-from evprof.metrics.speculation.what_if import free_tokens
 
 
 def test_a_second_device_brings_little_to_a_hundred_tokens() -> None:

@@ -1,6 +1,6 @@
 """The page docs/documents.md, written from the items.
 
-`python -m evprof.export.report.documents.page > docs/documents.md` writes it.
+`PYTHONPATH=.:packaging .venv/bin/python -m site_pages.documents > docs/documents.md` writes it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ evprof report results.json -o results.html --documents  # the same order for res
 The bundled pair takes a few minutes for the suite on two processor cores; `--draft`, `--target` and `--data` name other
 models and samples. Column *imported* names the families of result files that give an item (see
 [importing](importing.md)). In the suite's report an item that another command measures is {PARTLY};
-other sessions answer with all their configurations. This page is
-written from the program's own list: `python -m evprof.export.report.documents.page > docs/documents.md`.
+other sessions answer with all their configurations. This page is written from
+the program's own list:
+`PYTHONPATH=.:packaging .venv/bin/python -m site_pages.documents > docs/documents.md`.
 """
 
 
