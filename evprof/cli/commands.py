@@ -12,7 +12,6 @@ from evprof.cli.doctor.command import DoctorCommand
 from evprof.cli.gui import GuiCommand
 from evprof.cli.help.command import CompletionsCommand
 from evprof.cli.inspect.command import InspectCommand
-from evprof.cli.models import ModelsCommand
 from evprof.cli.run.command import RunCommand
 from evprof.cli.sessions.compare import CompareCommand
 from evprof.cli.sessions.export import ExportCommand
@@ -29,7 +28,6 @@ COMMANDS: tuple[type[Command], ...] = (
     RunCommand,
     SuiteCommand,
     ImportCommand,
-    ModelsCommand,
     InspectCommand,
     ConvertCommand,
     ShowCommand,
@@ -48,6 +46,7 @@ COMMANDS: tuple[type[Command], ...] = (
 REMOVED = {
     "film": "use `evprof export --format rerun` and Rerun's viewer",
     "help": "use `evprof COMMAND --help`",
+    "models": "use `evprof inspect`",
     "prune": "use `evprof export`, which writes the figures without logs",
 }
 """Commands of the release before this one, and what to use instead."""

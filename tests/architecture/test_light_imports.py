@@ -107,7 +107,7 @@ def test_a_session_is_known_without_the_readers_of_other_files() -> None:
     assert run_apart(code) == "session False"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["models"]])
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["inspect"]])
 def test_small_commands_load_neither_torch_nor_qt(words: list[str]) -> None:
     loaded = loaded_by(f"from evprof.cli import main; assert main({words!r}) == 0")
     assert loaded.isdisjoint({"torch", "transformers", "PySide6", "pyqtgraph"})

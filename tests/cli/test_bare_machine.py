@@ -49,7 +49,7 @@ def test_a_video_file_says_what_it_needs(bare: dict[str, str], tmp_path: Path) -
 
 
 def test_models_and_doctor_answer(bare: dict[str, str], tmp_path: Path) -> None:
-    assert evprof(["models"], bare, tmp_path).returncode == 0
+    assert evprof(["inspect"], bare, tmp_path).returncode == 0
     done = evprof(["doctor", "--json"], bare, tmp_path)
     found = json.loads(done.stdout)
     assert found["folders"]["sessions"]["path"] == str(Path(bare["XDG_DATA_HOME"]) / "evprof" / "sessions")

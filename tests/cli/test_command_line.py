@@ -207,12 +207,12 @@ def test_models_are_listed_with_what_they_read(evprof, tmp_path, monkeypatch) ->
     (snapshot / "config.json").write_text('{"model_type": "video_llava"}')
     (snapshot / "model.safetensors").write_bytes(b"12345")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    document = evprof("models", "--json").document
+    document = evprof("inspect", "--json").document
     by_name = {entry["name"]: entry for entry in document["models"]}
     assert by_name["evprof-tiny-eventgpt"]["reads"] == "events"
     assert by_name["someone/Video-LLaVA"]["bytes"] == 5
     assert by_name["random:7b-video-llava"]["place"] == "random weights"
-    assert "random:160m-eventgpt" in evprof("models").output
+    assert "random:160m-eventgpt" in evprof("inspect").output
 
 
 def test_gui_without_a_display_says_what_to_do(evprof, monkeypatch) -> None:
@@ -233,7 +233,7 @@ def test_gui_refuses_wrong_options(evprof, words) -> None:
 def test_a_closed_pipe_is_no_defect() -> None:
     code = "import sys; from evprof.__main__ import main; sys.exit(main())"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "models", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, "inspect", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stderr is not None

@@ -58,7 +58,7 @@ def run(python: Path, tmp_path: Path) -> Command:
         ("report", "saved.evprof", "-o", "report.html"),
         ("export", "saved.evprof", "--format", "csv", "-o", "tables"),
         ("export", "saved.evprof", "--format", "chrome", "-o", "trace.json"),
-        ("models",),
+        ("inspect",),
     ],
     ids=" ".join,
 )

@@ -195,5 +195,5 @@ def test_a_crash_is_reported_where_nobody_listens(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("evprof.cli.run_words", broken)
     for stream in (Gone(), None):
         monkeypatch.setattr(sys, "stderr", stream)
-        assert main(["models"]) == 1
+        assert main(["inspect"]) == 1
     assert os.fstat(2)

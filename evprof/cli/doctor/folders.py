@@ -16,8 +16,7 @@ _MOST_FILES = 100_000
 def folder_facts(problems: list[Problem]) -> dict[str, dict[str, Any]]:
     """Where sessions, other data, logs, the cache and fetched models lie, what each takes, and whether it can be
     written."""
-    from evprof.cli.models import hub_cache_folder
-    from evprof.core.files.user_folders import cache_folder, data_folder, log_folder
+    from evprof.core.files.user_folders import cache_folder, data_folder, hub_cache_folder, log_folder
     from evprof.session.autosave import autosave_folder
     from evprof.session.autosaved import abandoned, told
 

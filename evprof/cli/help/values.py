@@ -39,7 +39,7 @@ VALUES: dict[str, ValueKind] = {
     "RUN": ValueKind("the number of a run, or the name of a configuration"),
     "DEVICE": ValueKind("auto, cpu, cuda, or cuda:1 and so on", ("auto", "cpu", "cuda")),
     "SHAPE": ValueKind("the shape of a model"),
-    "MODEL": ValueKind("a name that evprof models lists, a folder with a checkpoint, or a hub id", MODEL),
+    "MODEL": ValueKind("a name that evprof inspect lists, a folder with a checkpoint, or a hub id", MODEL),
     "ADAPTER": ValueKind("a folder with a trained adapter, or the name of a bundled one", FOLDER),
     "NAME|ADAPTER": ValueKind("the name of a drafter, or a trained adapter", FOLDER),
     "PATH": ValueKind("a file or a folder", PATH),

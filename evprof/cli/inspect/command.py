@@ -12,6 +12,7 @@ from evprof.cli.command import Command, add_json_option
 from evprof.cli.inspect.fit_options import add_fit_options, fit_question, refuse_fit_options
 from evprof.cli.parser import CommandExample
 from evprof.cli.sample_options import check_least, existing
+from evprof.cli.setting_options import typed_words
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
@@ -32,6 +33,7 @@ _DATA_SUFFIXES = {
 class InspectCommand(Command):
     """Describe a recording, video, sequence, list of samples, checkpoint, session, trace or result; nothing is run.
 
+    Without PATH: list model families, bundled and cached checkpoints, bundled adapters, and what each needs.
     With --save-frames the pictures that a model would be shown are written as PNG files: EventGPT's renderings of an
     event recording, or the evenly spread frames of a video; with --at-ms the frames on show at given times. MODEL names
     such as random:7b-eventgpt are described, too. Of a checkpoint it also tells whether it fits this machine, alone or
@@ -41,6 +43,7 @@ class InspectCommand(Command):
 
     name = "inspect"
     examples = (
+        CommandExample("evprof inspect", "list models and adapters"),
         CommandExample("evprof inspect scene.npy", "say what a recording holds"),
         CommandExample(
             "evprof inspect scene.mp4 --save-frames frames --frames 8", "write the eight frames that a model would see"
@@ -57,7 +60,7 @@ class InspectCommand(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """The path, and whether to write frames."""
-        parser.add_argument("path", metavar="PATH", help="a file, a folder, or a model's name")
+        parser.add_argument("path", metavar="PATH", nargs="?", help="a file, a folder, or a model's name")
         parser.add_argument("--frames", type=int, metavar="N", help="how many (default: the model's own)")
         parser.add_argument("--save-frames", metavar="DIR", type=Path, help="write the frames a model would see")
         parser.add_argument("--at-ms", metavar="MS,MS,…", help="for a video: the frames shown at these times")
@@ -76,6 +79,13 @@ class InspectCommand(Command):
         from evprof.cli.inspect.manifest_report import print_manifest
         from evprof.cli.terminal.facts import facts_lines
 
+        if options.path is None:
+            from evprof.cli.inspect.model_list import print_models
+
+            if words := typed_words(options, ()):
+                raise UserError(f"{words[0]} needs a PATH: evprof inspect PATH {words[0]}.", exit_code=USAGE)
+            print_models(console)
+            return 0
         check_least(options, frames=1)
         _check_features(options)
         times_us = _times_us(options)
@@ -117,7 +127,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         from evprof.cli.preflight.places import nearest_path
 
         guess = nearest_path(Path(path)) or did_you_mean(path, (entry.name for entry in CATALOGUE))
-        end = guess or "; check the path, or see evprof models."
+        end = guess or "; check the path, or see evprof inspect."
         raise UserError(f"There is no file, folder or model '{path}'{end}")
     from evprof.cli.inspect.manifest_report import describe_manifest
     from evprof.cli.terminal.program import program_argv

@@ -1,17 +1,14 @@
-"""`evprof models`."""
+"""The models and adapters that can be named, as `evprof inspect` without a path lists them."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-from evprof.cli.command import Command, add_json_option
-from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.blocks import Block, Column, PrintedTable, print_blocks
 from evprof.cli.terminal.console import Console
+from evprof.core.files.user_folders import hub_cache_folder
 from evprof.core.vocabulary.families import FAMILIES, family_by_type
 from evprof.loaders.adapters import AdapterInfo, bundled_adapters
 
@@ -31,38 +28,20 @@ _ADAPTERS: tuple[Column, ...] = (
 )
 
 
-class ModelsCommand(Command):
-    """List the known model families, the bundled and cached checkpoints, the bundled adapters, and what each needs.
-
-    Any model listed can be given to --draft or --target, any adapter to --drafter. `evprof inspect MODEL` says more
-    about one.
-    """
-
-    name = "models"
-    examples = (
-        CommandExample("evprof models", "list models and adapters"),
-        CommandExample("evprof models --json", "the same as JSON, with paths and bytes"),
-    )
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Only --json."""
-        add_json_option(parser)
-
-    def run(self, options: argparse.Namespace, console: Console) -> int:
-        """Lists without loading anything."""
-        document = list_models()
-        if console.is_json:
-            console.document(document)
-            return 0
-        console.print("Families")
-        names = max(len(family["name"]) for family in document["families"])
-        for family in document["families"]:
-            console.folded(f"  {family['name']:<{names}}  {family['description']}")
-        blocks: list[Block] = ["\nModels", PrintedTable(_MODELS, document["models"], missing="n/a", left=4)]
-        if document["adapters"]:
-            blocks += ["\nTrained adapters (--drafter)", PrintedTable(_ADAPTERS, document["adapters"], left=4)]
-        print_blocks(blocks, console)
-        return 0
+def print_models(console: Console) -> None:
+    """Prints the families, models and adapters without loading any."""
+    document = list_models()
+    if console.is_json:
+        console.document(document)
+        return
+    console.print("Families")
+    names = max(len(family["name"]) for family in document["families"])
+    for family in document["families"]:
+        console.folded(f"  {family['name']:<{names}}  {family['description']}")
+    blocks: list[Block] = ["\nModels", PrintedTable(_MODELS, document["models"], missing="n/a", left=4)]
+    if document["adapters"]:
+        blocks += ["\nTrained adapters (--drafter)", PrintedTable(_ADAPTERS, document["adapters"], left=4)]
+    print_blocks(blocks, console)
 
 
 def list_models() -> dict[str, Any]:
@@ -123,11 +102,3 @@ def _weight_bytes(folder: Path) -> int:
     """Bytes of the weight files; the cache's links are followed."""
     files = [*folder.glob("*.safetensors"), *folder.glob("*.bin")]
     return sum(path.stat().st_size for path in files if path.exists())
-
-
-def hub_cache_folder() -> Path:
-    """Where Hugging Face keeps what it fetched, by the variables its own library goes by."""
-    if folder := os.environ.get("HF_HUB_CACHE"):
-        return Path(folder)
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
-    return Path(home) / "hub"

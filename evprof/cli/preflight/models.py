@@ -41,7 +41,7 @@ def check_model(name: str) -> None:
     else:
         place = nearest_path(path) or did_you_mean(whole, known)
         raise UserError(
-            f"There is no model and no folder '{whole}'{_ended(place)} evprof models lists the models.",
+            f"There is no model and no folder '{whole}'{_ended(place)} evprof inspect lists the models.",
             exit_code=USAGE,
         )
 
@@ -79,7 +79,7 @@ def _checkpoint_below(folder: Path) -> str:
 
 def _check_hub(name: str, path: Path) -> None:
     """A hub id that is in the cache is fine; another one must not be a folder's slip, and the hub must answer."""
-    from evprof.cli.models import hub_cache_folder
+    from evprof.core.files.user_folders import hub_cache_folder
 
     if any(hub_cache_folder().glob(f"models--{name.replace('/', '--')}/snapshots/*/config.json")):
         return

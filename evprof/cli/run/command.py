@@ -14,7 +14,7 @@ class RunCommand(Command):
     """Run models on a sample and save what was measured.
 
     Without --events and --video the bundled sample is used. A run that began is always saved and printed, whatever
-    became of it. MODEL is a checkpoint folder, a hub id, or a name that `evprof models` lists: a bundled model, or a
+    became of it. MODEL is a checkpoint folder, a hub id, or a name that `evprof inspect` lists: a bundled model, or a
     true shape with random weights for timing (random:…).
 
     Ctrl-C stops cleanly and keeps what was measured; a second Ctrl-C ends the program.

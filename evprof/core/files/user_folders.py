@@ -54,3 +54,11 @@ def _home() -> Path:
     except RuntimeError:
         # A user whom the system does not know, without HOME, as in containers. What would be kept there cannot be.
         return Path("/")
+
+
+def hub_cache_folder() -> Path:
+    """Where Hugging Face keeps what it fetched, by the variables its own library goes by."""
+    if folder := os.environ.get("HF_HUB_CACHE"):
+        return Path(folder)
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+    return Path(home) / "hub"
