@@ -5,8 +5,10 @@ for `__feature__`. evprof never uses `__feature__`, so Python's own `__import__`
 """
 
 import builtins
+import contextlib
 import importlib
 
 _import = builtins.__import__
-importlib.import_module("PySide6.QtCore")
+with contextlib.suppress(ImportError):  # modules of this package that need no Qt are imported without it, too
+    importlib.import_module("PySide6.QtCore")
 builtins.__import__ = _import
