@@ -25,6 +25,7 @@ SUMS = "SHA256SUMS"
 BUILDING = (
     ("documentation, which the others hold", ("make", "docs")),
     ("wheel and sdist", ("make", "wheel")),
+    ("wheel with the newest packages", ("make", "try-wheel")),
     ("installers, with licences and SBOM", ("make", "installer")),
 )
 KEPT = ("*.whl", "*.tar.gz", "*.deb", "*.run", "*.tar.zst", "*.cdx.json")
