@@ -77,7 +77,7 @@ def fetch_uv() -> None:
 def main(extras: list[str]) -> int:
     """0 when everything is installed; else the installer's exit code, with a sentence after its own words."""
     install, variables = install_command(Path(sys.executable))
-    steps = [["-e", f".[{','.join(extras)}]"]]
+    steps = [["-e", f".[{','.join(extras)}]" if extras else "."]]
     if by_itself := alone(extras):
         steps.append(["--no-deps", *by_itself])
     for step in steps:

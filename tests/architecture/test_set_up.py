@@ -110,9 +110,9 @@ def test_pip_installs_where_uv_cannot_be_had(monkeypatch: Any, has_uv: bool) -> 
 def test_a_failing_installer_ends_set_up_with_a_sentence(monkeypatch: Any, capfd: Any, code: int) -> None:
     installer = [sys.executable, "-c", f"import sys; print(sys.argv[-1]); sys.exit({code})"]
     monkeypatch.setattr(install_packages, "install_command", lambda _: (installer, dict(os.environ)))
-    assert install_packages.main(["quant"]) == code
+    assert install_packages.main(["quant"]) == install_packages.main([]) == code
     found = capfd.readouterr()
-    assert ".[quant]" in found.out
+    assert found.out.split() == [".[quant]", "."]
     assert ("could not be installed" in found.err) == bool(code)
 
 
