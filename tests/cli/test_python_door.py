@@ -20,6 +20,7 @@ import pytest
 
 import evprof
 from evprof.cli import main
+from evprof.cli.run.progress import RunProgress
 from evprof.cli.terminal import program
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.vocabulary.settings import SETTINGS
@@ -224,13 +225,27 @@ class InterruptedStream(io.StringIO):
         return super().write(text)
 
 
+def interrupted_after_prefill(update: Callable[[RunProgress], None]) -> Callable[[RunProgress], None]:
+    """The update of a progress, with Ctrl-C once the prefill is measured."""
+    pressed: list[bool] = []
+
+    def press(progress: RunProgress) -> None:
+        update(progress)
+        spans = [span for run in progress._book.runs.values() for span in run.stages()]
+        if not pressed and any(span.name == "prefill" and span.is_settled for span in spans):
+            pressed.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return press
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 @pytest.mark.parametrize("has_loop", [False, True])
 def test_an_interrupt_stops_and_keeps_also_where_a_loop_is_running(
     scripted: Any, monkeypatch: pytest.MonkeyPatch, has_loop: bool
 ) -> None:
     scripted("script:0.5")
-    monkeypatch.setattr(sys, "stderr", InterruptedStream("target prefill"))
+    monkeypatch.setattr(RunProgress, "update", interrupted_after_prefill(RunProgress.update))
 
     async def cell() -> evprof.Session:
         return evprof.profile(mode="target", warmup=0)

@@ -25,7 +25,7 @@ def runs() -> list[RunLog]:
     book = RunBook(powered_recording())
     book.update()
     for run in book.runs.values():
-        run.info.cell = PLAN.rows[0].cell.label
+        run.info.cell, run.info.sample = PLAN.rows[0].cell.label, PLAN.rows[0].sample
     return list(book.runs.values())
 
 
