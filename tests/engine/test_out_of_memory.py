@@ -87,7 +87,7 @@ def test_a_run_that_runs_out_says_where_and_the_next_one_works(
     nth: int,
     where: str,
 ) -> None:
-    asked = {"hidden": 4} if mode == "parallel-prefill" else {}
+    asked: dict[str, Any] = {"hidden": 4} if mode == "parallel-prefill" else {}
     expected = carry_out(engine, mode, sample, **asked)
     full = Full(getattr(owner, method), nth)
     with monkeypatch.context() as patch:
