@@ -117,10 +117,10 @@ def _engine() -> dict[str, Any]:
     with LocalRunner(make_engine, recording) as runner:
         runner.run(request)
     book.update()
-    info = next(iter(book.runs.values())).info
-    if info.status != FINISHED:
-        raise UserError(info.error or f"the run is {info.status}.")
-    return info.environment | {"gpu_architectures": architectures(), "answer": info.text}
+    answers = [run.info for run in book.runs.values()]
+    if [info.status for info in answers] != [FINISHED]:
+        raise UserError(next((info.error for info in answers if info.error), "The engine gives no answer."))
+    return answers[0].environment | {"gpu_architectures": architectures(), "answer": answers[0].text}
 
 
 def _window() -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from evprof.cli.doctor import examination, gpu_checks, packages
 from evprof.cli.terminal import display
 from evprof.core.installation import EXTRAS
+from scripted_engine import ScriptedEngine
 
 FACTS = {
     "engine": {"device": "cpu", "torch": "2"},
@@ -129,6 +130,26 @@ def test_examining_for_real(evprof) -> None:
     found = evprof("_examine", "decoders")
     assert found.code == 0
     assert json.loads(found.output)["codecs"]["h264"] is True
+    assert json.loads(found.output)["bundled_sample"] == {"frames": 8, "events": 22_565}
+
+
+def test_a_bundled_model_answers(evprof, warm_engine, monkeypatch) -> None:
+    monkeypatch.setattr("engines.start.make_engine", lambda: warm_engine)
+    monkeypatch.setattr(warm_engine, "close", lambda: None)
+    found = json.loads(evprof("_examine", "engine").output)
+    assert "street" in found["answer"]
+    assert found["torch"]
+
+
+def test_a_model_that_does_not_answer_is_a_sentence(evprof, monkeypatch) -> None:
+    class Broken(ScriptedEngine):
+        def run(self, request, sink, stop) -> None:
+            raise RuntimeError("no kernel")
+
+    monkeypatch.setattr("engines.start.make_engine", Broken)
+    found = evprof("_examine", "engine")
+    assert (found.code, found.output) == (1, "")
+    assert found.errors.endswith("\nevprof: The engine failed: RuntimeError: no kernel\n")
 
 
 def test_examining_the_optional_libraries_for_real(evprof) -> None:
