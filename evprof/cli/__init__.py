@@ -112,14 +112,6 @@ def _do_long_work(words: list[str]) -> int:
     return _work.main(words, run_words)
 
 
-def _print_manual(_: list[str]) -> int:
-    """evprof(1), the man page, which the installers put in place."""
-    from evprof.cli.help.manual import manual
-
-    sys.stdout.write(manual(build_parser()))
-    return 0
-
-
 def _decode_videos(_: list[str]) -> int:
     from evprof.loaders.videos.apart_server import main as serve_videos
 
@@ -142,7 +134,6 @@ _HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_engine": _serve_engine,
     "_examine": _report_part,
     "_gpu-section": _measure_section,
-    "_manual": _print_manual,
     "_video": _decode_videos,
     "_work": _do_long_work,
     "_tensorboard": _serve_tensorboard,

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from evprof.cli import build_parser
 from evprof.session.schema import APPLICATION_ID
+from installer.manual import manual
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -55,7 +57,7 @@ COMPLETIONS = {
 def shell_files() -> dict[str, str]:
     """Man page and completions by their place in a `share` folder, made from the commands."""
     found = {place: _told("completions", shell) for shell, place in COMPLETIONS.items()}
-    return found | {"man/man1/evprof.1.gz": _told("_manual")}
+    return found | {"man/man1/evprof.1.gz": manual(build_parser())}
 
 
 def _told(*words: str) -> str:

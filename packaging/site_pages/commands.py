@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from evprof.cli import build_parser
-from evprof.cli.help.pages import CommandPage, OptionText, pages_of
+from site_pages.command_pages import CommandPage, OptionText, pages_of
 from site_pages.markdown import code, plain, prose, table
 
 _INTRODUCTION = """# Every command

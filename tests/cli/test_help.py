@@ -15,10 +15,10 @@ import pytest
 
 from evprof.cli import build_parser, parser_for
 from evprof.cli.commands import REMOVED
-from evprof.cli.help.completions import SHELLS, completions
-from evprof.cli.help.manual import manual, roff
-from evprof.cli.help.pages import CommandPage, commands_of, pages_of
+from evprof.cli.help.completions import SHELLS, commands_of, completions
 from evprof.cli.help.values import VALUES
+from installer.manual import manual, roff
+from site_pages.command_pages import CommandPage, pages_of
 
 PAGES = list(pages_of(build_parser()))
 
@@ -198,9 +198,3 @@ def test_the_manual_is_understood_by_groff() -> None:
 
 def test_roff_shows_any_text_as_it_is() -> None:
     assert roff(".TH it's a\\b -x µ") == r"\&.TH it\(aqs a\eb \-x \[u00B5]"
-
-
-def test_the_hidden_manual_is_printed(evprof) -> None:
-    found = evprof("_manual")
-    assert found.code == 0
-    assert found.output.startswith(".TH EVPROF 1")

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from evprof.cli.help.pages import commands_of
 from evprof.cli.help.values import FILE, FOLDER, MODEL, PATH, VALUES
 
 SHELLS = ("bash", "zsh", "fish")
@@ -70,3 +69,11 @@ def _of_words(name: str, words: Sequence[str], *, with_folders: bool) -> dict[st
             "fish": f"function {function}\n  printf '%s\\n' {listed}\n  {end['fish']}\nend\n",
         },
     }
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands right below a parser's; none where it has none."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}

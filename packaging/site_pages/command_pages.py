@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evprof.cli.help.completions import commands_of
 from evprof.cli.parser import CommandExample, CommandParser
 
 
@@ -57,14 +58,6 @@ def pages_of(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> It
     )
     for name, below in commands_of(parser).items():
         yield from pages_of(below, (*words, name))
-
-
-def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands right below a parser's; none where it has none."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:

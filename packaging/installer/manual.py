@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 
-from evprof.cli.help.pages import CommandPage, OptionGroup, OptionText, pages_of
 from evprof.cli.help.values import VALUES
 from evprof.core.errors import EXIT_CODES
 from evprof.core.files.user_folders import VARIABLES
 from evprof.version import __version__
+from site_pages.command_pages import CommandPage, OptionGroup, OptionText, pages_of
 
 
 def manual(parser: argparse.ArgumentParser) -> str:
