@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +71,6 @@ class SuiteCommand(Command):
             return _Measurement(options, console, held).conclude()
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """What is to be measured: the plan, the session's fact of it, what became of its rows so far, and whether the
-    session has what is noted before the first."""
-
-    plan: SuitePlan
-    fact: dict[str, Any]
-    progress: Any
-    has_facts: bool
-
-
 class _Measurement:
     """One call of the command."""
 
@@ -90,6 +79,7 @@ class _Measurement:
         self._console = console
         self._held = held
         self._folder: Path = options.output
+        self._has_facts = False
         self._command = "evprof " + " ".join(shlex.quote(word) for word in words_of(options))
 
     def conclude(self) -> int:
@@ -135,8 +125,8 @@ class _Measurement:
         )
         fact["left_out"] = left_out
         fact["machines"] = machines.told()
-        measuring = _Rows(plan, fact, outcomes, has_facts={"ceilings", "models"} <= facts.keys())
-        return self._report(session, plan, self._measure(measuring, session, machines))
+        self._has_facts = {"ceilings", "models"} <= facts.keys()
+        return self._report(session, plan, self._measure(plan, fact, outcomes, session, machines))
 
     def _machines(self, cells: Sequence[SuiteConfiguration], room: Any) -> Machines:
         """Where it is measured; a cluster stays connected until the command ends."""
@@ -175,19 +165,18 @@ class _Measurement:
         plan = plan_suite(spec, samples, order, frames.sample_for)
         return plan, frames.draw(spec.cells, plan.samples)
 
-    def _measure(self, rows: _Rows, session: Path, machines: Machines) -> Any:
+    def _measure(self, plan: SuitePlan, fact: dict[str, Any], outcomes: Any, session: Path, machines: Machines) -> Any:
         from evprof.cli.suite.progress import SuiteProgress
         from evprof.run.suites.suite import SuiteDriver
         from evprof.run.suites.video_trials import VideoTrials
 
-        plan, fact, progress = rows.plan, rows.fact, rows.progress
         for sentence in fact["problems"]:
             self._console.warn(sentence)
         retries = self._options.retry_failed
-        left = [row for row in plan.rows if not progress.is_done(row, retry_failed=retries)]
+        left = [row for row in plan.rows if not outcomes.is_done(row, retry_failed=retries)]
         self._console.note(_opening(plan, len(left)) + places_text(fact["machines"]))
         extra: dict[str, Any] = {}
-        if left and not rows.has_facts:
+        if left and not self._has_facts:
             extra = machines.facts(facts_here, plan, self._console)
         engine = engine_maker()
         # With engine processes of its own a suite loses no more than a row with one of them.
@@ -199,7 +188,7 @@ class _Measurement:
                 session,
                 engine,
                 watcher,
-                progress=progress,
+                progress=outcomes,
                 retry_failed=retries,
                 processes=program.engine_argv(),
                 trials=trials,
