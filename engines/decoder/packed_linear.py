@@ -29,6 +29,8 @@ class PackedLinear(nn.Module):
         self.weight = nn.Parameter(weight.data, requires_grad=False)
         self.scales = nn.Parameter(weight.scales, requires_grad=False)
         self.bias = bias
+        # Tensor cores take such floats by 16.
+        self._multiplies_float8 = weight.bits == FLOAT8 and not any(size % 16 for size in weight.shape)
         self._has_kernel = tuple(not kernels_problem(torch.device(kind)) for kind in ("cpu", "cuda"))
 
     @classmethod
@@ -47,7 +49,7 @@ class PackedLinear(nn.Module):
         if self._has_kernel[inputs.is_cuda] and inputs.numel() <= MOST_TOKENS * self.in_features:
             multiply = _few_rows_compiled if torch.compiler.is_compiling() else _few_rows
             return multiply(inputs, self.weight, self.scales, self.bias, self.bits)
-        if self.bits == FLOAT8 and inputs.numel() >= _LEAST_FLOAT8_ROWS * self.in_features:
+        if self._multiplies_float8 and inputs.numel() >= _LEAST_FLOAT8_ROWS * self.in_features:
             multiplied = self._float8_product(inputs.reshape(-1, self.in_features).contiguous()).to(inputs.dtype)
             product = multiplied.view(*inputs.shape[:-1], self.out_features)
             return product if self.bias is None else product + self.bias

@@ -11,7 +11,8 @@ pytest.importorskip("triton")
 
 import planted_errors
 from engines.decoder import fused_check
-from engines.decoder.fused_check import distances
+from engines.decoder.fused_check import distances, prefill_distances
+from engines.decoder.fused_layers import run_fused_layers
 from engines.decoder.fused_pass import FusedPass
 from engines.decoder.layer_check import PartDistances
 from planted_errors import random_decoder, use_python_kernels
@@ -38,6 +39,14 @@ def test_right_kernels_pass(dtype: torch.dtype) -> None:
     assert [each.problem for each in found.values() if each.problem] == []
     # Three starts and shapes; embeddings, heads, and states, keys and values of two layers.
     assert len(found) == 3 * 3 * (1 + 1 + 2 * 3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_right_prefill_passes(dtype: torch.dtype) -> None:
+    """Triton's interpreter, which finds planted errors, truncates to bfloat16."""
+    found = list(prefill_distances(run_fused_layers, random_decoder(dtype)))
+    print(f"right prefill in {dtype}: up to {max(each.ratio for each in found):.2f}")
+    assert [each.problem for each in found if each.problem] == []
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

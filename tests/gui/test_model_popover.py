@@ -317,9 +317,10 @@ def test_what_the_machine_cannot_do_is_greyed_with_the_reason(application: QAppl
         is_offered, remark = _state(popover, "quantization", kind)
         assert is_offered, "the engine runs it on a CPU"
         assert "saves memory, not time" in remark
-    is_offered, reason = _state(popover, "device", "cuda:0")
-    assert not is_offered
-    assert "no CUDA device" in reason
+    for key, value, because in (("device", "cuda:0", "no CUDA device"), ("quantization", "fp8", "capability 8.9")):
+        is_offered, reason = _state(popover, key, value)
+        assert not is_offered
+        assert because in reason
     toolbar.set_environment({"device": "A GPU", "cuda": "13.0", "gpu": {"clocks_mhz": None}})
     popover.open_below(toolbar.run_button)
     assert _state(popover, "quantization", "int4") == (True, "")

@@ -325,6 +325,7 @@ def test_one_graph_serves_every_length_and_trees_and_a_longer_prompt_begins_anew
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("engines.decoder.fused_graphs.check", lambda *_: None)
+    monkeypatch.setattr("engines.decoder.fused_graphs.checked_long_pass", lambda _: (None, ""))
     monkeypatch.setattr("torch.cuda.device", lambda _: nullcontext())
     decoder = LlamaDecoder.take_over(llama(7))
     step = Replayed(decoder)
