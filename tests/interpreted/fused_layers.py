@@ -234,4 +234,4 @@ def test_a_run_with_the_fused_step_takes_them_unless_they_are_wrong(
         launched.clear()
         found.append(one.prefill(states, threading.Event()))
         assert ("_rotate_and_write" in launched) is (step is not None and plant is None)
-    assert_close(*found, layers=8)
+    assert_close(found[0], found[1], layers=8)
