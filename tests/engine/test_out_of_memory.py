@@ -117,7 +117,7 @@ def test_no_memory_is_needed_to_describe_a_run_that_ends(
     engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     # Alternatives and judgements are computed at the end, and not a description.
-    asked = {"alternatives": False, "judges": False}
+    asked: dict[str, Any] = {"alternatives": False, "judges": False}
     expected = carry_out(engine, mode, sample, **asked).info
     outcome = MeasuredRun._outcome
 
