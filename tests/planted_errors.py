@@ -1,4 +1,4 @@
-"""Small decoders with random weights, the fused step's kernels in Python, and seven errors planted into kernels.
+"""The fused step's kernels in Python, and seven errors planted into kernels.
 
 The errors replace functions of `engines.kernels`, so that they work with Triton's kernels and with those in Python.
 """
@@ -11,34 +11,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
-from transformers import LlamaConfig, LlamaForCausalLM
 
-from engines.decoder.llama import LlamaDecoder
 from engines.kernels import attention, elementwise, projections
-from engines.loading import random_weights
 
 _SHARES = 2
-
-
-def random_decoder(
-    dtype: torch.dtype, *, layers: int = 2, width: int = 128, vocabulary: int = 500, kv_heads: int = 4
-) -> LlamaDecoder:
-    """A decoder with weights drawn as those of the `random:` models are; the same in every dtype but for rounding."""
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=width,
-        intermediate_size=4 * width,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=kv_heads,
-        max_position_embeddings=512,
-    )
-    model: Any = LlamaForCausalLM(config)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            random_weights._fill(f"language_model.{name}", weight, generator, config)
-    return LlamaDecoder.take_over(model.to(dtype).eval())
 
 
 def use_python_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from subprocess import CalledProcessError
 from typing import Any, Protocol
 
 import torch
@@ -95,10 +96,10 @@ def _first_problem(distances: Iterator[PartDistances]) -> str:
 
     try:
         return next((found.problem for found in distances if found.problem), "")
-    except TritonError as error:
-        return f"Triton could not make its kernels: {first_line(error)}"
+    except (TritonError, CalledProcessError) as error:
+        return f"Triton cannot compile its kernels: {first_line(error)}"
     except torch.OutOfMemoryError:
-        return "its check has no memory for a layer in a wider dtype"
+        return "there is no memory left to check it"
 
 
 @torch.inference_mode()

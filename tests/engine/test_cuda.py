@@ -119,7 +119,7 @@ def test_captured_and_compiled_steps_give_the_eager_tokens(
         prompt = long_prompt(length)
         chosen = steps.choose(Switches(step=kind), StepPlan((1,), length, length + 72))
         assert chosen.sentence is None
-        assert chosen.kind == ("graphs" if kind == "auto" else kind)
+        assert chosen.kind == ("fused" if kind == "auto" else kind)
         assert isinstance(chosen.step, GraphStep)
         expected = plain(decoder, prompt, 64, sink, never)
         for _ in range(2):

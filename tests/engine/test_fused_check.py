@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from subprocess import CalledProcessError
 
 import pytest
 import torch
 
 pytest.importorskip("triton")
+from triton.errors import TritonError
 
 import planted_errors
 from engines.decoder import fused_check
-from engines.decoder.fused_check import distances, prefill_distances
+from engines.decoder.fused_check import check, checked_long_pass, distances, prefill_distances
 from engines.decoder.fused_layers import run_fused_layers
 from engines.decoder.fused_pass import FusedPass
 from engines.decoder.layer_check import PartDistances
-from planted_errors import random_decoder, use_python_kernels
+from planted_errors import use_python_kernels
+from random_decoders import random_decoder
 
+CANNOT = "Triton cannot compile its kernels"
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 
@@ -59,3 +63,37 @@ def test_an_error_shows_in_every_layer(
     worst = [found[f"layer {number} with a chain of 5 tokens after 90"] for number in (1, 2)]
     print(f"{plant.__name__} in {dtype}: {', '.join(f'{each.ratio:.2f}' for each in worst)}")
     assert all(each.problem for each in worst)
+
+
+def test_a_wrong_pass_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted_errors.gelu_for_silu(monkeypatch)
+    decoder = random_decoder(torch.bfloat16)
+    said = r"^layer 1 with a token after 90 is [\d.]+ times as far from the exact result as in the eager pass, and"
+    with pytest.raises(RuntimeError, match=said):
+        check(FusedPass(decoder), decoder, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (TritonError("at 3:4: no such type.\nmore"), f"{CANNOT}: at 3:4: no such type"),
+        (
+            CalledProcessError(1, "cc"),
+            f"{CANNOT}: Command 'cc' returned non-zero exit status 1",
+        ),
+        (torch.OutOfMemoryError("full"), "there is no memory left to check it"),
+    ],
+    ids=["Triton", "compiler", "memory"],
+)
+def test_what_keeps_a_pass_from_being_checked_is_a_sentence(
+    error: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(fused_check, "ExactLayer", fail)
+    decoder = random_decoder(torch.float32)
+    with pytest.raises(RuntimeError) as raised:
+        check(FusedPass(decoder), decoder, 1)
+    assert (type(raised.value), str(raised.value)) == (RuntimeError, sentence)
+    assert checked_long_pass(decoder) == (None, sentence)

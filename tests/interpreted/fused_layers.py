@@ -24,6 +24,7 @@ from engines.kernels.elementwise import add_norm, quantize_rows, silu_product
 from engines.kernels.packed_weight import float8_rows
 from evprof.core.errors import Cancelled
 from evprof.core.vocabulary.switches import Switches
+from random_decoders import random_decoder
 
 CPU = torch.device("cpu")
 ROUNDED = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -197,7 +198,7 @@ def test_the_check_of_a_prefill_finds_planted_errors(
     plant: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engines.decoder.fused_check._PROMPT", 20)
-    decoder = planted_errors.random_decoder(dtype, kv_heads=2)
+    decoder = random_decoder(dtype, kv_heads=2)
     if plant is not None:
         plant(monkeypatch)
     found = list(prefill_distances(run_fused_layers, decoder))
@@ -217,7 +218,7 @@ def test_a_run_with_the_fused_step_takes_them_unless_they_are_wrong(
     monkeypatch.setattr("engines.decoder.fused_check._STARTS", (20,))
     if plant is not None:
         plant(monkeypatch)
-    decoder = planted_errors.random_decoder(torch.float32, kv_heads=2)
+    decoder = random_decoder(torch.float32, kv_heads=2)
     chosen = DecodeSteps(decoder).choose(Switches(step="fused"), StepPlan((1,), 20, 64))
     assert chosen.kind == "fused"
     if plant is None:
