@@ -17,8 +17,12 @@ import torch
 from engines.decoder.decoding import CachedModel
 from engines.decoder.llama import LlamaDecoder
 
-NEAR_TIE_ULPS = 4.0
-"""Two tokens are a near-tie where their logits are at most so many last places of the larger one apart."""
+NEAR_TIE_ULPS = 16.0
+"""Two tokens are a near-tie where their logits are at most so many last places of the larger one apart.
+
+Two bfloat16 passes over 32 layers of random weights chose tokens up to 8 apart. The mean logit was 132 below the
+largest.
+"""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def test_every_divergence_in_bfloat16_is_a_near_tie(
         print(f"widest gap {widest} ulp, {accepted / drafted:.0%} of drafts accepted")
     assert len(found) == 60
     assert 0 < accepted < drafted
-    assert [one for one in flips if one.gap_ulps > NEAR_TIE_ULPS] == []
+    assert [one for one in flips if one.gap_ulps > NEAR_TIE_ULPS / 4] == []
 
 
 def test_in_float32_nothing_diverges(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
