@@ -32,6 +32,9 @@ Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 Look = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Queries [B, H, S, D] over keys and values [B, kv_heads, L, D] -> attended [B, H, S, D]."""
 
+LongPass = Callable[..., torch.Tensor]
+"""Runs layers over many positions, as `engines.decoder.fused_layers.run_fused_layers` does."""
+
 _LENGTH_DEPENDENT = ("dynamic", "longrope")
 
 
@@ -171,25 +174,6 @@ class RotaryTable(nn.Module):
             signed = torch.cat([-sin[..., :half], sin[..., half:]], dim=-1)
             self.register_buffer("cos", cos[0].contiguous(), persistent=False)
             self.register_buffer("sin", signed[0].contiguous(), persistent=False)
-
-
-class LongPass(Protocol):
-    """A way of running layers over many positions other than one by one; see `engines.decoder.fused_layers`."""
-
-    def __call__(
-        self,
-        layers: Sequence[LlamaLayer],
-        hidden: torch.Tensor,
-        rotary: RotaryTable,
-        start: int,
-        look: Look,
-        *,
-        keys: Sequence[torch.Tensor],
-        values: Sequence[torch.Tensor],
-        stop: StopFlag | None = None,
-        inputs: TakesStates | None = None,
-    ) -> torch.Tensor:
-        """[1, S, width] -> [1, S, width]; writes `keys` and `values` of each layer."""
 
 
 class LlamaDecoder(nn.Module):
