@@ -83,11 +83,15 @@ def test_a_reader_migrates_a_copy_and_leaves_the_file_alone(write_session, monke
     assert path.read_bytes() == before
 
 
+REMOVED = {"video_decoder"}
+"""Settings that older versions had; a run that was measured with one is read without it."""
+
+
 def assert_holds(written, read):
-    """Every value that was written is read back, however deep."""
+    """Every value that was written is read back, however deep, but for settings that were removed."""
     if isinstance(written, dict):
-        for name, value in written.items():
-            assert_holds(value, read[name])
+        for name in written.keys() - REMOVED:
+            assert_holds(written[name], read[name])
     else:
         assert read == written
 
