@@ -9,13 +9,16 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evprof.cli.command import Command, add_json_option
 from evprof.cli.parser import CommandExample
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
-from evprof.core.run_log import RunLog
-from evprof.metrics.estimates.estimates import ProcessSpread
+
+if TYPE_CHECKING:
+    from evprof.core.run_log import RunLog
+    from evprof.metrics.estimates.estimates import ProcessSpread
 
 PICTURE = "evprof-demo.png"
 PICTURE_TIMEOUT_S = 120
