@@ -12,6 +12,7 @@ pytest.importorskip("triton")
 
 import recorded_launches
 import step_traffic
+from engines.kernels.elementwise import quantize_rows
 from recorded_launches import Launch
 
 PAGE = Path(__file__).parents[2] / "docs" / "decode-step.md"
@@ -154,6 +155,16 @@ def test_every_kernel_of_a_prefill() -> None:
         stores = [name for name in made.instructions if name.startswith("STG")]
         print(launch.name, launch.grid, made.registers, sorted(set(loads)), sorted(set(stores)))
         assert all("128" in name for name in stores)
+
+
+@pytest.mark.parametrize("capability", [89, 90])
+def test_rows_become_floats_of_eight_bits_in_one_launch(capability: int) -> None:
+    with recorded_launches.recorded() as launches:
+        quantize_rows(torch.empty(640, 11008, dtype=torch.bfloat16, device="meta"))
+    (made,) = [recorded_launches.compiled(launch, capability) for launch in launches]
+    assert made.spilled == 0
+    assert {"LDG.E.128", "STG.E.128"} <= set(made.instructions)
+    assert any("E4M3" in name for name in made.instructions)
 
 
 def test_the_page_says_what_is_computed() -> None:
