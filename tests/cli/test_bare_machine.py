@@ -11,6 +11,8 @@ import pytest
 
 from bare_machine import ROOT, bare_environment
 
+SAMPLE = ROOT / "assets" / "samples" / "bus-approaching"
+
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
@@ -39,12 +41,12 @@ def test_events_are_run_and_saved(bare: dict[str, str], tmp_path: Path) -> None:
     assert list((Path(bare["XDG_CACHE_HOME"]) / "evprof" / "vision").iterdir())
 
 
-def test_a_video_file_says_what_it_needs(bare: dict[str, str], tmp_path: Path) -> None:
-    done = evprof(["run", "--sample", str(ROOT / "assets/samples/bus-approaching")], bare, tmp_path)
+@pytest.mark.parametrize("words", [("run", "--sample", str(SAMPLE)), ("inspect", str(SAMPLE / "video.mp4"))])
+def test_a_video_file_says_what_it_needs(bare: dict[str, str], tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = evprof([*words], bare, tmp_path)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(
-        "video.mp4: reading video files needs the package av; install it with `pip install av`, or give a folder of "
-        "pictures."
+    assert done.stderr.splitlines()[-1] == (
+        "evprof: The Python package 'av' is missing; `pip install evprof` adds what this installation lacks."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -138,7 +139,7 @@ def test_a_bundled_model_answers(evprof, warm_engine, monkeypatch) -> None:
     monkeypatch.setattr(warm_engine, "close", lambda: None)
     found = json.loads(evprof("_examine", "engine").output)
     assert "street" in found["answer"]
-    assert found["torch"]
+    assert found["gpu_architectures"] == importlib.import_module("torch").cuda.get_arch_list()
 
 
 def test_a_model_that_does_not_answer_is_a_sentence(evprof, monkeypatch) -> None:

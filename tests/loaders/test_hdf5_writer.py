@@ -123,7 +123,7 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UserError, match="no compression 'zip'"):
         write_dsec(tmp_path / "a.h5", [some], compression="zip")
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)
-    with pytest.raises(UserError, match="pip install hdf5plugin"):
+    with pytest.raises(ModuleNotFoundError):
         write_dsec(tmp_path / "a.h5", [some])
     assert list(tmp_path.iterdir()) == []
     assert write_dsec(tmp_path / "a.h5", [some], compression="gzip") == 10

@@ -13,10 +13,12 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from evprof.core.errors import USAGE, UserError
+from evprof.core.installation import missing_package
 from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.source import VideoFrames, VideoSource
 
@@ -40,7 +42,8 @@ def main() -> int:
         os.dup2(nowhere.fileno(), 1)
     # Ctrl-C is for who started this: it ends when its questions end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import av  # noqa: F401 - ahead of the first question, and of the limits
+    with suppress(ModuleNotFoundError):  # the first question says so
+        import av  # noqa: F401 - ahead of the first question, and of the limits
 
     _limit_memory()
     served = _Served()
@@ -55,6 +58,8 @@ def _answer(served: _Served, asked: dict[str, Any], answers: BinaryIO) -> None:
         told, pictures = served.asks[asked.pop("ask")](**asked)
     except UserError as error:
         told, pictures = {"refused": error.sentence}, []
+    except ModuleNotFoundError as error:
+        told, pictures = {"refused": missing_package(str(error.name))}, []
     except Exception as error:  # noqa: BLE001 - told as what it is where it was asked
         told, pictures = {"failed": f"{type(error).__name__}: {error}"}, []
     told |= {"bytes_read": served.bytes_read, "shapes": [picture.shape for picture in pictures]}

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
-from evprof.core.installation import how_to_add
 from evprof.loaders.paths import reason
 from evprof.loaders.videos.source import MAX_PIXELS, check_size
 
@@ -111,13 +110,7 @@ class VideoTrack:
             raise
 
     def _opened(self) -> InputContainer:
-        try:
-            import av
-        except ImportError:
-            raise UserError(
-                f"{self.name}: reading video files needs the package av; {how_to_add('av')}, or give a folder of "
-                "pictures."
-            ) from None
+        import av
         from av.container import InputContainer
 
         # Playlists are not opened even to be refused: they name other files and hosts, and wait for them.

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from evprof.core.errors import USAGE, UserError
 from evprof.core.events import EventArray
 from evprof.core.files.whole_file import whole_path
-from evprof.core.installation import how_to_add
 from evprof.loaders.events.hdf5.plugins import register_filters
 from evprof.loaders.events.recording import joined
 from evprof.loaders.paths import reason
@@ -54,7 +53,7 @@ def write_dsec(
     name = str(path)
     options = _compression_options(compression, name)
     with _sentences(name), whole_path(Path(path)) as unfinished:
-        with _file(unfinished, name) as (file, place):
+        with _file(unfinished) as (file, place):
             writer = _DsecFile(file, options, t_offset_us, name)
             if width and height:
                 file["events"].attrs.update(width=width, height=height)
@@ -179,22 +178,15 @@ def _compression_options(compression: str, name: str) -> dict[str, Any]:
         return {"compression": compression, "shuffle": True} | (
             {"compression_opts": 1} if compression == "gzip" else {}
         )
-    try:
-        hdf5plugin = register_filters()
-    except ImportError:
-        raise UserError(
-            f"{name}: compressing with {compression} needs hdf5plugin; {how_to_add('hdf5plugin')}, or choose gzip."
-        ) from None
+    hdf5plugin = register_filters()
     codec: Any = compression.removeprefix("blosc-")
     return dict(hdf5plugin.Blosc(cname=codec, clevel=1, shuffle=hdf5plugin.Blosc.SHUFFLE))
 
 
 @contextmanager
-def _file(path: Path, name: str) -> Iterator[tuple[Any, PatientFile]]:
-    try:
-        import h5py
-    except ImportError:
-        raise UserError(f"{name}: writing HDF5 needs h5py; {how_to_add('h5py')}.") from None
+def _file(path: Path) -> Iterator[tuple[Any, PatientFile]]:
+    import h5py
+
     with closing(PatientFile(path)) as place:
         with h5py.File(place, "w") as file:
             yield file, place

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE, EventArray
-from evprof.core.installation import how_to_add
 from evprof.loaders.events.aedat.aedat4_header import Damaged, FlatbufferTable, written_header
 from evprof.loaders.events.aedat.compressed_frames import UnreadableFrame, most_lz4_bytes, most_zstd_bytes
 from evprof.loaders.events.aedat.stage import Stage
@@ -101,12 +100,8 @@ class Packets:
         return arrays
 
     def _library_events(self, path: str) -> list[npt.NDArray[Any]]:
-        try:
-            import aedat
-        except ImportError:
-            raise UserError(
-                f"{self.path}: reading compressed AEDAT4 needs the package aedat; {how_to_add('aedat')}."
-            ) from None
+        import aedat
+
         try:
             return [packet["events"] for packet in aedat.Decoder(path) if "events" in packet]
         except (KeyboardInterrupt, SystemExit, GeneratorExit):

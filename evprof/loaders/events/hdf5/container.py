@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from evprof.core.errors import UserError
-from evprof.core.installation import how_to_add
 from evprof.loaders.paths import readable_file, reason
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -56,12 +55,10 @@ def printable(text: str, most: int = 160) -> str:
 
 
 def open_file(path: str | Path) -> Any:
-    """An h5py.File for reading, without locks. Raises UserError; also when h5py is missing."""
+    """An h5py.File for reading, without locks. Raises UserError."""
+    import h5py
+
     found = readable_file(path)
-    try:
-        import h5py
-    except ImportError:
-        raise UserError(f"{path}: HDF5 recordings need h5py; {how_to_add('h5py')}.") from None
     with sentences(str(path)):
         # Chunks are cached by us, decoded and checked, so HDF5's own cache would only hold them twice.
         return _opened(h5py.File, found)

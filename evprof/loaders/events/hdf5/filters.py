@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from evprof.core.errors import UserError
-from evprof.core.installation import how_to_add
 from evprof.loaders.events.hdf5.plugins import register_filters
 
 DEFLATE, SHUFFLE, FLETCHER32, BZIP2 = 1, 2, 3, 307
@@ -194,13 +193,7 @@ def _make_available(code: int, name: str) -> None:
             "file that metavision_file_to_hdf5 made it from, export it with metavision_file_to_csv, or set "
             "HDF5_PLUGIN_PATH to Metavision's ECF plugin."
         )
-    try:
-        register_filters()
-    except ImportError:
-        raise UserError(
-            f"{name}: is compressed with {_TITLES[code]}, which needs hdf5plugin; "
-            f"{how_to_add('hdf5plugin')}, or rewrite the file with `h5repack -f GZIP=1`."
-        ) from None
+    register_filters()
     if not h5py.h5z.filter_avail(code):
         raise UserError(
             f"{name}: is compressed with {_TITLES[code]}, which the installed hdf5plugin does not read; update it."
