@@ -6,11 +6,12 @@ Setup does this once for each model. Only here does the host wait.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from subprocess import CalledProcessError
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own convention
@@ -31,35 +32,13 @@ _STALE = 1.0
 """Keys and values at positions that a pass must not read."""
 
 
-class PassByLayers(Protocol):
-    """A pass over a decoder that can be run part by part; `FusedPass` is one."""
-
-    def arrange(self, shape: BlockShape | None) -> None:
-        """Places the next blocks as a tree; None: their positions follow one another."""
-
-    def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Token ids [1, S] -> [S, hidden]."""
-
-    def run_layer(
-        self, layer: LlamaLayer, hidden: torch.Tensor, start: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
-    ) -> None:
-        """States [S, hidden] in place; writes into `keys` and `values` [1, kv_heads, capacity, D] from `start` on."""
-
-    def head(self, hidden: torch.Tensor) -> torch.Tensor:
-        """[S, hidden] -> logits [S, V]."""
-
-
-class ExactLayer(LlamaLayer):
-    """A layer whose weights are in a wider dtype, unpacked, for as long as this lives."""
-
-    def __init__(self, layer: LlamaLayer, dtype: torch.dtype) -> None:
-        nn.Module.__init__(self)
-        for name in ("heads", "kv_heads", "head_dim", "width", "eps", "activation"):
-            setattr(self, name, getattr(layer, name))
-        for name, linear in layer.named_children():
-            setattr(self, name, exact_linear(linear, dtype))
-        for name, norm in layer.named_parameters(recurse=False):
-            setattr(self, name, nn.Parameter(norm.to(dtype), requires_grad=False))
+def exact_layer(layer: LlamaLayer, dtype: torch.dtype) -> LlamaLayer:
+    """A layer with its weights in a wider dtype, unpacked."""
+    # What is in the memo is not copied.
+    exact = deepcopy(layer, {id(linear): linear for linear in layer.children()})
+    for name, linear in layer.named_children():
+        setattr(exact, name, exact_linear(linear, dtype))
+    return exact.to(dtype)
 
 
 def exact_linear(linear: Any, dtype: torch.dtype) -> nn.Linear:
@@ -103,7 +82,7 @@ def _first_problem(distances: Iterator[PartDistances]) -> str:
 
 
 @torch.inference_mode()
-def distances(candidate: PassByLayers, decoder: LlamaDecoder, block: int) -> Iterator[PartDistances]:
+def distances(candidate: FusedPass, decoder: LlamaDecoder, block: int) -> Iterator[PartDistances]:
     """Compares the parts of a pass with those of the decoder's own pass: embeddings, layers with their new keys and
     values, and the head.
 
@@ -129,7 +108,7 @@ def distances(candidate: PassByLayers, decoder: LlamaDecoder, block: int) -> Ite
         attention = _Attention()
         prompt = layer(prompt, *rotary.rows(0, _PROMPT), attention, 0)
         cache = [F.pad(part, (0, 0, 0, MOST_POSITIONS)) for part in attention.new]
-        exact = ExactLayer(layer, wide)
+        exact = exact_layer(layer, wide)
         for each in blocks:
             name = f"layer {number} with {each.name}"
             yield from _layer_distances(candidate, (layer, exact), each, cache, name)
@@ -154,7 +133,7 @@ def prefill_distances(long_pass: LongPass, decoder: LlamaDecoder) -> Iterator[Pa
     look = partial(attend, mask=None, is_causal=True)
     for number, layer in enumerate(decoder.ordered, 1):
         eager, *eager_made = _through(layer, states, turns, _Attention())
-        exact, *exact_made = _through(ExactLayer(layer, wide), states, turns, _Attention())
+        exact, *exact_made = _through(exact_layer(layer, wide), states, turns, _Attention())
         found = long_pass([layer], states, decoder.rotary, 0, look, keys=[keys], values=[values])
         name = f"layer {number} of a prefill"
         yield compare(name, exact, eager=eager, candidate=found, entered=states)
@@ -173,8 +152,8 @@ def _through(
 
 
 def _layer_distances(
-    candidate: PassByLayers,
-    layers: tuple[LlamaLayer, ExactLayer],
+    candidate: FusedPass,
+    layers: tuple[LlamaLayer, LlamaLayer],
     block: _Block,
     cache: list[torch.Tensor],
     name: str,

@@ -15,7 +15,7 @@ from triton.errors import TritonError
 
 import planted_errors
 from engines.decoder import fused_check
-from engines.decoder.fused_check import ExactLayer, check, checked_long_pass, distances, prefill_distances
+from engines.decoder.fused_check import check, checked_long_pass, distances, exact_layer, prefill_distances
 from engines.decoder.fused_layers import run_fused_layers
 from engines.decoder.fused_pass import FusedPass
 from engines.decoder.layer_check import PartDistances
@@ -91,15 +91,15 @@ def test_a_trained_model_shows_every_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_one_layer_at_a_time_is_in_a_wider_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    alive: weakref.WeakSet[ExactLayer] = weakref.WeakSet()
+    alive: weakref.WeakSet[LlamaLayer] = weakref.WeakSet()
 
-    def made(layer: LlamaLayer, dtype: torch.dtype) -> ExactLayer:
+    def made(layer: LlamaLayer, dtype: torch.dtype) -> LlamaLayer:
         assert not alive
-        exact = ExactLayer(layer, dtype)
+        exact = exact_layer(layer, dtype)
         alive.add(exact)
         return exact
 
-    monkeypatch.setattr(fused_check, "ExactLayer", made)
+    monkeypatch.setattr(fused_check, "exact_layer", made)
     compared(torch.bfloat16)
     assert list(prefill_distances(run_fused_layers, random_decoder(torch.bfloat16)))
     assert not alive
@@ -131,7 +131,7 @@ def test_what_keeps_a_pass_from_being_checked_is_a_sentence(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(fused_check, "ExactLayer", fail)
+    monkeypatch.setattr(fused_check, "exact_layer", fail)
     decoder = random_decoder(torch.float32)
     with pytest.raises(RuntimeError) as raised:
         check(FusedPass(decoder), decoder, 1)
