@@ -130,8 +130,12 @@ def rotated_one_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def own_key_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A position sees its ancestors and not itself."""
-    own = 1 << torch.arange(16, dtype=torch.int32)
-    _wrapped(monkeypatch, lambda keys, values, start, seen, buffers: (keys, values, start, seen & ~own, buffers))
+
+    def change(keys: Any, values: Any, start: Any, seen: Any, buffers: Any) -> tuple[Any, ...]:
+        own = 1 << torch.arange(16, dtype=torch.int32, device=seen.device)
+        return keys, values, start, seen & ~own, buffers
+
+    _wrapped(monkeypatch, change)
 
 
 def one_key_lost(monkeypatch: pytest.MonkeyPatch) -> None:

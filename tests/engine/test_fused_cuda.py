@@ -18,7 +18,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from engines.decoder.decoding import CachedModel, Limits, decode
-from engines.decoder.fused_check import prefill_distances
+from engines.decoder.fused_check import distances, prefill_distances
 from engines.decoder.fused_graphs import FusedGraphs
 from engines.decoder.fused_layers import run_fused_layers
 from engines.decoder.fused_pass import FusedPass
@@ -31,6 +31,8 @@ from engines.measuring.timing import NullClock
 from engines.tokens.answer import Answer
 from evprof.core.vocabulary.switches import Switches
 from interpreted.attention_kernel import CLOSE, Case, chain
+from planted_errors import TRITON_ERRORS
+from random_decoders import random_decoder
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
 
@@ -212,6 +214,17 @@ def test_a_prefill_of_7b_is_as_exact_as_the_eager_one(dtype: torch.dtype, kv_hea
     found = list(prefill_distances(run_fused_layers, llama_7b(dtype, kv_heads)))
     print(f"{dtype}, {kv_heads} heads of keys: up to {max(each.ratio for each in found):.2f}")
     assert [each.problem for each in found if each.problem] == []
+
+
+@pytest.mark.parametrize("plant", [None, *TRITON_ERRORS], ids=lambda plant: getattr(plant, "__name__", "right"))
+def test_the_check_in_setup_finds_planted_errors(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if plant is not None:
+        plant(monkeypatch)
+    decoder = random_decoder(torch.bfloat16, width=1024).cuda()
+    found = list(distances(FusedPass(decoder), decoder, 5))
+    worst = max(found, key=lambda each: each.ratio)
+    print(f"{plant.__name__ if plant else 'right kernels'}: {worst.part} {worst.ratio:.2f}")
+    assert any(each.problem for each in found) is bool(plant)
 
 
 def test_a_graph_holds_seven_kernels_a_layer(make_llama: Any) -> None:
