@@ -53,7 +53,7 @@ test-ground: setup
 	@$(PYTEST) tests/core tests/loaders tests/session tests/run tests/metrics tests/export tests/view tests/models
 
 # The longest first.
-CHECKS := style test-engine test-ground test-commands test-window types layers
+CHECKS := style test-engine test-window test-commands test-ground types layers
 
 test: setup  # check what every change has to pass: style, types, layers, and all tests but those of whole programs
 	@$(PYTHON) packaging/check.py $(CHECKS)
