@@ -74,7 +74,7 @@ def _first_problem(distances: Iterator[PartDistances]) -> str:
     from triton.errors import TritonError
 
     try:
-        return next((found.problem for found in distances if found.problem), "")
+        return next((part.problem for part in distances if part.problem), "")
     except (TritonError, CalledProcessError) as error:
         return f"Triton cannot compile its kernels: {first_line(error)}"
     except torch.OutOfMemoryError:
@@ -97,12 +97,12 @@ def distances(candidate: FusedPass, decoder: LlamaDecoder, block: int) -> Iterat
     ids = drawn.to(decoder.device)
     blocks = []
     for start, shape in product(_STARTS, shapes):
-        fed, places = ids[:, start : start + len(shape.parents)], start + shape.depths
-        each = _Block(start, shape, (rotary.cos[places], rotary.sin[places]), decoder.embed(fed))
+        fed, positions = ids[:, start : start + len(shape.parents)], start + shape.depths
+        each = _Block(start, shape, (rotary.cos[positions], rotary.sin[positions]), decoder.embed(fed))
         blocks.append(each)
         states = each.states
-        found = candidate.embed(fed)[None]
-        yield compare(f"the embedding of {each.name}", states.to(wide), eager=states, candidate=found)
+        result = candidate.embed(fed)[None]
+        yield compare(f"the embedding of {each.name}", states.to(wide), eager=states, candidate=result)
     prompt = decoder.embed(ids[:, :_PROMPT])
     for number, layer in enumerate(decoder.ordered, 1):
         attention = _Attention()
@@ -117,8 +117,8 @@ def distances(candidate: FusedPass, decoder: LlamaDecoder, block: int) -> Iterat
     norm, head = decoder.norm.to(wide), exact_linear(decoder.lm_head, wide)
     for each in blocks:
         normed = F.rms_norm(each.states.to(wide), norm.shape, norm, decoder.config.rms_norm_eps)
-        found = candidate.head(each.states[0].clone())[None]
-        yield compare(f"the head with {each.name}", head(normed), eager=decoder.head(each.states), candidate=found)
+        result = candidate.head(each.states[0].clone())[None]
+        yield compare(f"the head with {each.name}", head(normed), eager=decoder.head(each.states), candidate=result)
 
 
 @torch.inference_mode()
@@ -134,9 +134,9 @@ def prefill_distances(long_pass: LongPass, decoder: LlamaDecoder) -> Iterator[Pa
     for number, layer in enumerate(decoder.ordered, 1):
         eager, *eager_made = _through(layer, states, turns, _Attention())
         exact, *exact_made = _through(exact_layer(layer, wide), states, turns, _Attention())
-        found = long_pass([layer], states, decoder.rotary, 0, look, keys=[keys], values=[values])
+        result = long_pass([layer], states, decoder.rotary, 0, look, keys=[keys], values=[values])
         name = f"layer {number} of a prefill"
-        yield compare(name, exact, eager=eager, candidate=found, entered=states)
+        yield compare(name, exact, eager=eager, candidate=result, entered=states)
         for kind, part, right, expected in zip(("keys", "values"), (keys, values), exact_made, eager_made, strict=True):
             yield compare(f"{kind} of {name}", right, eager=expected, candidate=_by_position(part))
         states = eager
@@ -158,7 +158,7 @@ def _layer_distances(
     cache: list[torch.Tensor],
     name: str,
 ) -> Iterator[PartDistances]:
-    """Takes a block through one layer in three ways; the `cache` begins with the prompt's keys and values."""
+    """Runs one layer on a block in three ways; the `cache` begins with the prompt's keys and values."""
     start, shape, entered = block.start, block.shape, block.states
     results = []
     for layer in layers:
@@ -167,11 +167,11 @@ def _layer_distances(
         results.append(_through(layer, entered, block.turns, attention))
     for part in cache:
         part[:, :, start:] = _STALE
-    found = entered[0].clone()
+    result = entered[0].clone()
     candidate.arrange(shape)
-    candidate.run_layer(layers[0], found, torch.full((1,), start, device=found.device), *cache)
+    candidate.run_layer(layers[0], result, torch.full((1,), start, device=result.device), *cache)
     (eager, *eager_made), (exact, *exact_made) = results
-    yield compare(name, exact, eager=eager, candidate=found[None], entered=entered)
+    yield compare(name, exact, eager=eager, candidate=result[None], entered=entered)
     for kind, part, right, expected in zip(("keys", "values"), cache, exact_made, eager_made, strict=True):
         written = _by_position(part[:, :, start : start + len(shape.parents)])
         yield compare(f"{kind} of {name}", right, eager=expected, candidate=written)

@@ -1,4 +1,4 @@
-"""Which attention kernels a model's passes took, told after the run from the lengths they really had."""
+"""Which attention kernels a model's passes took, by the lengths that they had."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engines.decoder.llama import LlamaDecoder
 def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
     """The kernel by pass: "prefill", "decode" and, of a model that verifies blocks of so many tokens, "verify".
 
-    A pass that did not happen, or whose step does not tell, is left out. Allocates nothing.
+    A pass that did not happen, or whose step does not say, is left out. Allocates nothing.
     """
     decoder, prompt, length = cached.decoder, cached.prompt_length, cached.length
     if not isinstance(decoder, LlamaDecoder) or not prompt:
         return {}
-    found = {"prefill": _kernel(decoder, prompt, min(cached.prefill_chunk or prompt, prompt))}
+    kernels = {"prefill": _kernel(decoder, prompt, min(cached.prefill_chunk or prompt, prompt))}
     if length > prompt:
         step = cached.own_step
         is_own = step is not None and step.problem is None and not isinstance(step, (CompiledStep, EarlyExitStep))
@@ -26,8 +26,8 @@ def kernels_taken(cached: CachedModel, block: int) -> dict[str, str]:
         if is_own and isinstance(step, IdenticalStep):
             is_own, sizes = False, dict.fromkeys(sizes, POSITIONS)
         for name, new in sizes.items():
-            found[name] = getattr(step, "attention_kernel", None) if is_own else _kernel(decoder, length, new)
-    return {name: kernel for name, kernel in found.items() if kernel}
+            kernels[name] = getattr(step, "attention_kernel", None) if is_own else _kernel(decoder, length, new)
+    return {name: kernel for name, kernel in kernels.items() if kernel}
 
 
 def _kernel(decoder: LlamaDecoder, length: int, new: int) -> str | None:

@@ -73,7 +73,7 @@ def compare(
     added = exact if entered is None else exact - entered
     size = _root_mean_square(added)
     eager_distance, candidate_distance = (
-        float((_root_mean_square(found - exact) / size).max()) for found in (eager, candidate)
+        float((_root_mean_square(result - exact) / size).max()) for result in (eager, candidate)
     )
     return PartDistances(part, eager_distance, candidate_distance, exact.shape[-1])
 
