@@ -28,7 +28,7 @@ def test_what_is_read_is_the_sentence(evprof) -> None:
     found = evprof("inspect", *PAIR, "--memory", "12GB")
     assert found.code == 0
     text = " ".join(found.output.split())
-    assert "random:7b-eventgpt needs 14.29 GiB on cuda:0" in text
+    assert "random:7b-eventgpt needs 14.39 GiB on cuda:0" in text
     assert "what fits: --draft-quant" in text
     assert "placement refused" in text
     assert max(len(line) for line in found.output.splitlines()) <= 110

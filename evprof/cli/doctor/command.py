@@ -66,7 +66,7 @@ class DoctorCommand(Command):
         if document["only_reads_sessions"]:
             console.print(
                 "This installation only reads sessions (show, compare, report, export, Python); "
-                "`pip install evprof` adds the engine and the window."
+                f"`{how_to_mend('evprof', 'install')}` adds the engine and the window."
             )
         if not document["problems"]:
             console.print("No problems found.")
