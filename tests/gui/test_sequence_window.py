@@ -41,6 +41,9 @@ def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> It
     made.session.path = tmp_path / "window.evprof"
     made.resize(1280, 800)
     made.show()
+    # The question of the bundled sample would stay for samples that ask none.
+    made.toolbar.prompt.setText(Sample().prompt)
+    made.toolbar.prompt.textEdited.emit(Sample().prompt)
     application.processEvents()
     yield made
     made.close()
