@@ -127,7 +127,7 @@ def test_refusals(evprof, tmp_path) -> None:
         (["gpu"], "--out"),
         (["gpu", "--out", tmp_path, "--only", "nosuch"], "no section 'nosuch'"),
         (["gpu", "--out", tmp_path, "--shape", "160m"], "tiny or 7b"),
-        (["engine", "--plan"], "no option --plan"),
+        (["overhead", "--plan"], "no option --plan"),
     ):
         found = evprof("bench", *words, "--json")
         assert (found.code, found.output) == (2, ""), words

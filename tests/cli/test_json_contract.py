@@ -618,4 +618,4 @@ def test_a_failed_run_has_every_key_too(recorded, tmp_path, monkeypatch) -> None
 
 
 def test_other_documents_say_their_version(recorded) -> None:
-    assert recorded.ask("models")["schema_version"] == 1
+    assert recorded.ask("inspect")["schema_version"] == 1
