@@ -181,7 +181,7 @@ def test_every_token_of_every_mode_has_them_and_none_changes(
     assert all(run.alternatives_of(token) is not None for token in run.rejected)
 
 
-@pytest.mark.parametrize("step", ["compiled", "eager"])
+@pytest.mark.parametrize("step", [pytest.param("compiled", marks=pytest.mark.whole), "eager"])
 def test_a_compiled_step_tells_the_same(engine: Any, sample: Any, step: str) -> None:
     chosen = GenerationSettings(max_new_tokens=8, switches=Switches(step=step))
     run, eager = (run_of(engine, sample, "target", one) for one in (chosen, GenerationSettings(max_new_tokens=8)))

@@ -192,7 +192,10 @@ def pairs(sample: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pai
             yield Pairs(sample)
 
 
-@pytest.mark.parametrize(("step", "cache"), [("eager", "static"), ("eager", "dynamic"), ("compiled", "static")])
+@pytest.mark.parametrize(
+    ("step", "cache"),
+    [("eager", "static"), ("eager", "dynamic"), pytest.param("compiled", "static", marks=pytest.mark.whole)],
+)
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("frames", [1, 8])
 @pytest.mark.parametrize("family", [LLAVA, VIDEO_LLAVA, LLAVA_NEXT_VIDEO])
