@@ -259,7 +259,6 @@ WRONG = [
     ["export", "s.evprof", "-o", "x"],
     ["export", "s.evprof", "--format", "xml", "-o", "x"],
     ["export", "s.evprof", "--format", "csv"],
-    ["inspect"],
     ["inspect", "x", "--frames", "few"],
     ["bench"],
     ["bench", "everything"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -178,20 +179,23 @@ def test_nothing_to_report_is_told(window: MainWindow, tmp_path: Path) -> None:
     assert not (tmp_path / "no.html").exists()
 
 
-def test_statistics_without_runs_open_and_report(window: MainWindow, tmp_path: Path, wait_until: Wait) -> None:
-    history = tmp_path / "history.json"
-    history.write_text(json.dumps({"train_loss": [1.0, 0.5], "val_loss": [1.1, 0.7]}), encoding="utf-8")
-    window.results.take([history])
-    wait_until(lambda: window.session.path == tmp_path / "kept" / "history.evprof" and window.session.is_idle)
+def test_statistics_without_runs_open_and_report(
+    window: MainWindow, serving_shapes: ModuleType, tmp_path: Path, wait_until: Wait
+) -> None:
+    benchmark = serving_shapes.vllm_serving(is_detailed=False)
+    del benchmark["latencies"], benchmark["queue_times"]
+    (tmp_path / "serving.json").write_text(json.dumps(benchmark), encoding="utf-8")
+    window.results.take([tmp_path / "serving.json"])
+    wait_until(lambda: window.session.path == tmp_path / "kept" / "serving.evprof" and window.session.is_idle)
     QApplication.processEvents()
     assert any(
-        "Imported the statistics of history.json, which hold no runs: see a report" in said
-        for said in _sentences(window)
+        "Imported the statistics of serving.json, which hold no runs: see a report" in sentence
+        for sentence in _sentences(window)
     )
     output = tmp_path / "report.md"
     window.results.report(output)
     wait_until(lambda: output.exists() and window.session.is_idle)
-    assert "| val_loss | 2 ⁱ |" in output.read_text(encoding="utf-8")
+    assert "| request_throughput |" in output.read_text(encoding="utf-8")
 
 
 def test_a_place_that_cannot_be_written_is_told(
