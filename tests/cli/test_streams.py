@@ -18,6 +18,7 @@ from driven_command import DRIVER, TESTS, saved_tokens
 from evprof.cli import main
 from evprof.cli.run.recorded_session import read_runs
 from evprof.cli.terminal.circumstances import sentence_of
+from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.crash import report_crash, write_report
 from evprof.core.files import user_folders
 from evprof.loaders.bundled import bundled_sample
@@ -50,6 +51,15 @@ def test_closed_output_is_an_output_that_nobody_wants(command: list[str], tmp_pa
     assert (found.returncode, found.stdout) == (0, "")
     assert "session saved" in found.stderr
     assert is_saved(tmp_path)
+
+
+def test_results_and_notes_keep_their_order_in_one_file(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("a", encoding="utf-8") as output, log.open("a", encoding="utf-8") as errors:
+        console = Console(output, errors)
+        console.print("a result")
+        console.note("picture saved: picture.png")
+    assert log.read_text(encoding="utf-8").splitlines() == ["a result", "picture saved: picture.png"]
 
 
 def test_closed_errors_cost_nothing_but_their_lines(command: list[str], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -118,7 +119,9 @@ class Console:
         print(line, file=self.errors, flush=True)
 
     def warn(self, text: str) -> None:
-        """What a person must know though the command went on."""
+        """What a person must know though the command went on, after the lines of the result before it."""
+        with contextlib.suppress(OSError, ValueError):  # a result that cannot be written is reported when it ends
+            self.output.flush()
         print(printable(text), file=self.errors, flush=True)
 
     def table(
