@@ -27,9 +27,9 @@ PICTURE_TIMEOUT_S = 120
 class DemoCommand(Command):
     """Run the bundled models on the bundled sample, and say whether speculation pays.
 
-    First side by side, then with speculative decoding and the bundled EAGLE head, three times each, after a warm-up of
-    each model. With a display this happens in the window. Without one the command says so, runs headless, and saves the
-    session and a picture of the window: beside the session that -o names, else in the current folder.
+    First side by side, then with speculative decoding and the bundled EAGLE head, three times each after a warm-up.
+    With a display this happens in the window. Without one the command says so, runs headless, and saves the session and
+    a picture of the window: beside the session that -o names, else in the current folder.
     """
 
     name = "demo"

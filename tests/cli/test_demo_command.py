@@ -39,9 +39,10 @@ def test_three_repeats_of_three_configurations_as_one_document(evprof: Evprof, t
     runs = found.document["runs"]
     assert [(run["mode"], run["role"]) for run in runs] == [
         *[("side-by-side", "draft"), ("side-by-side", "target")] * 3,
-        *[("speculative", "target")] * 3,
+        *[("speculative", "target")] * 4,
     ]
-    assert [run["group_id"] for run in runs] == [1] * 6 + [2] * 3
+    assert [run["group_id"] for run in runs] == [1] * 6 + [2] * 4
+    assert [run["run_id"] for run in runs if run["warmup"]] == [7], "the first use of the head"
     assert runs[-1]["speculation"]["rounds"] > 0
     assert runs[-1]["settings"]["speculation"]["drafter"] == "eagle"
     assert evprof("show", tmp_path / "d.evprof", "--json").document == found.document
@@ -66,8 +67,8 @@ def test_ten_lines_with_one_verdict_and_the_picture_last(
 
 def test_verbose_prints_every_run(evprof: Evprof, drawn: list[tuple[list[str], str]]) -> None:
     found = evprof("demo", "--headless", "-v")
-    assert found.output.count("time to first token") == 9
-    assert "run 9: finished" in found.errors
+    assert found.output.count("time to first token") == 10
+    assert "run 10: finished" in found.errors
 
 
 def test_without_a_display_it_says_so_and_the_picture_lies_beside_the_session(

@@ -67,7 +67,7 @@ def _run(application: QApplication, is_done: Callable[[MainWindow], bool], **opt
 def test_the_demo_runs_in_the_window_and_is_kept(application: QApplication, own_folders: Path) -> None:
     def is_done(window: MainWindow) -> bool:
         runs = window.controller.runs.values()
-        return len(runs) == 11 and all(run.info.is_over for run in runs) and not window.controller.is_busy
+        return len(runs) == 12 and all(run.info.is_over for run in runs) and not window.controller.is_busy
 
     assert _run(application, is_done, demo=True, size=(900, 600)) == ["engine after paint", "code 0"]
     (saved,) = own_folders.rglob("*.evprof")
@@ -76,6 +76,7 @@ def test_the_demo_runs_in_the_window_and_is_kept(application: QApplication, own_
     assert [(info.mode, info.warmup) for info in infos] == [
         *[("side-by-side", True)] * 2,
         *[("side-by-side", False)] * 6,
+        ("speculative", True),
         *[("speculative", False)] * 3,
     ]
 
