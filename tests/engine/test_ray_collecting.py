@@ -103,6 +103,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory, samples: list[Sample]) -> Pa
     return folder
 
 
+@pytest.mark.whole
 def test_two_workers_of_which_one_dies_leave_the_examples_of_one_process(cluster, samples, alone, tmp_path) -> None:
     watcher = Listener(kill_one)
     end = collect(tmp_path, samples, cluster, watcher)
@@ -113,6 +114,7 @@ def test_two_workers_of_which_one_dies_leave_the_examples_of_one_process(cluster
     assert len(contents(alone)) == 4
 
 
+@pytest.mark.whole
 def test_a_stop_keeps_what_was_collected_and_the_same_call_goes_on(cluster, samples, alone, tmp_path) -> None:
     """A row that fails stops no other. The copy has other paths, so that it is another row, and is found out by its
     content alone."""

@@ -18,6 +18,7 @@ CROWD = ("median_ms", "p99_ms", "cpu_median_ms", "cpu_p99_ms", "pyqtgraph_ms", "
 ENDS = ("", "_ci95_low", "_ci95_high")
 
 
+@pytest.mark.whole
 def test_it_measures_and_its_figures_hang_together(tmp_path) -> None:
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     words = run_argv("ui", "--trials", "1", "--seconds", "1", "--quick", "--json")
