@@ -1,4 +1,4 @@
-"""Builds the wheel, installs it without our pins in a fresh environment, and uses it as a stranger would.
+"""Builds the wheel, installs it without our pins in a fresh environment, and runs the program's self-test.
 
 Usage: python packaging/try_wheel.py [--python 3.12]      the versions of all packages are printed first
 """

@@ -43,7 +43,7 @@ def check_quantization(kind: str, device: torch.device) -> None:
         _bitsandbytes()
     if kind == FP8 and (device.type != "cuda" or torch.cuda.get_device_capability(device) < _LEAST_FP8):
         raise UserError(
-            f"fp8 weights need a GPU of NVIDIA's compute capability 8.9 or later (Ada, Hopper), and {device} is none; "
+            f"fp8 weights need a GPU of NVIDIA's compute capability 8.9 or later (Ada, Hopper), not {device}; "
             "choose int8.",
             exit_code=USAGE,
         )
