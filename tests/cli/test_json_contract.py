@@ -377,7 +377,7 @@ class Recorded:
         self.path = folder / "s.evprof"
         with recorded_session.RecordedSession(self.path, Console(is_quiet=True)) as session:
             for request in demo_requests():
-                session.run(replace(request, settings=GenerationSettings(), repeat=1))
+                session.run(replace(request, settings=GenerationSettings(), repeat=1, warmup=None))
         self.document = self.ask("show", self.path)
 
     def ask(self, *words: object) -> Any:

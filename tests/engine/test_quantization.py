@@ -157,7 +157,7 @@ def test_fp8_is_refused_where_nothing_multiplies_it(
     device: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: capability)
-    with pytest.raises(UserError, match=f"capability 8.9 or later .*, and {device} is none; choose int8"):
+    with pytest.raises(UserError, match=f"capability 8.9 or later .*, not {device}; choose int8"):
         check_quantization("fp8", torch.device(device))
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: (8, 9))
     check_quantization("fp8", torch.device("cuda"))
