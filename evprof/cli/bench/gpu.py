@@ -83,4 +83,5 @@ def tell_plan(options: argparse.Namespace, console: Console) -> None:
                 text = "; ".join(f"{what}: {seconds} s" for what, seconds in parts.items())
                 console.wrapped(f"{kind}: {text}", "    ", "    ")
     console.print(f"start of each of {starts} processes: {START_S} s")
-    console.print(f"together at most {limit_s} s of {MOST_S} s; measured on {MEASURED_ON}")
+    source = f"measured seconds are of {MEASURED_ON}, the others are assumed"
+    console.print(f"together at most {limit_s} s of {MOST_S} s; {source}")
