@@ -15,7 +15,7 @@ _RECITED = 0.5
 
 
 def pair_evaluation(target: str, draft: str | None = None) -> dict[str, Any] | None:
-    """The findings of `python packaging/make_pair.py evaluate`; None unless both are the bundled models themselves.
+    """The evaluation of the bundled pair (its `command` repeats it); None unless both are the bundled models.
 
     `accuracy` by model and kind of question, `openness` by model, the draft's `acceptance`.
     """

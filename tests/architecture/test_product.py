@@ -17,7 +17,7 @@ def test_the_wheel_holds_packages_and_assets_alone() -> None:
     files = [Path(entry.distribution_path) for entry in builder.recurse_included_files()]
     assert {path.parts[0] for path in files} == {*PACKAGES, "assets"}
     assert Path("assets/held-out/scene-1/events.npy") in files
-    assert not [path for path in files if {"tiny", "bundled_pair"} & set(path.parts) or "script" in path.stem]
+    assert not [path for path in files if {"tiny"} & set(path.parts) or "script" in path.stem]
 
 
 def test_the_frozen_program_is_made_of_the_same_packages() -> None:

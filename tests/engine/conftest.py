@@ -99,14 +99,6 @@ def make_llama() -> Callable[..., LlamaForCausalLM]:
     return make
 
 
-@pytest.fixture(scope="session")
-def tiny_vocabulary() -> bytes:
-    """The bundled pair's tokenizer, trained once."""
-    from bundled_pair import tokenizer
-
-    return tokenizer.train()
-
-
 @pytest.fixture
 def without_gradients() -> Any:
     """As the engine runs: no gradients."""

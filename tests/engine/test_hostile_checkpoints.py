@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from bundled_pair.checkpoint import WEIGHTS, write_eventgpt
+from checkpoint_folders import WEIGHTS, write_eventgpt
 from engines.checkpoints import pickled_weights
 from engines.checkpoints.pickled_weights import open_bin
 from engines.checkpoints.shards import read_headers, read_tensors

@@ -23,7 +23,7 @@ from transformers import LlavaConfig as TheirLlavaConfig
 from transformers import LlavaNextVideoConfig as TheirLlavaNextVideoConfig
 from transformers import VideoLlavaConfig as TheirVideoLlavaConfig
 
-from bundled_pair.checkpoint import write_video_llava
+from checkpoint_folders import write_video_llava
 from closeness import assert_close
 from engines.decoder.decoding import decode
 from engines.decoder.llama import LlamaDecoder

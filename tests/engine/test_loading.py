@@ -15,8 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import CLIPVisionConfig, LlamaConfig, VideoLlavaForConditionalGeneration
 
-from bundled_pair.checkpoint import WEIGHTS, write_eventgpt, write_video_llava
-from bundled_pair.tokenizer import PIECES, fast_json, train
+from checkpoint_folders import PIECES, TOKENIZER_JSON, TOKENIZER_MODEL, WEIGHTS, write_eventgpt, write_video_llava
 from closeness import assert_close
 from engines.decoder.kv_cache import DynamicKv
 from engines.families.config_file import read_config
@@ -63,9 +62,8 @@ def configs(rows: int) -> tuple[CLIPVisionConfig, LlamaConfig]:
 
 @pytest.fixture(scope="session")
 def vocabulary_files() -> tuple[bytes, bytes]:
-    """A sentencepiece model and a tokenizer.json: the ones the bundled pair is made with."""
-    model = train()
-    return model, fast_json(model)
+    """The bundled pair's sentencepiece model and tokenizer.json."""
+    return TOKENIZER_MODEL, TOKENIZER_JSON
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import CLIPVisionConfig, LlamaConfig
 
-from bundled_pair.checkpoint import write_eventgpt
+from checkpoint_folders import write_eventgpt
 from engines.families.eventgpt import EventGptConfig
 from engines.families.networks import build_empty, parameter_shapes, put_parameter
 

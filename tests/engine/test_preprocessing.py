@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from bundled_pair.checkpoint import preprocessor_json
+from checkpoint_folders import preprocessor_json
 from clip_pixels import pixel_values
 from engines.stages.pixel_values import ClipTransform, thumbnails
 from evprof.core.errors import UserError
