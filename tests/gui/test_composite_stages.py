@@ -15,13 +15,14 @@ from evprof.core.run_book import RunBook
 from evprof.core.run_info import ImportedFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.settings_text import told_settings
+from evprof.metrics.facts import IMPORTED, facts
 from evprof.view.columns import ShownModel
 from evprof.view.labels import short_stage_titles, stage_labels, stage_title, stages_in
 from evprof.view.lanes import Track
 from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import HEIGHT, StageStrip
 from ui.run_facts.figures import compare
-from ui.run_facts.provenance import lacking, provenance_lines
+from ui.run_facts.provenance import lacking
 from ui.run_facts.run_text import stage_now, stages_in_order
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_details import span_sections
@@ -180,7 +181,7 @@ def test_the_inspector_says_where_a_run_comes_from(imported: RunLog) -> None:
 
 def test_settings_that_a_file_does_not_give_are_not_told(imported: RunLog) -> None:
     assert {setting.key for setting in told_settings(imported, "draft")} == {"dtype", "device", "quantization"}
-    assert provenance_lines(imported)[0][2] == "/data/rows.json"
+    assert facts(imported, None, (IMPORTED,))[0].origin == "/data/rows.json"
 
 
 def test_made_up_times_of_tokens_are_nowhere(imported: RunLog) -> None:
@@ -244,6 +245,6 @@ def test_bytes_of_a_file_are_told_as_all_bytes_are(imported: RunLog) -> None:
     assert imported.info.imported is not None
     figures = {"kv_cache_bytes": 333_447_168.0, "wall_ms": 820.25}
     imported.info = replace(imported.info, imported=replace(imported.info.imported, figures=figures))
-    told = {name: text for name, text, _ in provenance_lines(imported)}
+    told = {fact.name: fact.text for fact in facts(imported, None, (IMPORTED,))}
     assert told["kv cache"] == "318.0 MiB"
     assert told["total in the file"] == "820.25 ms"

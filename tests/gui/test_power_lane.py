@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import RecordLog
 from evprof.core.records import PowerRecord
 from evprof.core.run_log import RunLog
+from evprof.metrics.facts import ENERGY, facts
 from evprof.view.columns import columns_of
 from fake_nvml import (
     MS,
@@ -24,7 +25,7 @@ from fake_nvml import (
     watch,
 )
 from ui.run_facts import figures
-from ui.run_facts.energy import energy_lines, energy_text
+from ui.run_facts.energy import energy_text
 from ui.runs.run_summary import summary_sections
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -154,7 +155,7 @@ def test_a_stage_shorter_than_the_counters_step_is_not_told(application: QApplic
     log = runs_of(recording)[1]
     said = {span.name: energy_text(log, span) for span in log.stages()}
     assert said == {"load": "n/a", "prefill": "90 J", "decode": "450 J"}
-    lines = energy_lines(log)
+    lines = {fact.name: fact.text for fact in facts(log, None, (ENERGY,))}
     assert (lines["load"], lines["total"]) == ("n/a", "555 J")
 
 
@@ -165,7 +166,7 @@ def test_the_details_tell_energy_by_stage_and_what_slowed_a_run(application: QAp
     told = {detail.name: (detail.text, detail.beside) for detail in sections["Energy"].details}
     assert told["total"] == ("1,187 J", "2,474 J")
     assert told["hottest"] == ("61 °C", "88 °C")
-    assert told["slowed down"] == ("–", "38 % of samples")
+    assert told["throttled"] == ("–", "38 % of samples")
     assert [detail.swatch for detail in sections["Energy"].details][1:6] == [
         "load",
         "preprocess",

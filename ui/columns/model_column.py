@@ -32,7 +32,7 @@ from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.players.video_player import VideoPlayer
-from ui.run_facts.expected import WHOLE, expected_line, expected_text
+from ui.run_facts.expected import expected_line
 from ui.run_facts.provenance import lacking
 from ui.run_facts.run_text import counters, drafter_kind
 from ui.state.selection import Selection
@@ -223,9 +223,11 @@ class ModelColumn:
         self.failure.setText(shorten(sentence, _LONGEST_ERROR, placeholder=" …"))
         self.failure.setToolTip(plain(sentence))
         self.failure.setVisible(bool(sentence) and column.is_answer)
+        from evprof.metrics.facts import expected_text
+
         expected, tone = expected_line(column.run) if column.is_answer else ("", "dim")
         self.expected.say(plain(expected), tone)
-        self.expected.setToolTip(plain(expected_text(column.run, WHOLE)) if expected else "")
+        self.expected.setToolTip(plain(expected_text(column.run)) if expected else "")
         self.expected.setVisible(bool(expected))
         self._show_answer(column)
         # Now that it has its place: text that comes before that is laid out twice.

@@ -10,7 +10,6 @@ from evprof.core.run_log import RunLog
 from evprof.core.units import NS_PER_S, bytes_text, ms_from_ns, ms_text, percent_text
 from evprof.view.labels import SHORT_DTYPES, stage_title, stages_in
 from ui.run_facts.energy import ENERGY_TIP, energy_text
-from ui.runs.loading_details import LOADING_LINES, grouped_parts, loading_of_column
 
 MAX_CHILDREN = 40
 """Parts listed; a decode stage has one per token or round."""
@@ -75,7 +74,7 @@ def span_sections(run: RunLog, span: Span) -> list[DetailSection]:
             sections.append(DetailSection(head, [Detail(record.name, tensor_text(record)) for record in tensors]))
     sections += _loading(run, span)
     children = run.children(span.span_id)
-    groups = grouped_parts(run, span)
+    groups = _grouped_parts(run, span)
     if groups is not None:
         sections.append(
             DetailSection("Parts", [Detail(_times(name, count), ms_text(time_ms)) for name, count, time_ms in groups])
@@ -91,9 +90,20 @@ def _loading(run: RunLog, span: Span) -> list[DetailSection]:
     """What stage load read and how fast."""
     if span.name != "load" or not span.is_stage:
         return []
-    lines = loading_of_column(run, span.role)
-    details = [Detail(name, text, tip=LOADING_LINES[name]) for name, text in lines.items() if text]
+    from evprof.metrics import facts
+
+    details = [Detail(one.name, one.text, tip=one.origin) for one in facts.facts(run, span.role, (facts.LOADING,))]
     return [DetailSection("Loading", details)] if details else []
+
+
+def _grouped_parts(run: RunLog, span: Span) -> list[tuple[str, int, float]] | None:
+    """Name, number and time in ms of a stage's parts where several parts have one name; None elsewhere."""
+    from evprof.metrics.figures.loading import part_times_ms
+
+    names = [child.name for child in run.children(span.span_id)]
+    if span.name not in ("load", "preprocess") or len(set(names)) == len(names):
+        return None
+    return [(name, names.count(name), time_ms) for name, time_ms in part_times_ms(run, span).items()]
 
 
 def _times(name: str, count: int) -> str:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from evprof.core.rows.listed_runs import ListedRuns
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from ui.run_facts.expected import verdict_words, verdicts_of
+from ui.run_facts.expected import verdicts_of
 
 if TYPE_CHECKING:
     from evprof.session.summaries.runs import SessionRuns
@@ -169,6 +169,7 @@ class RunGroups:
     @staticmethod
     def _judged(stored: SessionRuns, word: str) -> npt.NDArray[np.bool_]:
         """Of which runs the list says so of their answers."""
+        from evprof.metrics.facts import verdict_words
         from evprof.metrics.figures.scores import KEPT_F1, KEPT_RIGHT
 
         columns, none = stored.columns, np.full(len(stored.columns), np.nan)
