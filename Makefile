@@ -84,11 +84,11 @@ docs: setup  # build the documentation as a site that opens from disk: assets/si
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
 	@echo "assets/site/index.html"
 
-faults: setup  # kill 200 programs at random moments, and tell what is left of their sessions
-	@PYTHONPATH=.:packaging OMP_NUM_THREADS=1 $(PYTHON) -m faults.kill --kills 200 --out out/faults
+faults: setup  # kill 200 programs at random moments, and check what remains
+	@$(PYTHON) packaging/kills.py --kills 200 --out out/kills
 
-soak: setup  # use evprof for very long, and tell whether it grows
-	@PYTHONPATH=.:packaging:tests OMP_NUM_THREADS=1 $(PYTHON) -m faults.soak --out out/soak
+soak: setup  # use evprof for a long time, and check that it does not grow
+	@OMP_NUM_THREADS=1 $(PYTHON) packaging/soak.py
 
 pictures: setup  # draw the documentation's pictures anew, and every panel and dialog of the window: out/pictures
 	@OMP_NUM_THREADS=1 $(PYTHON) packaging/site_pictures.py

@@ -11,7 +11,9 @@ ROOT = Path(__file__).parents[2]
 WRITER = "tests/run/test_session_writer.py"
 
 TRIED_BY = {
-    "`kill -9` of `evprof run`": ["tests/cli/test_kill_harness.py::test_a_few_kills_of_a_run"],
+    "`kill -9` of `evprof run`": [
+        "tests/cli/test_kills.py::test_a_killed_program_leaves_readable_sessions_and_no_process"
+    ],
     "`kill -9` of `evprof suite`": [
         "tests/run/test_suite_driver.py::test_killed_at_any_row_and_resumed_is_the_same",
         "tests/run/test_suite_driver.py::test_a_suite_killed_before_its_first_row_can_be_resumed",
