@@ -17,7 +17,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.loaders.videos import decoding_plan
+from evprof.loaders.videos import track
 from evprof.run.processes.giving_way import WINDOW
 from evprof.run.processes.idle_cores import IdleCores
 from scripted_engine import ScriptedEngine
@@ -104,7 +104,7 @@ def test_on_few_cores_the_window_looks_more_seldom_while_something_is_measured(
     cores: int, interval_ms: int, host: Host, busy_controller: RunController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(decoding_plan, "usable_threads", lambda: cores)
+    monkeypatch.setattr(track, "usable_threads", lambda: cores)
     monkeypatch.setattr(WINDOW, "begin", lambda: done.append("lower"))
     monkeypatch.setattr(WINDOW, "end", lambda: done.append("as before"))
     timer = busy_controller._timer
@@ -125,7 +125,7 @@ def worked_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the window's thread has worked, on a machine of two cores."""
     worked = [0.0]
     monkeypatch.setattr(IdleCores, "since_last", lambda _: 0.0)
-    monkeypatch.setattr(decoding_plan, "usable_threads", lambda: 2)
+    monkeypatch.setattr(track, "usable_threads", lambda: 2)
     monkeypatch.setattr(WINDOW, "begin", lambda: None)
     monkeypatch.setattr(WINDOW, "end", lambda: None)
     monkeypatch.setattr(time, "thread_time", lambda: worked[0])

@@ -84,7 +84,7 @@ def test_refusals_are_the_same_sentences(videos: dict[str, Path], tmp_path: Path
 
 def helper_of(video: ApartVideo) -> subprocess.Popen[bytes]:
     assert video._helper is not None
-    return video._helper._process
+    return video._helper.process
 
 
 def test_a_crash_costs_one_video_and_a_sentence(videos: dict[str, Path]) -> None:
@@ -126,7 +126,7 @@ from evprof.loaders.videos.apart import ApartVideo, keep_apart
 import os, sys
 keep_apart({SERVER!r})
 video = ApartVideo({str(videos["mkv"])!r})
-print(video._helper._process.pid, flush=True)
+print(video._helper.process.pid, flush=True)
 os._exit(9)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

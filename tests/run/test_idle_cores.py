@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from evprof.loaders.videos import decoding_plan
+from evprof.loaders.videos import track
 from evprof.run.processes.idle_cores import IdleCores
 
 
@@ -19,7 +19,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     now = SimpleNamespace(s=1000.0, idle=500.0, iowait=20.0)
     monkeypatch.setattr(time, "monotonic", lambda: now.s)
     monkeypatch.setattr(psutil, "cpu_times", lambda: SimpleNamespace(idle=now.idle, iowait=now.iowait))
-    monkeypatch.setattr(decoding_plan, "usable_threads", os.cpu_count)
+    monkeypatch.setattr(track, "usable_threads", os.cpu_count)
     return now
 
 
@@ -36,7 +36,7 @@ def test_idle_time_is_told_since_the_last_look(clock: SimpleNamespace) -> None:
 def test_nothing_is_told_where_others_may_have_the_other_processors(
     clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding_plan, "usable_threads", lambda: (os.cpu_count() or 1) - 1)
+    monkeypatch.setattr(track, "usable_threads", lambda: (os.cpu_count() or 1) - 1)
     cores = IdleCores()
     cores.since_last()
     clock.s, clock.idle = 1002.0, 504.0

@@ -287,7 +287,7 @@ class RunController(QObject):
 
     def _give_way(self) -> None:
         """The window's thread disturbs as little as it can while something is measured."""
-        from evprof.loaders.videos.decoding_plan import usable_threads
+        from evprof.loaders.videos.track import usable_threads
 
         is_measuring = self._is_busy or self._is_held
         WINDOW.is_sparing = is_measuring and usable_threads() < FEW_CORES

@@ -1,7 +1,7 @@
-"""Videos decoded in a process of their own: a file that makes FFmpeg crash or hang costs that process, and a sentence.
+"""Decodes videos in a helper process: a file that makes FFmpeg crash or hang ends the helper, and gives a sentence.
 
-`keep_apart` is said once by programs that must not end with a stranger's file: the window, `evprof inspect`. From then
-on `open_video` gives ApartVideo for video files. Engines decode in their own process, which is measured.
+Programs that must survive untrusted files (the window, `evprof inspect`) call `keep_apart` once. From then on
+`open_video` returns ApartVideo for video files. Engines decode in their own process.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.source import MAX_READ_BYTES, PYAV, Choice, VideoFrames, VideoInfo, VideoSource
 
 ANSWER_SECONDS = 60.0
-"""What one question may take, and a second more for each of READ_BYTES_S of the file."""
+"""Time limit of one request, plus a second for each READ_BYTES_S of the file."""
 
 READ_BYTES_S = 20 << 20
 _KEPT = 2
-"""Helpers that wait for the next video; each takes 60 MB."""
+"""Idle helpers that wait for the next video; each takes 60 MB."""
 
 _LONGEST_LINE = 256 << 20
 
 
 class Helpers:
-    """Processes started from `argv` that decode: one for each open video, a few waiting for the next."""
+    """Processes started from `argv` that decode: one for each open video, and a few idle ones."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._argv = list(argv)
-        self._waiting: list[_Helper] = []
+        self._idle: list[_Helper] = []
         self._lock = threading.Lock()
         self._is_over = False
 
     def take(self) -> _Helper:
-        """One that waits, or a new one. Raises UserError where none can be started."""
+        """An idle helper, or a new one. Raises UserError when none starts."""
         with self._lock:
-            while self._waiting:
-                helper = self._waiting.pop()
-                if helper.is_alive:
+            while self._idle:
+                helper = self._idle.pop()
+                if helper.process.poll() is None:
                     return helper
                 helper.end()
         return _Helper(self._argv)
@@ -57,16 +57,16 @@ class Helpers:
     def put_back(self, helper: _Helper) -> None:
         """Keeps it for the next video, or ends it."""
         with self._lock:
-            if not self._is_over and len(self._waiting) < _KEPT:
-                self._waiting.append(helper)
+            if not self._is_over and len(self._idle) < _KEPT:
+                self._idle.append(helper)
                 return
         helper.end()
 
     def end(self) -> None:
-        """Ends those that wait, and from now on each as it is put back."""
+        """Ends the idle helpers, and from now on each that is put back."""
         with self._lock:
             self._is_over = True
-            helpers, self._waiting = self._waiting, []
+            helpers, self._idle = self._idle, []
         for helper in helpers:
             helper.end()
 
@@ -76,8 +76,8 @@ _crashes: dict[tuple[str, int, int], str] = {}
 
 
 def keep_apart(argv: Sequence[str], *, soon: bool = False) -> None:
-    """From now on videos are decoded by `argv` (`evprof _video`); one is started at once if they will be `soon`."""
-    global _helpers  # noqa: PLW0603 - a decision of the whole program
+    """From now on `argv` (`evprof _video`) decodes videos; with `soon` one helper starts at once."""
+    global _helpers  # noqa: PLW0603 - a setting of the whole program
     decode_here()
     _helpers = Helpers(argv)
     if soon:
@@ -86,7 +86,7 @@ def keep_apart(argv: Sequence[str], *, soon: bool = False) -> None:
 
 
 def decode_here() -> None:
-    """Takes `keep_apart` back, forgets crashes, and ends helpers that wait."""
+    """Reverts `keep_apart`, forgets crashes, and ends idle helpers."""
     global _helpers
     helpers, _helpers = _helpers, None
     _crashes.clear()
@@ -95,12 +95,12 @@ def decode_here() -> None:
 
 
 def is_kept_apart() -> bool:
-    """Whether `keep_apart` was said."""
+    """Whether `keep_apart` is in effect."""
     return _helpers is not None
 
 
 def crash_of(path: str | Path) -> str | None:
-    """How a helper ended with this very file, as a sentence; None for a file that none ended with."""
+    """The sentence about how this file ended a helper; None for other files."""
     try:
         return _crashes.get(_identity(path))
     except OSError:
@@ -116,24 +116,27 @@ atexit.register(decode_here)
 
 
 class ApartVideo(VideoSource):
-    """One video file, opened by a helper. Raises UserError, also where the helper crashes, hangs or fills its memory.
+    """One video file, opened by a helper. Raises UserError, also when the helper crashes, hangs or fills its memory.
 
-    After that every call says the same again; another video, or the same one opened anew, has a new helper.
+    After that every call raises the same error. Another video, or the same one reopened, gets a new helper.
     """
 
+    decoder = PYAV
+
     def __init__(self, path: str | Path, helpers: Helpers | None = None) -> None:
-        """`helpers`: whose; by default those of `keep_apart`."""
+        """`helpers` defaults to those of `keep_apart`."""
         self.path = str(path)
-        self._helpers = helpers or _helpers
-        if self._helpers is None:
-            raise UserError(f"{path}: nothing is there to decode videos apart.")
+        pool = helpers or _helpers
+        if pool is None:
+            raise UserError(f"{path}: no helper process is set up to decode videos.")
+        self._helpers = pool
         self._size = readable_file(path).stat().st_size
         self._table: FrameTable | None = None
         self._bytes_read = 0
         self._over: str | None = None
-        self._helper: _Helper | None = self._helpers.take()
+        self._helper: _Helper | None = pool.take()
         try:
-            self.decoder = str(self._ask("open", path=str(Path(path).absolute()))[0].get("decoder", PYAV))
+            self._ask("open", path=str(Path(path).absolute()))
         except UserError:
             self.close()
             raise
@@ -150,7 +153,11 @@ class ApartVideo(VideoSource):
 
     def index(self) -> FrameTable:
         """See `VideoSource`."""
-        self._table = _table(self._ask("index")[0])
+        answer, _ = self._ask("index")
+        keys = np.zeros(len(answer["pts"]), np.bool_)
+        keys[answer["keys"]] = True
+        pts, time_base = np.array(answer["pts"], np.int64), Fraction(*answer["time_base"])
+        self._table = FrameTable(pts, keys, answer["end_pts"], time_base, answer["is_timed"])
         return self._table
 
     def info(self) -> VideoInfo:
@@ -158,7 +165,7 @@ class ApartVideo(VideoSource):
         return _info(self._ask("info")[0])
 
     def walk(self, index: int) -> Iterator[tuple[int, int]]:
-        """The numbers of the last frames passed, which stand for the frames themselves."""
+        """The numbers of the last frames passed, which stand for the frames."""
         yield from ((number, number) for number in self._ask("walk", index=index)[0]["passed"])
 
     def to_rgb(self, frame: int, *, longest_edge: int | None = None) -> Picture:
@@ -166,9 +173,9 @@ class ApartVideo(VideoSource):
         return self._ask("picture", index=frame, longest_edge=longest_edge)[1][0]
 
     def close(self) -> None:
-        """Gives the helper back for the next video."""
+        """Returns the helper to the pool."""
         helper, self._helper = self._helper, None
-        if helper is None or self._helpers is None:
+        if helper is None:
             return
         try:
             helper.ask("close", ANSWER_SECONDS)
@@ -179,14 +186,14 @@ class ApartVideo(VideoSource):
 
     def read_uniform(self, count: int, window_us: tuple[int, int] | None = None) -> VideoFrames:
         """See `VideoSource`."""
-        return _frames(*self._ask("uniform", count=count, window_us=window_us))
+        return _frames(*self._ask("read_uniform", count=count, window_us=window_us))
 
     def read_at(self, times_us: Sequence[int]) -> VideoFrames:
         """See `VideoSource`."""
-        return _frames(*self._ask("at", times_us=[int(time_us) for time_us in times_us]))
+        return _frames(*self._ask("read_at", times_us=[int(time_us) for time_us in times_us]))
 
     def _read(self, choose: Choice) -> VideoFrames:
-        raise NotImplementedError("the helper chooses: it may find another table while it decodes")
+        raise NotImplementedError("the helper chooses: its table can change while it decodes")
 
     def _ask(self, what: str, **about: Any) -> tuple[dict[str, Any], list[Picture]]:
         if self._over is not None:
@@ -194,7 +201,7 @@ class ApartVideo(VideoSource):
         if self._helper is None:
             raise UserError(f"{self.path}: is closed; open the video again.")
         try:
-            told, pictures = self._helper.ask(what, ANSWER_SECONDS + self._size / READ_BYTES_S, **about)
+            answer, pictures = self._helper.ask(what, ANSWER_SECONDS + self._size / READ_BYTES_S, **about)
         except _GoneError as gone:
             self._helper.end()
             self._helper = None
@@ -205,12 +212,12 @@ class ApartVideo(VideoSource):
             with contextlib.suppress(OSError):
                 _crashes[_identity(self.path)] = self._over
             raise UserError(self._over) from None
-        self._bytes_read = told["bytes_read"]
-        if "refused" in told:
-            raise UserError(told["refused"])
-        if "failed" in told:
-            raise RuntimeError(told["failed"])
-        return told, pictures
+        self._bytes_read = answer["bytes_read"]
+        if "refused" in answer:
+            raise UserError(answer["refused"])
+        if "failed" in answer:
+            raise RuntimeError(answer["failed"])
+        return answer, pictures
 
 
 class _GoneError(Exception):
@@ -218,11 +225,11 @@ class _GoneError(Exception):
 
 
 class _Helper:
-    """One process that decodes, and the pipes to it. One question at a time."""
+    """One process that decodes, and the pipes to it. One request at a time."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         try:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 list(argv),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -233,60 +240,43 @@ class _Helper:
             raise UserError(f"The program that decodes videos cannot be started ({reason(error)}).") from None
         self._is_late = False
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether it can be asked."""
-        return self._process.poll() is None
-
     def ask(self, what: str, seconds: float, **about: Any) -> tuple[dict[str, Any], list[Picture]]:
-        """What it tells, and the pictures that come with it. Raises _GoneError."""
-        patience = threading.Timer(seconds, self._give_up)
-        patience.daemon = True
-        patience.start()
+        """The answer, and the pictures that follow it. Raises _GoneError."""
+        timer = threading.Timer(seconds, self._give_up)
+        timer.daemon = True
+        timer.start()
         try:
-            sink, source = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+            sink, source = cast("IO[bytes]", self.process.stdin), cast("IO[bytes]", self.process.stdout)
             sink.write(json.dumps({"ask": what, **about}).encode() + b"\n")
             sink.flush()
             line = source.readline(_LONGEST_LINE)
             if not line.endswith(b"\n"):
-                raise self._gone(seconds)
-            told: dict[str, Any] = json.loads(line)
-            return told, [self._picture(source, shape, seconds) for shape in told["shapes"]]
-        except (OSError, ValueError):
+                raise EOFError
+            answer: dict[str, Any] = json.loads(line)
+            return answer, [_picture(source, shape) for shape in answer["shapes"]]
+        except (OSError, ValueError, EOFError):
             raise self._gone(seconds) from None
         finally:
-            patience.cancel()
+            timer.cancel()
 
     def end(self) -> None:
         """Ends the process; may be called twice."""
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
+        self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-        self._process.wait()
-
-    def _picture(self, source: IO[bytes], shape: Sequence[int], seconds: float) -> Picture:
-        if int(np.prod(shape)) > MAX_READ_BYTES:
-            raise self._gone(seconds)
-        picture = np.empty(shape, np.uint8)
-        room = memoryview(picture.data).cast("B")
-        while room:
-            count = source.readinto(room)  # type: ignore[attr-defined]  # a buffered reader, as Popen makes them
-            if not count:
-                raise self._gone(seconds)
-            room = room[count:]
-        return picture
+        self.process.wait()
 
     def _give_up(self) -> None:
         self._is_late = True
-        self._process.kill()
+        self.process.kill()
 
     def _gone(self, seconds: float) -> _GoneError:
         if self._is_late:
             return _GoneError(f"took longer than {seconds:.0f} s")
-        self._process.kill()
-        code = self._process.wait()
+        self.process.kill()
+        code = self.process.wait()
         if code == -getattr(signal, "SIGXCPU", 0):
             return _GoneError("took too much processor time")
         if code < 0:
@@ -295,27 +285,26 @@ class _Helper:
         return _GoneError(f"ended with code {code}")
 
 
-def _table(told: dict[str, Any]) -> FrameTable:
-    keys = np.zeros(len(told["pts"]), np.bool_)
-    keys[told["keys"]] = True
-    return FrameTable(
-        np.array(told["pts"], np.int64),
-        keys,
-        told["end_pts"],
-        Fraction(*told["time_base"]),
-        told["is_timed"],
-        frozenset(told["spare_pts"]),
-        told["reorder_frames"],
-        {int(time): int(place) for time, place in told["seek_pts"]},
-    )
+def _picture(source: IO[bytes], shape: Sequence[int]) -> Picture:
+    """uint8 of this shape. Raises EOFError where the helper ends, ValueError for more than one reading returns."""
+    if int(np.prod(shape)) > MAX_READ_BYTES:
+        raise ValueError("larger than any reading")
+    picture = np.empty(shape, np.uint8)
+    rest = memoryview(picture.data).cast("B")
+    while rest:
+        count = source.readinto(rest)  # type: ignore[attr-defined]  # a buffered reader, as Popen makes them
+        if not count:
+            raise EOFError
+        rest = rest[count:]
+    return picture
 
 
-def _frames(told: dict[str, Any], pictures: list[Picture]) -> VideoFrames:
-    shown = dict(zip(told["order"], pictures, strict=True))
-    frames = [shown[index] for index in told["indices"]]
-    return VideoFrames(frames, told["indices"], told["times_us"], _info(told), str(told["decoder"]))
+def _frames(answer: dict[str, Any], pictures: list[Picture]) -> VideoFrames:
+    shown = dict(zip(answer["order"], pictures, strict=True))
+    frames = [shown[index] for index in answer["indices"]]
+    return VideoFrames(frames, answer["indices"], answer["times_us"], _info(answer))
 
 
-def _info(told: dict[str, Any]) -> VideoInfo:
-    facts = told["info"]
+def _info(answer: dict[str, Any]) -> VideoInfo:
+    facts = answer["info"]
     return VideoInfo(**{**facts, "problems": tuple(facts["problems"])})

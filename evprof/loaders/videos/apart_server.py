@@ -1,8 +1,8 @@
-"""The program that decodes one video after another for somebody else, who survives it (see `apart`).
+"""The helper process that decodes one video after another (see `apart`).
 
-It reads one JSON object a line and answers each with one, followed by the bytes of pictures where it says so. Nothing
-that a library prints gets among the answers. It ends with who started it, and by itself where one question takes
-more than MOST_CPU_SECONDS, or more memory than SPARE_BYTES.
+It reads one JSON object a line and answers each with one, followed by the bytes of pictures. Output of libraries does
+not get among the answers. The process ends with its parent, or when a request takes more than MOST_CPU_SECONDS, or
+more memory than SPARE_BYTES.
 """
 
 from __future__ import annotations
@@ -12,153 +12,129 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from evprof.core.errors import USAGE, UserError
 from evprof.core.installation import missing_package
-from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.source import VideoFrames, VideoSource
 
 MOST_CPU_SECONDS = 300
 SPARE_BYTES = 4 << 30
-"""Of addresses, beyond those taken at the start: the largest frames that are read, in all threads of a decoder."""
+"""Address space beyond that at the start: the largest frames that are read, in all threads of a decoder."""
 
 FRAMES_KEPT = 16
-"""Of those passed on the way to a frame, the last ones can still be asked for."""
+"""Frames passed on the way to a frame that can still be requested."""
 
 Answer = tuple[dict[str, Any], list[Any]]
-"""What is told, and the pictures that follow."""
+"""The facts, and the pictures that follow."""
 
 
 def main() -> int:
-    """Answers until there are no more questions. Raises UserError when a person starts it."""
+    """Answers until there are no more requests. Raises UserError when a person starts it."""
     if sys.stdin.isatty():
         raise UserError("evprof _video is started by evprof, not by people.", exit_code=USAGE)
     answers = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
-    # Ctrl-C is for who started this: it ends when its questions end.
+    # Ctrl-C is for the parent. This process ends when its requests end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(ModuleNotFoundError):  # the first question says so
-        import av  # noqa: F401 - ahead of the first question, and of the limits
+    with suppress(ModuleNotFoundError):  # the first request reports it
+        import av  # noqa: F401 - before the first request, and before the limits
 
     _limit_memory()
     served = _Served()
     for line in sys.stdin.buffer:
+        _limit_time()
         _answer(served, json.loads(line), answers)
     return 0
 
 
-def _answer(served: _Served, asked: dict[str, Any], answers: BinaryIO) -> None:
-    _limit_time()
+def _answer(served: _Served, request: dict[str, Any], answers: BinaryIO) -> None:
     try:
-        told, pictures = served.asks[asked.pop("ask")](**asked)
+        facts, pictures = served.answer(**request)
     except UserError as error:
-        told, pictures = {"refused": error.sentence}, []
+        facts, pictures = {"refused": error.sentence}, []
     except ModuleNotFoundError as error:
-        told, pictures = {"refused": missing_package(str(error.name))}, []
-    except Exception as error:  # noqa: BLE001 - told as what it is where it was asked
-        told, pictures = {"failed": f"{type(error).__name__}: {error}"}, []
-    told |= {"bytes_read": served.bytes_read, "shapes": [picture.shape for picture in pictures]}
-    answers.write(json.dumps(told).encode() + b"\n")
+        facts, pictures = {"refused": missing_package(str(error.name))}, []
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        facts, pictures = {"failed": f"{type(error).__name__}: {error}"}, []
+    facts |= {"bytes_read": served.bytes_read, "shapes": [picture.shape for picture in pictures]}
+    answers.write(json.dumps(facts).encode() + b"\n")
     for picture in pictures:
         answers.write(memoryview(picture).cast("B"))
     answers.flush()
 
 
 class _Served:
-    """The video in hand."""
+    """The open video."""
 
     def __init__(self) -> None:
         self._video: VideoSource | None = None
         self._passed: deque[tuple[int, Any]] = deque(maxlen=FRAMES_KEPT)
-        self.asks: dict[str, Callable[..., Answer]] = {
-            "open": self._open,
-            "close": self._close,
-            "index": self._index,
-            "info": self._info,
-            "walk": self._walk,
-            "picture": self._picture,
-            "uniform": self._uniform,
-            "at": self._at,
-        }
 
     @property
     def bytes_read(self) -> int:
-        """Of the video in hand."""
         return 0 if self._video is None else self._video.bytes_read
 
-    @property
-    def _opened(self) -> VideoSource:
-        if self._video is None:
+    def answer(self, ask: str, **about: Any) -> Answer:
+        """The answer to one request. Raises UserError."""
+        if ask in ("open", "close"):
+            self._replace(**about)
+            return {}, []
+        video = self._video
+        if video is None:
             raise UserError("No video is open.")
-        return self._video
+        match ask:
+            case "index":
+                return _table_facts(video), []
+            case "info":
+                return {"info": vars(video.info())}, []
+            case "walk":
+                self._passed.clear()
+                self._passed.extend(video.walk(about["index"]))
+                return {"passed": [number for number, _ in self._passed]}, []
+            case "picture":
+                frame = next(frame for number, frame in self._passed if number == about["index"])
+                return {}, [video.to_rgb(frame, longest_edge=about["longest_edge"])]
+            case "read_uniform":
+                return _frames(video.read_uniform(**about))
+            case "read_at":
+                return _frames(video.read_at(**about))
+        raise ValueError(f"no request is called {ask}")
 
-    def _open(self, path: str) -> Answer:
+    def _replace(self, path: str | None = None) -> None:
         from evprof.loaders.videos.file import VideoFile
 
-        self._close()
-        self._video = VideoFile(path)
-        return {"decoder": self._video.decoder}, []
-
-    def _close(self) -> Answer:
         self._passed.clear()
         if self._video is not None:
             self._video.close()
         self._video = None
-        return {}, []
-
-    def _index(self) -> Answer:
-        return told_table(self._opened.index()), []
-
-    def _info(self) -> Answer:
-        return {"info": vars(self._opened.info())}, []
-
-    def _walk(self, index: int) -> Answer:
-        self._passed.clear()
-        for number, frame in self._opened.walk(index):
-            self._passed.append((number, frame))
-        return {"passed": [number for number, _ in self._passed]}, []
-
-    def _picture(self, index: int, longest_edge: int | None) -> Answer:
-        frame = next(frame for number, frame in self._passed if number == index)
-        return {}, [self._opened.to_rgb(frame, longest_edge=longest_edge)]
-
-    def _uniform(self, count: int, window_us: list[int] | None) -> Answer:
-        window = None if window_us is None else (window_us[0], window_us[1])
-        return _told_frames(self._opened.read_uniform(count, window))
-
-    def _at(self, times_us: list[int]) -> Answer:
-        return _told_frames(self._opened.read_at(times_us))
+        self._video = None if path is None else VideoFile(path)
 
 
-def _told_frames(found: VideoFrames) -> Answer:
-    """Each picture once, however often it was asked for."""
-    shown = dict(zip(found.indices, found.frames, strict=True))
-    told = {
-        "indices": found.indices,
-        "times_us": found.times_us,
+def _frames(frames: VideoFrames) -> Answer:
+    """Each picture once, however often it is requested."""
+    shown = dict(zip(frames.indices, frames.frames, strict=True))
+    facts = {
+        "indices": frames.indices,
+        "times_us": frames.times_us,
         "order": list(shown),
-        "info": vars(found.info),
-        "decoder": found.decoder,
+        "info": vars(frames.info),
     }
-    return told, list(shown.values())
+    return facts, list(shown.values())
 
 
-def told_table(table: FrameTable) -> dict[str, Any]:
-    """A table of frames as JSON; `FrameTable(**…)` of the same is `apart`'s."""
+def _table_facts(video: VideoSource) -> dict[str, Any]:
+    """The frame table as JSON."""
+    table = video.index()
     return {
         "pts": table.pts.tolist(),
         "keys": table.key_indices.tolist(),
         "end_pts": table.end_pts,
         "time_base": [table.time_base.numerator, table.time_base.denominator],
         "is_timed": table.is_timed,
-        "spare_pts": sorted(table.spare_pts),
-        "reorder_frames": table.reorder_frames,
-        "seek_pts": list(table.seek_pts.items()),
     }
 
 
@@ -175,7 +151,7 @@ def _limit_memory() -> None:
 
 
 def _limit_time() -> None:
-    """So much more than was used so far; beyond it the system ends this process."""
+    """MOST_CPU_SECONDS beyond those used so far; the system ends the process after that."""
     try:
         import resource
     except ImportError:

@@ -1,14 +1,8 @@
-"""Reads videos through PyAV: what a file holds, and exact frames by number from any container FFmpeg opens.
-
-A frame is found by its presentation time, never by index / rate. It knows no models and no players.
-"""
+"""Reads exact frames by number from any video file that FFmpeg opens, by presentation time."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,51 +11,47 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.errors import UserError
-from evprof.core.protocols import UNMEASURED, PartClock
 from evprof.loaders.paths import readable_file
 from evprof.loaders.pictures.render import Picture
-from evprof.loaders.videos.decoding_plan import (
-    MAX_THREADS,
-    DecodingRun,
-    decoders_for,
-    plan_runs,
-    threads_for,
-    usable_threads,
-)
-from evprof.loaders.videos.frame_finder import FrameFinder, FrameMissingError
 from evprof.loaders.videos.frame_table import FrameTable, PacketRow
 from evprof.loaders.videos.source import PYAV, Choice, VideoFrames, VideoInfo, VideoSource
-from evprof.loaders.videos.spare_frames import spare_frames_of
 from evprof.loaders.videos.track import VideoTrack
-from evprof.loaders.videos.truncation import check_complete
 
 if TYPE_CHECKING:
     from av import VideoFrame
 
-_ONE = Fraction(1)
+_HERE, _FROM_START, _THOROUGH = -1, -2, -3
+"""Where decoding can start, besides a key frame: the current position, the start, the start of the reopened file."""
+
+_FRAMES_PER_THREAD = 4
+"""With shorter runs a frame thread is idle for most of its life, or decodes frames that are not wanted."""
+
+_LOST_FRAMES = 2
+"""A seek loses about this many frames inside the decoder, and one more for each thread."""
+
+
+class _FrameMissingError(Exception):
+    """The table names a frame that the decoder does not output, for example an invisible frame of VP8."""
 
 
 class VideoFile(VideoSource):
     """One open video: open, `index()` (a pass over packets, no decoding), then `read_uniform` or `frame`.
 
-    The three are separate so that each can be timed. Not for two threads at once. A context manager.
+    A caller can time each of the three. A context manager, not thread-safe.
     """
 
     decoder = PYAV
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._file = readable_file(path)
-        self._threads = usable_threads()
         self._table: FrameTable | None = None
-        self._finder: FrameFinder | None = None
-        self._bytes_beside = 0
-        self._track = VideoTrack(self.path, self._file, threads=min(self._threads, MAX_THREADS))
+        self._rotation: int | None = None
+        self._track = VideoTrack(self.path, readable_file(path))
+        self._forget_position()
 
     def close(self) -> None:
-        """Lets go of the file."""
-        if self._finder is not None:
-            self._finder.close()
+        """See `VideoSource`."""
+        self._forget_position()
         self._track.close()
 
     @property
@@ -72,84 +62,58 @@ class VideoFile(VideoSource):
     @property
     def bytes_read(self) -> int:
         """Bytes of the packets that were read, for the table and for frames."""
-        return self._track.bytes_read + self._bytes_beside
+        return self._track.bytes_read
 
     def index(self) -> FrameTable:
-        """Reads every packet's time and key flag. Raises UserError for a video without frames or cut short."""
+        """Reads the time and the key flag of each packet. Raises UserError for a video without frames or cut short."""
         rows: list[PacketRow] = []
-        context = self._track.stream.codec_context
-        spare = spare_frames_of(context.name, context.extradata)
+        is_apng = self._track.stream.codec_context.name == "apng"
         with self._track.sentences():
             for packet in self._track.packets():
                 if packet.size and not packet.is_discard:
-                    if spare is not None:
-                        spare.look(memoryview(packet))
-                    # Animated PNGs call every frame a key frame, and draw each over the ones before.
-                    is_key = packet.is_keyframe and not (rows and context.name == "apng")
-                    rows.append(PacketRow(packet.pts, packet.duration, is_key, dts=packet.dts))
-        if spare is not None:
-            rows = [row._replace(is_spare=found) for row, found in zip(rows, spare.found(), strict=True)]
+                    # Animated PNGs mark every frame as a key frame, and draw each over the ones before.
+                    is_key = packet.is_keyframe and not (rows and is_apng)
+                    rows.append(PacketRow(packet.pts, packet.duration, is_key, packet.dts))
         if not rows:
             raise UserError(
                 f"{self.path}: the video holds no frames; it is empty or cut short; copy or export it again."
             )
         table = self._make_table(rows)
         if not table.is_timed:
-            table = self._count_frames()
-        check_complete(self.path, self._file, self._track.container, self._track.stream, table)
-        self._use_table(table)
+            table = self._counted_frames()
+        self._track.check_complete(table)
+        self._table = table
+        self._forget_position()
         return table
 
     def info(self) -> VideoInfo:
-        """What the file holds; decodes one frame to learn how it is turned."""
-        rotation = self._ready().rotation
-        if rotation is None:
+        """See `VideoSource`."""
+        table = self.table
+        if self._rotation is None:
             self.frame(0)
-            rotation = self._ready().rotation or 0
+        rotation = self._rotation or 0
         context = self._track.stream.codec_context
-        width, height = context.width, context.height
-        turned = rotation % 180 == 90
-        return VideoInfo(
-            codec=context.name,
-            frames=len(self.table),
-            width=height if turned else width,
-            height=width if turned else height,
-            duration_ms=self.table.duration_us / 1000,
-            gop_frames=self.table.gop_frames,
-            rotation=rotation,
-        )
+        size = context.width, context.height
+        width, height = size[::-1] if rotation % 180 == 90 else size
+        duration_ms = table.duration_us / 1000
+        return VideoInfo(context.name, len(table), width, height, duration_ms, table.gop_frames, rotation)
 
     def frame(self, index: int) -> VideoFrame:
-        """Frame `index` of the presentation order, as decoded (see `to_rgb`). Raises UserError when it cannot be."""
-        frame = None
-        for _, frame in self.walk(index):  # noqa: B007 - the last one is what is asked for
-            pass
-        if frame is None:
-            raise UserError(f"{self.path}: frame {index} cannot be decoded; the file is damaged, copy it again.")
-        return frame
+        """Frame `index` of the presentation order, as decoded (see `to_rgb`). Raises UserError."""
+        try:
+            return self._find(index)
+        except _FrameMissingError:
+            raise self._damaged(index) from None
 
     def walk(self, index: int) -> Iterator[tuple[int, VideoFrame]]:
-        """The frames passed on the way to frame `index`, it being the last; raises UserError when it never comes."""
-        if not 0 <= index < len(self.table):
-            raise UserError(f"{self.path}: there is no frame {index} among {len(self.table)}.")
-        self._ready().skip = frozenset()
+        """The frames decoded on the way to frame `index`, which is the last. Raises UserError."""
         try:
-            yield from self._ready().walk(index)
-            return
-        except FrameMissingError:
-            self._probe_thoroughly()
-        try:
-            yield from self._ready().walk(index)
-        except FrameMissingError:
-            raise UserError(
-                f"{self.path}: frame {index} cannot be decoded; the file is damaged, copy or export it again."
-            ) from None
+            yield from self._walk(index)
+        except _FrameMissingError:
+            raise self._damaged(index) from None
 
     def to_rgb(self, frame: VideoFrame, *, longest_edge: int | None = None) -> Picture:
-        """uint8 [H, W, 3], upright; scaled down so that no edge is longer than `longest_edge`."""
-        return self._upright_rgb(frame, self._ready().rotation or 0, longest_edge)
-
-    def _upright_rgb(self, frame: VideoFrame, rotation: int, longest_edge: int | None = None) -> Picture:
+        """See `VideoSource`."""
         with self._track.sentences():
             edge = max(frame.width, frame.height)
             if longest_edge is not None and edge > longest_edge:
@@ -157,141 +121,125 @@ class VideoFile(VideoSource):
                 width, height = max(1, round(frame.width * scale)), max(1, round(frame.height * scale))
                 frame = frame.reformat(width=width, height=height, format="rgb24")
             picture: npt.NDArray[Any] = frame.to_ndarray(format="rgb24")
-        turns = round(rotation / 90) % 4
+        turns = round((self._rotation or 0) / 90) % 4
         return np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
 
-    # Many frames
-
     def _read(self, choose: Choice) -> VideoFrames:
-        for look_closer in (self._probe_thoroughly, lambda: self._use_table(self._count_frames())):
-            try:
-                return self._read_once(choose)
-            except FrameMissingError:
-                look_closer()
         try:
             return self._read_once(choose)
-        except FrameMissingError:
-            raise UserError(f"{self.path}: a frame cannot be decoded; the file is damaged, copy it again.") from None
+        except _FrameMissingError:
+            self._table = self._counted_frames()
+        try:
+            return self._read_once(choose)
+        except _FrameMissingError as missing:
+            raise self._damaged(missing.args[0]) from None
 
     def _read_once(self, choose: Choice) -> VideoFrames:
-        indices = choose(self.table)
+        table = self.table
+        indices = choose(table)
         targets = sorted(set(indices))
         context = self._track.stream.codec_context
         self._check_amount(len(targets), context.width, context.height)
-        pictures = self._pictures(targets, context.width * context.height)
-        return VideoFrames(
-            frames=[pictures[index] for index in indices],
-            indices=indices,
-            times_us=[self.table.time_us(index) for index in indices],
-            info=self.info(),
-            decoder=self.decoder,
-        )
+        longest = max(target - table.key_before(target) + 1 for target in targets)
+        self._track.use_threads(longest // _FRAMES_PER_THREAD)
+        pictures: dict[int, Picture] = {}
+        for target in targets:
+            with self.parts.part("decode"):
+                frame = self._find(target)
+            with self.parts.part("colour"):
+                pictures[target] = self.to_rgb(frame)
+        frames, times_us = [pictures[index] for index in indices], [table.time_us(index) for index in indices]
+        return VideoFrames(frames, indices, times_us, self.info(), self.decoder)
 
-    def _pictures(self, targets: list[int], pixels: int) -> dict[int, Picture]:
-        """The target frames, decoded by as many decoders as pay."""
+    def _find(self, index: int) -> VideoFrame:
+        if self._at != index or self._current is None:
+            for _ in self._walk(index):
+                pass
+        if self._current is None:
+            raise _FrameMissingError(index)
+        return self._current
+
+    def _walk(self, index: int) -> Iterator[tuple[int, VideoFrame]]:
+        """See `walk`. Raises _FrameMissingError when no start leads to the frame."""
+        if not 0 <= index < len(self.table):
+            raise UserError(f"{self.path}: there is no frame {index} among {len(self.table)}.")
+        for start in self._starts(index):
+            self._go(start)
+            for number, frame in self._decode_on():
+                if number > index:
+                    break
+                yield number, frame
+                if number == index:
+                    return
+        raise _FrameMissingError(index)
+
+    def _starts(self, index: int) -> Iterator[int]:
+        """Where decoding can start, best first."""
         table = self.table
-        runs = plan_runs(table, targets)
-        decoders = decoders_for(runs, pixels, self._threads)
-        threads = threads_for(runs, decoders, self._threads)
-        wanted = {int(table.pts[index]) for index in targets}
-        reading = _Reading(deque(runs), table.spare_pts - wanted, self._upright_rgb)
-        others = [
-            threading.Thread(target=self._read_beside, args=(reading, threads), name=f"evprof-decoder-{number}")
-            for number in range(1, decoders)
-        ]
-        for other in others:
-            other.start()
-        self._track.use_threads(threads)
-        try:
-            reading.work(self._ready(), self.parts)
-        finally:
-            reading.runs.clear()
-            # What this decoder did is told part by part; what the others did meanwhile is decoding.
-            with self.parts.part("decode") if others else nullcontext():
-                for other in others:
-                    other.join()
-            self._bytes_beside += sum(reading.bytes_beside)
-        if reading.errors:
-            raise reading.errors[0]
-        return reading.pictures
+        key = table.key_before(index)
+        if self._at < index and (not table.is_timed or key - self._at <= self._track.threads + _LOST_FRAMES):
+            yield _HERE
+        if table.is_timed:
+            yield key
+        yield _FROM_START
+        # Where neither container nor stream states the reordering, decoders lose some frames at the start.
+        yield _THOROUGH
 
-    def _read_beside(self, reading: _Reading, threads: int) -> None:
-        """Takes part in a reading with a decoder of its own."""
-        try:
-            track = self._track.another(threads)
-        except UserError:
-            # The file changed meanwhile; who has it open goes on alone.
+    def _go(self, start: int) -> None:
+        if start == _HERE:
             return
-        finder = FrameFinder(track, self.table)
-        try:
-            reading.work(finder)
-        finally:
-            finder.close()
-            reading.bytes_beside.append(track.bytes_read)
+        if start in (_FROM_START, _THOROUGH):
+            self._track.rewind(is_thorough=start == _THOROUGH)
+        else:
+            self._track.seek(self.table.seek_ticks(start))
+        self._frames = self._track.frames()
+        self._at, self._current = -1, None
 
-    # The table and the way into the file
-
-    def _ready(self) -> FrameFinder:
+    def _decode_on(self) -> Iterator[tuple[int, VideoFrame]]:
+        """Frames from the current position on, with their numbers; skips frames that are not in the table."""
         table = self.table
-        if self._finder is None:
-            self._finder = FrameFinder(self._track, table)
-        return self._finder
+        while True:
+            with self._track.sentences():
+                frame = next(self._frames, None)
+            if frame is None:
+                self._at = len(table)
+                return
+            if self._rotation is None:
+                self._rotation = int(frame.rotation)
+            if not table.is_timed:
+                number = self._at + 1
+            elif frame.pts is None:
+                continue
+            else:
+                number = int(np.searchsorted(table.pts, frame.pts))
+                if number >= len(table) or table.pts[number] != frame.pts:
+                    continue
+            self._at, self._current = number, frame
+            yield number, frame
 
-    def _probe_thoroughly(self) -> None:
-        """Where neither container nor stream says how far frames are reordered, decoders lose some at the start.
-
-        FFmpeg then has to decode a few when it opens the file.
-        """
-        self._track.rewind(is_thorough=True)
-        self._finder = None
-
-    def _use_table(self, table: FrameTable) -> None:
-        self._table = table
-        self._finder = None
+    def _forget_position(self) -> None:
+        """The next frame needs a seek."""
+        self._frames: Iterator[VideoFrame] = iter(())
+        self._current: VideoFrame | None = None
+        self._at = 1 << 62
 
     def _make_table(self, rows: list[PacketRow]) -> FrameTable:
         base = self._track.time_base
         if base is None:
             rows = [PacketRow(None, None, row.is_key) for row in rows]
-        return FrameTable.from_packets(rows, base or _ONE, self._track.stream.average_rate)
+        return FrameTable.from_packets(rows, base or Fraction(1), self._track.stream.average_rate)
 
-    def _count_frames(self) -> FrameTable:
-        """The table from really decoded frames: slow, for files whose packets do not say."""
+    def _counted_frames(self) -> FrameTable:
+        """The table from decoding every frame: slow, for files whose packets do not describe the frames."""
         self._track.rewind()
+        self._forget_position()
         with self._track.sentences():
             rows = [PacketRow(frame.pts, frame.duration, frame.key_frame) for frame in self._track.frames()]
         if not rows:
             raise UserError(f"{self.path}: no frame of the video can be decoded; record or export it again.")
         return self._make_table(rows)
 
-
-class _Reading:
-    """Runs that several decoders take from a queue, and the pictures they bring."""
-
-    def __init__(
-        self, runs: deque[DecodingRun], skip: frozenset[int], to_rgb: Callable[[VideoFrame, int], Picture]
-    ) -> None:
-        self.runs = runs
-        self.pictures: dict[int, Picture] = {}
-        self.errors: list[Exception] = []
-        self.bytes_beside: list[int] = []
-        self._skip = skip
-        self._to_rgb = to_rgb
-
-    def work(self, finder: FrameFinder, parts: PartClock = UNMEASURED) -> None:
-        """Takes run after run; an error ends everybody's work. Only one of them tells its parts."""
-        finder.skip = self._skip
-        try:
-            while self.runs:
-                try:
-                    run = self.runs.popleft()
-                except IndexError:
-                    return
-                for target in run.targets:
-                    with parts.part("decode"):
-                        frame = finder.find(target)
-                    with parts.part("colour"):
-                        self.pictures[target] = self._to_rgb(frame, finder.rotation or 0)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the thread that asked for the frames raises it
-            self.errors.append(error)
-            self.runs.clear()
+    def _damaged(self, index: int) -> UserError:
+        return UserError(
+            f"{self.path}: frame {index} cannot be decoded; the file is damaged, copy or export it again."
+        )

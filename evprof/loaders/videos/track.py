@@ -1,18 +1,17 @@
-"""One video track of an open file, through PyAV: packets, seeking, decoded frames, and FFmpeg's errors as sentences.
-
-It knows no frame numbers; see `frame_finder.py`.
-"""
+"""One video track of an open file, through PyAV: packets, seeking, decoded frames, and FFmpeg's errors as sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.core.errors import UserError
-from evprof.loaders.paths import reason
+from evprof.loaders.paths import opened_file, reason
+from evprof.loaders.videos.frame_table import FrameTable
 from evprof.loaders.videos.source import MAX_PIXELS, check_size
 
 if TYPE_CHECKING:
@@ -20,30 +19,26 @@ if TYPE_CHECKING:
     from av.container import InputContainer
 
 _NOT_VIDEOS = frozenset({"tty", "hls", "dash", "concat", "sdp", "image2", "imf", "lrc", "srt", "webvtt", "ass"})
-"""Formats FFmpeg would open that are text, lists of other files or single pictures."""
+"""Formats FFmpeg opens that are text, lists of other files or single pictures."""
+
+_MAX_THREADS = 16
+"""FFmpeg's bound for one decoder."""
 
 
 class VideoTrack:
-    """The first real video track of a file, from its start. Not for two threads at once.
+    """The first video track of a file, from its start. Not thread-safe.
 
-    `threads` is how many the decoder may use. Opening decodes nothing, which takes a tenth of FFmpeg's usual time,
-    unless `is_thorough`: then FFmpeg decodes a few frames to learn what the file does not say.
+    Opening decodes nothing, which takes a tenth of FFmpeg's usual time. After `rewind(is_thorough=True)` FFmpeg decodes
+    a few frames to learn what the file does not state.
     """
 
-    def __init__(
-        self,
-        name: str,
-        file: Path,
-        *,
-        threads: int,
-        is_thorough: bool = False,
-    ) -> None:
+    def __init__(self, name: str, file: Path) -> None:
         self.name = name
         self.bytes_read = 0
+        self.threads = min(usable_threads(), _MAX_THREADS)
         self._is_refused = False
         self._file = file
-        self.threads = threads
-        self._is_thorough = is_thorough
+        self._is_thorough = False
         self.container: InputContainer
         self.stream: VideoStream
         self._open()
@@ -54,57 +49,99 @@ class VideoTrack:
         return self.stream.time_base
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
-        """The packets from the file's place on, an empty one last."""
-        self._renew()
+        """The packets from the current position on, an empty one last."""
+        self._reopen_if_refused()
         for packet in self.container.demux(self.stream):
             self.bytes_read += packet.size
             yield packet
 
-    def frames(self, is_skipped: Callable[[int | None], bool] | None = None) -> Iterator[VideoFrame]:
-        """Decoded frames in order of presentation from the file's place on; a skipped packet's time is asked about."""
+    def frames(self) -> Iterator[VideoFrame]:
+        """Decoded frames in presentation order from the current position on."""
         for packet in self.packets():
-            if is_skipped is not None and packet.size and is_skipped(packet.pts):
-                continue
             for frame in packet.decode():
                 check_size(self.name, frame.width, frame.height)
                 yield frame
 
     def seek(self, ticks: int) -> None:
         """To the key frame at or before a time."""
-        self._renew()
+        self._reopen_if_refused()
         with self.sentences():
             self.container.seek(ticks, stream=self.stream, backward=True)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file; may be called twice."""
         self.container.close()
 
-    def rewind(self, *, is_thorough: bool | None = None) -> None:
-        """To the very start, by opening anew: the only way every container agrees on."""
+    def rewind(self, *, is_thorough: bool = False) -> None:
+        """To the start, by reopening the file: the only way that works with every container."""
         self.container.close()
-        if is_thorough is not None:
-            self._is_thorough = is_thorough
+        self._is_thorough = self._is_thorough or is_thorough
         self._open()
 
-    def another(self, threads: int) -> VideoTrack:
-        """The same track opened once more, for another decoder."""
-        return VideoTrack(self.name, self._file, threads=threads, is_thorough=self._is_thorough)
-
     def use_threads(self, threads: int) -> None:
-        """How many threads the decoder may use; too late, and without effect, once it has decoded."""
+        """Sets the number of decoder threads. Has no effect after the first decoded packet."""
         if not self.stream.codec_context.is_open:
-            self.threads = threads
-            self.stream.codec_context.thread_count = threads
+            self.threads = max(1, min(threads, usable_threads(), _MAX_THREADS))
+            self.stream.codec_context.thread_count = self.threads
+
+    def check_complete(self, table: FrameTable) -> None:
+        """Raises UserError when the file states more bytes, or a longer duration, than it holds.
+
+        Formats that state neither (transport streams, bare H.264) cannot be checked. Call this after a pass over all
+        packets: some containers keep their index at the end.
+        """
+        size = self._file.stat().st_size
+        stated = max((entry.pos + entry.size for entry in self.stream.index_entries), default=0)
+        with opened_file(self._file) as opened:
+            head = opened.read(8)
+        if head.startswith(b"RIFF"):
+            stated = max(stated, int.from_bytes(head[4:], "little"))
+        if stated > size:
+            raise UserError(
+                f"{self.name}: the video is cut short: it states {stated:,} bytes and has {size:,}; copy it again."
+            )
+        # Matroska writes its duration when it is closed. An audio track can be longer than the video track.
+        container = self.container
+        if "matroska" in container.format.name and len(container.streams) == 1 and table.is_timed and container.duration:
+            start_us = max(0, round(int(table.pts[0]) * table.time_base * 1_000_000))
+            missing_us = container.duration - table.duration_us - start_us
+            if missing_us > max(container.duration // 20, 250_000):
+                raise UserError(
+                    f"{self.name}: the video is cut short: it states {container.duration / 1e6:.1f} s and holds "
+                    f"{table.duration_us / 1e6:.1f} s; copy it again."
+                )
+
+    @contextmanager
+    def sentences(self) -> Iterator[None]:
+        """Turns FFmpeg's errors into one sentence about this file."""
+        import av
+
+        try:
+            yield
+        except (av.FFmpegError, OSError, ValueError, IndexError, MemoryError, OverflowError) as error:
+            self._is_refused = True
+            raise UserError(
+                f"{self.name}: cannot be read as a video ({reason(error)}); "
+                "it is damaged, cut short or no video; copy it again, or choose another file."
+            ) from None
 
     def _open(self) -> None:
         self._is_refused = False
         self.container = self._opened()
         try:
             self.stream = self._choose_stream()
-            if self.stream.codec_context.width < 1 and not self._is_thorough:
+            context = self.stream.codec_context
+            if context.width < 1 and not self._is_thorough:
                 self.rewind(is_thorough=True)
                 return
-            self._prepare()
+            if context.width < 1 or context.height < 1:
+                raise UserError(f"{self.name}: the video has no picture size; it is damaged, copy it again.")
+            check_size(self.name, context.width, context.height)
+            with self.sentences():
+                context.skip_frame = "DEFAULT"
+                context.thread_type = "AUTO"
+                context.thread_count = self.threads
+                context.options = {"max_pixels": str(MAX_PIXELS)}
         except UserError:
             self.container.close()
             raise
@@ -113,7 +150,7 @@ class VideoTrack:
         import av
         from av.container import InputContainer
 
-        # Playlists are not opened even to be refused: they name other files and hosts, and wait for them.
+        # Playlists name other files and hosts. FFmpeg does not open them.
         options = {
             "protocol_whitelist": "file",
             "format_whitelist": ",".join(sorted(av.formats_available - _NOT_VIDEOS)),
@@ -141,32 +178,14 @@ class VideoTrack:
                 return stream
         raise UserError(f"{self.name}: has no video track; give a file with pictures.")
 
-    def _prepare(self) -> None:
-        context = self.stream.codec_context
-        if context.width < 1 or context.height < 1:
-            raise UserError(f"{self.name}: the video has no picture size; it is damaged, copy it again.")
-        check_size(self.name, context.width, context.height)
-        with self.sentences():
-            context.skip_frame = "DEFAULT"
-            context.thread_type = "AUTO"
-            context.thread_count = self.threads
-            context.options = {"max_pixels": str(MAX_PIXELS)}
-
-    @contextmanager
-    def sentences(self) -> Iterator[None]:
-        """Turns what FFmpeg says into one sentence about this file."""
-        import av
-
-        try:
-            yield
-        except (av.FFmpegError, OSError, ValueError, IndexError, MemoryError, OverflowError) as error:
-            self._is_refused = True
-            raise UserError(
-                f"{self.name}: cannot be read as a video ({reason(error)}); "
-                "it is damaged, cut short or no video; copy it again, or choose another file."
-            ) from None
-
-    def _renew(self) -> None:
-        """Opens anew once FFmpeg has refused something: what it left behind is not to be used, it died of that."""
+    def _reopen_if_refused(self) -> None:
+        """FFmpeg can crash when it continues after an error."""
         if self._is_refused:
             self.rewind()
+
+
+def usable_threads() -> int:
+    """Processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

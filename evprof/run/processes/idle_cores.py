@@ -18,7 +18,7 @@ class IdleCores:
         process may not use all of the machine's, for then nobody knows whose they are."""
         import psutil  # not at the window's start
 
-        from evprof.loaders.videos.decoding_plan import usable_threads
+        from evprof.loaders.videos.track import usable_threads
 
         if usable_threads() < (os.cpu_count() or 1):
             return 0.0
