@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from evprof.core.budget import Budget
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
+from evprof.loaders.events import text_recording as texts
 from evprof.loaders.events.formats import format_of
 from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.events.recording import EventRecording, EventsInMemory
-from evprof.loaders.events.text import recording as texts
-from evprof.loaders.events.text import rows as conversion
-from evprof.loaders.events.text.sniffing import sniffed
+from evprof.loaders.events.text_sniffing import TextLayout, sniffed
 
 Rows = list[tuple[int, int, int, int]]
 
@@ -232,21 +231,22 @@ PATTERNS = [
 ]
 
 
+def one_by_one(block: bytes, layout: TextLayout) -> EventArray:
+    return texts.one_by_one(block, layout, "here", lambda: 0)
+
+
 @given(number_of_events, st.sampled_from(PATTERNS))
 def test_all_at_once_equals_one_by_one(rows: Rows, writer: tuple[str, str]) -> None:
-    """The quick way reads all of these; the other two agree."""
+    """The quick way reads all of these; the slow way agrees."""
     names, pattern = writer
     # One regular line in front, so that sniffing has two rows.
     rows = [(rows[0][0], 1, 1, 1), *rows]
     block = lines(pattern, rows).encode()
     layout = sniffed(f"{names}\n".encode() + block, None, "here")
-    quick = conversion._regular(block, layout)
+    quick = texts.all_at_once(block, layout)
     assert quick is not None
     assert listed(quick) == rows
-    slow = conversion._irregular(block, layout)
-    assert slow is not None
-    assert listed(slow) == rows
-    assert listed(conversion._one_by_one(block, layout, "here", lambda: 0)) == rows
+    assert listed(one_by_one(block, layout)) == rows
 
 
 DAMAGE = [
@@ -279,7 +279,7 @@ DAMAGE = [
 def test_what_is_read_all_at_once_is_what_the_lines_say(
     rows: Rows, writer: tuple[str, str], damage: list[tuple[float, int, bytes]]
 ) -> None:
-    """Damaged or not: the quick ways give the same as the slow one, or leave it to that."""
+    """Damaged or not: the quick way gives the same as the slow one, or leaves it to that."""
     names, pattern = writer
     rows = [(rows[0][0], 1, 1, 1), *rows]
     block = lines(pattern, rows).encode()
@@ -287,13 +287,12 @@ def test_what_is_read_all_at_once_is_what_the_lines_say(
     for place, removed, added in damage:
         at = int(place * len(block))
         block = block[:at] + added + block[at + removed :]
-    for quick in (conversion._regular, conversion._irregular):
-        if (found := quick(block, layout)) is not None:
-            expected = conversion._one_by_one(block, layout, "here", lambda: 0)
-            for a, b in ((found.x, expected.x), (found.y, expected.y), (found.p, expected.p)):
-                assert a.tolist() == b.tolist()
-            # Seconds in the year 5000 are no microseconds any more once they have been a float.
-            assert (np.abs(found.t_us - expected.t_us) <= np.abs(expected.t_us) // 2**50).all()
+    if (found := texts.all_at_once(block, layout)) is not None:
+        expected = one_by_one(block, layout)
+        for a, b in ((found.x, expected.x), (found.y, expected.y), (found.p, expected.p)):
+            assert a.tolist() == b.tolist()
+        # Seconds in the year 5000 are no microseconds any more once they have been a float.
+        assert (np.abs(found.t_us - expected.t_us) <= np.abs(expected.t_us) // 2**50).all()
 
 
 BAD_LINES = [

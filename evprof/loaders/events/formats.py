@@ -18,7 +18,7 @@ from evprof.loaders.events.ncaltech import begins_as_ncaltech
 from evprof.loaders.events.prophesee.header import names
 from evprof.loaders.events.recording import EventRecording
 from evprof.loaders.events.scratch import keep_scratch
-from evprof.loaders.events.text.recording import begins_as_text
+from evprof.loaders.events.text_sniffing import begins_as_text
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ FORMATS: tuple[Format, ...] = (
         "csv",
         "text with one event per line (.csv, .txt, also gzipped)",
         begins_as_text,
-        "evprof.loaders.events.text.recording",
+        "evprof.loaders.events.text_recording",
     ),
     Format(
         "n-caltech",

@@ -86,23 +86,16 @@ class _Served:
         video = self._video
         if video is None:
             raise UserError("No video is open.")
-        match ask:
-            case "index":
-                return _table_facts(video), []
-            case "info":
-                return {"info": vars(video.info())}, []
-            case "walk":
-                self._passed.clear()
-                self._passed.extend(video.walk(about["index"]))
-                return {"passed": [number for number, _ in self._passed]}, []
-            case "picture":
-                frame = next(frame for number, frame in self._passed if number == about["index"])
-                return {}, [video.to_rgb(frame, longest_edge=about["longest_edge"])]
-            case "read_uniform":
-                return _frames(video.read_uniform(**about))
-            case "read_at":
-                return _frames(video.read_at(**about))
-        raise ValueError(f"no request is called {ask}")
+        if ask in ("read_uniform", "read_at"):
+            return _frames(getattr(video, ask)(**about))
+        if ask == "walk":
+            self._passed.clear()
+            self._passed.extend(video.walk(about["index"]))
+            return {"passed": [number for number, _ in self._passed]}, []
+        if ask == "picture":
+            frame = next(frame for number, frame in self._passed if number == about["index"])
+            return {}, [video.to_rgb(frame, longest_edge=about["longest_edge"])]
+        return (_table_facts(video) if ask == "index" else {"info": vars(video.info())}), []
 
     def _replace(self, path: str | None = None) -> None:
         from evprof.loaders.videos.file import VideoFile

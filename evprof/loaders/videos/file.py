@@ -240,6 +240,4 @@ class VideoFile(VideoSource):
         return self._make_table(rows)
 
     def _damaged(self, index: int) -> UserError:
-        return UserError(
-            f"{self.path}: frame {index} cannot be decoded; the file is damaged, copy or export it again."
-        )
+        return UserError(f"{self.path}: frame {index} cannot be decoded; the file is damaged, copy or export it again.")

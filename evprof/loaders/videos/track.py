@@ -102,7 +102,12 @@ class VideoTrack:
             )
         # Matroska writes its duration when it is closed. An audio track can be longer than the video track.
         container = self.container
-        if "matroska" in container.format.name and len(container.streams) == 1 and table.is_timed and container.duration:
+        if (
+            "matroska" in container.format.name
+            and len(container.streams) == 1
+            and table.is_timed
+            and container.duration
+        ):
             start_us = max(0, round(int(table.pts[0]) * table.time_base * 1_000_000))
             missing_us = container.duration - table.duration_us - start_us
             if missing_us > max(container.duration // 20, 250_000):

@@ -1,12 +1,10 @@
-"""Tells from the first and last lines of a text whether they are events, and how: delimiter, columns, unit of time.
-
-It reads no files and converts no recordings (see `evprof.loaders.events.text.rows`).
-"""
+"""Recognises event texts by their first and last lines: delimiter, columns, unit of time. Reads no files."""
 
 from __future__ import annotations
 
 import math
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,31 +12,31 @@ from itertools import pairwise
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE
 from evprof.loaders.events.columns import NAMES
+from evprof.loaders.events.file_head import HEAD_BYTES
 
+GZIP_MAGIC = b"\x1f\x8b"
 LONGEST_LINE = 1 << 16
 """Bytes; events take some 20."""
 
 _LEAST_ROWS = 2
-_COORDINATES = 2
 _MOST_ROWS = 200
-"""At either end: enough to tell what the columns are."""
+"""At either end: enough to tell the columns apart."""
 
-_COMMENTS = (b"#", b"%")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _TRUTH = {b"true": b"1", b"false": b"0"}
 _SENSOR_SIDE = re.compile(r"@([0-9]{1,5})\Z")
 _DELIMITERS = (b",", b";", b"\t", b"")
 
-# t,x,y,p is that of most data sets and of faery; x,y,p,t that of Metavision; x,y,t,p that of arrays saved as text.
+# t,x,y,p: most data sets and faery; x,y,p,t: Metavision; x,y,t,p: arrays saved as text.
 _ORDERS = ("txyp", "xytp", "xypt")
 
 _TIME_EXPONENTS = {"s": 6, "sec": 6, "seconds": 6, "ms": 3, "us": 0, "µs": 0, "usec": 0, "ns": -3, "nsec": -3}
 _OTHER_NAMES = {"on": "p", "sign": "p", "col": "x", "column": "x", "row": "y"}
 _SECONDS_PLACES = 3
-"""Digits after the point from which on times are seconds even where they are all zero."""
+"""With this many digits after the point times are seconds even where the digits are all zero."""
 
 _EPOCH_NS = 10**17
-"""Whole times beyond are nanoseconds since 1970: as microseconds they would be in the year 5138."""
+"""Larger whole times are nanoseconds since 1970: as microseconds they are in the year 5138."""
 
 Tokens = list[bytes]
 
@@ -49,7 +47,7 @@ class TextLayout:
 
     `delimiter` is one byte, or empty for runs of blanks; each line has `tokens`; `columns` are the numbers of those
     that are x, y, t, p. A time is `10 ** exponent` µs per unit. `begin` is the offset of the first event. `width` and
-    `height` stand where the text begins with a sensor's size.
+    `height` stand where the text states the sensor's size.
     """
 
     delimiter: bytes
@@ -61,10 +59,16 @@ class TextLayout:
     width: int | None = None
     height: int | None = None
 
+    @property
+    def details(self) -> dict[str, str | int | float]:
+        """Columns and unit of time for people."""
+        names = sorted(self.columns, key=lambda name: self.columns[name])
+        return {"columns": ", ".join(names), "time_unit": {6: "s", 3: "ms", 0: "µs", -3: "ns"}[self.exponent]}
+
 
 @dataclass(frozen=True)
 class _Start:
-    """What stands before the first event."""
+    """The lines before the first event."""
 
     begin: int
     delimiter: bytes
@@ -72,34 +76,33 @@ class _Start:
     size: tuple[int, int] | None
 
 
-def looks_like_events(head: bytes, *, is_whole: bool) -> bool:
-    """Whether a text of this beginning has at least two rows of at least four numbers that can be events.
+def begins_as_text(head: bytes) -> bool:
+    """Whether the first HEAD_BYTES of a file, maybe gzipped, are rows that can be events.
 
-    One row is enough where a line before it names x, y, t and p. Rows whose columns have no names must be four: one of
-    polarities and two of coordinates beside the time. Tables of poses, of inertial measurements and of results are no
-    events.
+    These are at least two rows of four numbers, of which one is a polarity and two are coordinates, or one row after a
+    line that names x, y, t and p. Tables of poses, of inertial measurements and of results are no events.
     """
+    is_whole = len(head) < HEAD_BYTES
+    if head.startswith(GZIP_MAGIC):
+        is_whole = False
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+        except zlib.error:
+            return False
     start = None if b"\0" in head else _start(head)
     if start is None:
         return False
     rows = _rows(_lines(head[start.begin :], is_whole), start.delimiter)
-    if start.names is not None:
-        return bool(rows)
-    if len(rows) < _LEAST_ROWS:
-        return False
-    columns = [[number_of(token) for token in column] for column in zip(*rows, strict=True)]
+    if start.names is not None or len(rows) < _LEAST_ROWS:
+        return start.names is not None and bool(rows)
+    columns = _columns(rows)
     polarities = [column for column in columns if set(column) <= {-1, 0, 1}]
-    coordinates = [
-        column
-        for column in columns
-        if all(isinstance(value, int | float) and 0 <= value <= MAX_COORDINATE and value % 1 == 0 for value in column)
-    ]
-    others = len(coordinates) - sum(column in coordinates for column in polarities[:1])
-    return len(columns) == 4 and len(polarities) >= 1 and others >= _COORDINATES
+    coordinates = sum(map(_are_coordinates, columns)) - sum(map(_are_coordinates, polarities[:1]))
+    return len(columns) == 4 and len(polarities) >= 1 and coordinates >= 2
 
 
 def sniffed(head: bytes, tail: bytes | None, source: str) -> TextLayout:
-    """The layout of a text that begins and ends like this; `tail` None means that the head is all of it.
+    """The layout of a text with this begin and end; `tail` None means that the head is the whole text.
 
     Raises UserError.
     """
@@ -107,18 +110,14 @@ def sniffed(head: bytes, tail: bytes | None, source: str) -> TextLayout:
     rows = [] if start is None else _rows(_lines(head[start.begin :], tail is None), start.delimiter)
     if start is None or not rows:
         raise UserError(f"{source}: its lines are no events; rows of at least four numbers (t, x, y, p) are expected.")
-    # The tail begins somewhere within a line.
+    # The tail begins within a line.
     rows += _rows((tail or b"").split(b"\n")[1:], start.delimiter)
-    if start.names is not None:
-        columns, exponent = _named(start.names, source)
-    else:
-        columns, exponent = _ordered(rows, source), None
+    columns, exponent = _ordered(rows, source) if start.names is None else _named(start.names, source)
     if exponent is None:
         exponent = _exponent([row[columns["t"]] for row in rows if len(row) > columns["t"]])
     has_words = any(token.lower() in _TRUTH for row in rows for token in row)
-    return TextLayout(
-        start.delimiter, len(rows[0]), columns, exponent, start.begin, has_words, *(start.size or (None, None))
-    )
+    size = start.size or (None, None)
+    return TextLayout(start.delimiter, len(rows[0]), columns, exponent, start.begin, has_words, *size)
 
 
 def tokens_of(line: bytes, delimiter: bytes) -> Tokens:
@@ -127,7 +126,7 @@ def tokens_of(line: bytes, delimiter: bytes) -> Tokens:
 
 
 def number_of(token: bytes) -> int | float | None:
-    """What a token says: a number, True or False; None if it is neither, or no finite one."""
+    """A number, True or False; None for other tokens and numbers that are not finite."""
     token = _TRUTH.get(token.lower(), token)
     if not _NUMBER.match(token):
         return None
@@ -137,16 +136,10 @@ def number_of(token: bytes) -> int | float | None:
     return number if math.isfinite(number) else None
 
 
-def columns_text(layout: TextLayout) -> dict[str, str]:
-    """Columns and unit of time for people."""
-    names = sorted(layout.columns, key=lambda name: layout.columns[name])
-    return {"columns": ", ".join(names), "time_unit": {6: "s", 3: "ms", 0: "µs", -3: "ns"}[layout.exponent]}
-
-
 def is_comment(line: bytes) -> bool:
-    """Whether a line holds nothing to read."""
+    """Whether a line is empty or a comment."""
     line = line.strip()
-    return not line or line.startswith(_COMMENTS)
+    return not line or line.startswith((b"#", b"%"))
 
 
 def _start(head: bytes) -> _Start | None:
@@ -156,57 +149,62 @@ def _start(head: bytes) -> _Start | None:
     size: tuple[int, int] | None = None
     is_first = True
     for line in head[offset:].split(b"\n"):
-        if not is_comment(line):
-            delimiter = next((mark for mark in _DELIMITERS if _numbers(tokens_of(line, mark))), None)
+        if is_comment(line):
+            names = _names(line.strip().lstrip(b"#% ")) or names
+        else:
+            delimiter = next((mark for mark in _DELIMITERS if _are_numbers(tokens_of(line, mark))), None)
             if delimiter is not None:
                 return _Start(offset, delimiter, names, size)
-            pair = [number_of(token) for token in re.split(rb"[\s,;]+", line.strip())]
-            if is_first and len(pair) == 2 and all(isinstance(part, int) and 0 < part < 16_385 for part in pair):
-                size = (int(pair[0] or 0), int(pair[1] or 0))
-            elif names is None and (found := _names(line)) is not None:
-                names, size = found, _size(found)
+            pair = re.fullmatch(rb"\s*([0-9]{1,5})[\s,;]+([0-9]{1,5})\s*", line)
+            if is_first and pair and 0 < int(pair[1]) <= 1 << 14 and 0 < int(pair[2]) <= 1 << 14:
+                size = int(pair[1]), int(pair[2])
+            elif names is None and (named := _names(line)) is not None:
+                names, size = named, _size(named)
             else:
                 return None
             is_first = False
-        elif (found := _names(line.strip().lstrip(b"#% "))) is not None:
-            names = found
         offset += len(line) + 1
     return None
 
 
-def _numbers(tokens: Tokens) -> bool:
+def _are_numbers(tokens: Tokens) -> bool:
     return len(tokens) >= 4 and all(number_of(token) is not None for token in tokens)
 
 
+def _columns(rows: list[Tokens]) -> list[list[int | float]]:
+    return [[number_of(token) or 0 for token in column] for column in zip(*rows, strict=True)]
+
+
+def _are_coordinates(column: list[int | float]) -> bool:
+    return all(0 <= value <= MAX_COORDINATE and value % 1 == 0 for value in column)
+
+
 def _names(line: bytes) -> tuple[str, ...] | None:
-    """The tokens of a line that names x, y, t and p among others; None if it does not."""
-    text = line.decode("utf-8", "replace")
+    """The tokens of a line that names x, y, t and p among others; None for other lines."""
+    text = line.decode("utf-8", "replace").strip()
     for delimiter in (",", ";", "\t", None):
-        found = tuple(token.strip().strip("\"'").lower() for token in text.strip().split(delimiter))
-        if {"x", "y", "t", "p"} <= {column for name in found if (column := _meant(name)[0]) is not None}:
-            return found
+        names = tuple(token.strip().strip("\"'").lower() for token in text.split(delimiter))
+        if {"x", "y", "t", "p"} <= {_meant(name)[0] for name in names}:
+            return names
     return None
 
 
 def _size(names: tuple[str, ...]) -> tuple[int, int] | None:
-    """The sensor's size where names hold it, as faery's do: x@640, y@480."""
+    """The sensor's size in names such as those of faery: x@640, y@480."""
     sides = {_meant(name)[0]: int(side[1]) for name in names if (side := _SENSOR_SIDE.search(name))}
     return (sides["x"], sides["y"]) if set(sides) == {"x", "y"} and min(sides.values()) > 0 else None
 
 
 def _meant(name: str) -> tuple[str | None, int | None]:
-    """Which column a name means, and the exponent of the unit in it: `t_us`, `timestamp [ns]`, `time(s)`, `x@640`."""
-    name = _SENSOR_SIDE.sub("", name)
-    plain = re.sub(r"[\s_\-\[\](){}/.]+", " ", name).strip()
+    """The column that a name means, and the exponent of its unit: `t_us`, `timestamp [ns]`, `time(s)`, `x@640`."""
+    plain = re.sub(r"[\s_\-\[\](){}/.]+", " ", _SENSOR_SIDE.sub("", name)).strip()
     for column, spellings in NAMES.items():
         if plain in (spelling.replace("_", " ") for spelling in spellings if spelling != "t_us"):
             return column, None
-    if plain in _OTHER_NAMES:
-        return _OTHER_NAMES[plain], None
     stem, _, unit = plain.rpartition(" ")
     if unit in _TIME_EXPONENTS and _meant(stem)[0] == "t":
         return "t", _TIME_EXPONENTS[unit]
-    return None, None
+    return _OTHER_NAMES.get(plain), None
 
 
 def _named(names: Sequence[str], source: str) -> tuple[dict[str, int], int | None]:
@@ -229,7 +227,7 @@ def _lines(text: bytes, is_whole: bool) -> list[bytes]:
 
 
 def _rows(lines: list[bytes], delimiter: bytes) -> list[Tokens]:
-    """The lines that are rows of numbers, up to the first that is something else, or to enough of them."""
+    """The first rows of numbers, up to a line that is something else."""
     rows: list[Tokens] = []
     for line in lines:
         if len(rows) == _MOST_ROWS:
@@ -237,13 +235,13 @@ def _rows(lines: list[bytes], delimiter: bytes) -> list[Tokens]:
         if is_comment(line):
             continue
         tokens = tokens_of(line, delimiter)
-        if not _numbers(tokens) or (rows and len(tokens) != len(rows[0])):
+        if not _are_numbers(tokens) or (rows and len(tokens) != len(rows[0])):
             break
         rows.append(tokens)
     return rows
 
 
-def _ordered(rows: list[Tokens], source: str) -> dict[str, int]:
+def _ordered(rows: list[Tokens], source: str) -> tuple[dict[str, int], None]:
     """Columns without names: the only order in which coordinates fit a sensor and polarities are polarities.
 
     Where more than one fits, the only one of these in which times do not run backwards.
@@ -253,27 +251,21 @@ def _ordered(rows: list[Tokens], source: str) -> dict[str, int]:
             f"{source}: its rows have {len(rows[0])} numbers, and no first line says which are which; name them, for "
             "example t,x,y,p."
         )
-    table = [[number_of(token) for token in row] for row in rows if len(row) == 4]
-    columns = [[value for value in column if value is not None] for column in zip(*table, strict=True)]
+    columns = _columns([row for row in rows if len(row) == 4])
     fitting = [order for order in _ORDERS if _fits(order, columns)]
     if len(fitting) > 1:
-        fitting = [order for order in fitting if _is_sorted(columns[order.index("t")])]
+        fitting = [order for order in fitting if all(now <= then for now, then in pairwise(columns[order.index("t")]))]
     if len(fitting) != 1:
         raise UserError(
             f"{source}: cannot tell which of its 4 columns are x, y, t and p; name them in a first line, for example "
             "t,x,y,p."
         )
-    return {name: index for index, name in enumerate(fitting[0])}
+    return {name: index for index, name in enumerate(fitting[0])}, None
 
 
 def _fits(order: str, columns: list[list[int | float]]) -> bool:
     named = dict(zip(order, columns, strict=True))
-    coordinates = all(0 <= value <= MAX_COORDINATE and value == int(value) for name in "xy" for value in named[name])
-    return coordinates and set(named["p"]) <= {-1, 0, 1}
-
-
-def _is_sorted(times: list[int | float]) -> bool:
-    return all(earlier <= later for earlier, later in pairwise(times))
+    return all(_are_coordinates(named[name]) for name in "xy") and set(named["p"]) <= {-1, 0, 1}
 
 
 def _exponent(times: Tokens) -> int:

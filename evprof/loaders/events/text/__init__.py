@@ -1,1 +1,0 @@
-"""Event recordings as text: one event per line."""
